@@ -22,38 +22,38 @@ var workloads embed.FS
 // bench is one invocation of the program.
 type bench struct {
 	options
-	dir      string // everything lies in it
+	dir      string // contains everything
 	out      io.Writer
 	tidemark string // the program
 }
 
-// An arena is what the tools of a job run in.
+// An arena holds what the tools of a job run in.
 type arena struct {
-	source  *server  // nil where a file is the source
-	target  *server  // of the job; of a comparison, its second side
-	other   *server  // where a rival has a target of its own
+	source  *server  // nil if a file is the source
+	target  *server  // of the job; in a comparison, its second side
+	other   *server  // for a rival that has a target of its own
 	file    string   // the dump
-	changed int64    // bytes of the pages that have changed since the first backups; 0: there are none
-	tables  []table  // that are copied
+	changed int64    // bytes of pages changed since the first backups; 0: none
+	tables  []table  // to copy
 	content          // of the source
-	backlog *backlog // of changes, where these are what is moved
+	backlog *backlog // of changes, if the job moves changes
 	closers []io.Closer
-	files   []*server // stopped cleanly at the end, since their data may be used again
+	files   []*server // stopped cleanly at the end, since their data may be reused
 	scratch []*server
 }
 
-// content says what a source holds.
+// content describes a source's data.
 type content struct {
-	Rows  int64           `json:",omitempty"` // changes of a backlog
-	Bytes int64           // of rows as the source stores them, without indexes; the size of a dump file
-	Facts map[string]fact // nil: not known, as a file was never in a database
+	Rows  int64           `json:",omitempty"` // for a backlog, its changes
+	Bytes int64           // of rows as stored on the source, without indexes; for a dump, the file size
+	Facts map[string]fact // nil: unknown, as a file was never in a database
 }
 
 func (a *arena) servers() []*server { return append(append([]*server(nil), a.files...), a.scratch...) }
 
 func (a *arena) close() {
 	for _, c := range a.closers {
-		_ = c.Close() // it is of no more use
+		_ = c.Close() // no longer needed
 	}
 	for _, s := range a.files {
 		s.stop(true)
@@ -63,10 +63,10 @@ func (a *arena) close() {
 	}
 }
 
-// scaled puts numbers into a workload: {N} becomes N times the scale.
+// scaled fills numbers into a workload: {N} becomes N times the scale.
 func scaled(text string, scale float64) string {
 	return regexp.MustCompile(`\{\d+\}`).ReplaceAllStringFunc(text, func(s string) string {
-		n, _ := strconv.Atoi(s[1 : len(s)-1]) // digits, by the pattern
+		n, _ := strconv.Atoi(s[1 : len(s)-1]) // digits, because of the pattern
 		return strconv.Itoa(int(math.Max(10, math.Round(float64(n)*scale))))
 	})
 }
@@ -78,8 +78,8 @@ func (b *bench) workload(name string) (string, error) {
 
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
 
-// filled starts a server whose database fill has filled, now or in an earlier
-// run that kept its data. It is added to the arena. options are of its command line, besides ours.
+// filled starts a server whose database was filled by fill, now or in an earlier run that kept its
+// data. It is added to the arena. options are further command-line options of the server.
 func (b *bench) filled(ctx context.Context, a *arena, engine, name string, tables []table, fill func(context.Context, *server) error, options ...string) (*server, content, error) {
 	var c content
 	dir := filepath.Join(b.dir, fmt.Sprintf("%s-%g", name, b.scale))
@@ -124,7 +124,7 @@ func (b *bench) filled(ctx context.Context, a *arena, engine, name string, table
 	return s, c, os.WriteFile(marker, text, 0o644)
 }
 
-// analyze ends the filling of a server.
+// analyze completes the filling of a server.
 func (s *server) analyze(ctx context.Context, tables []table) error {
 	if s.engine == "postgres" {
 		return s.exec(ctx, database, "VACUUM ANALYZE")
@@ -134,7 +134,7 @@ func (s *server) analyze(ctx context.Context, tables []table) error {
 			return err
 		}
 	}
-	return s.exec(ctx, database, "RESET MASTER") // the binlog of the filling is as large as the data
+	return s.exec(ctx, database, "RESET MASTER") // the binlog of the fill is as large as the data
 }
 
 func (s *server) content(ctx context.Context, tables []table) (content, error) {
@@ -154,7 +154,7 @@ func (s *server) content(ctx context.Context, tables []table) (content, error) {
 	return c, err
 }
 
-// script fills a server from a workload.
+// script returns a fill that runs a workload.
 func (b *bench) script(name string) func(context.Context, *server) error {
 	return func(ctx context.Context, s *server) error {
 		sql, err := b.workload(name)
@@ -179,7 +179,7 @@ func (b *bench) scratchServer(ctx context.Context, a *arena, engine string, opti
 	return s, s.empty(ctx)
 }
 
-// mariaShop starts the MariaDB server with the shop, filled from the PostgreSQL one.
+// mariaShop starts the MariaDB server with the shop, filled from the PostgreSQL server.
 func (b *bench) mariaShop(ctx context.Context, a *arena) (*server, content, error) {
 	return b.filled(ctx, a, "maria", "maria-shop", shopTables("maria"), func(ctx context.Context, s *server) error {
 		var pg arena
@@ -205,7 +205,8 @@ func (b *bench) mariaShop(ctx context.Context, a *arena) (*server, content, erro
 	})
 }
 
-// mariaLoads say how rows of PostgreSQL's shop become MariaDB's. COPY's text form is LOAD DATA's, but for the types here.
+// mariaLoads convert rows of PostgreSQL's shop for MariaDB. COPY's text form equals LOAD DATA's,
+// except for the types here.
 var mariaLoads = []struct{ query, into string }{
 	{"SELECT id, name, email, balance, created AT TIME ZONE 'UTC', active::int, note FROM customer ORDER BY id", "customer"},
 	{"SELECT * FROM orders ORDER BY id", "orders"},
@@ -214,7 +215,7 @@ var mariaLoads = []struct{ query, into string }{
 	{"SELECT at AT TIME ZONE 'UTC', kind, who, payload FROM event ORDER BY at", "event (at, kind, who, payload)"},
 }
 
-// pour runs two programs with a pipe from one to the other.
+// pour pipes the output of one program into another.
 func pour(from, to *exec.Cmd) error {
 	var errs [2]strings.Builder
 	from.Stderr, to.Stderr = &errs[0], &errs[1]
@@ -234,7 +235,7 @@ func pour(from, to *exec.Cmd) error {
 	return nil
 }
 
-// made gives the path of a file that build makes, unless it is there already.
+// made returns the path of a file, which build creates if it does not exist yet.
 func (b *bench) made(name string, build func(path string) error) (string, int64, error) {
 	path := filepath.Join(b.dir, fmt.Sprintf("%s-%g.sql", name, b.scale))
 	info, err := os.Stat(path)

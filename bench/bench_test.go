@@ -18,7 +18,7 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// Every workload that a job names is there, and no number in braces stays.
+// Every workload that a job names exists, and no number in braces remains.
 func TestWorkloads(t *testing.T) {
 	b := &bench{options: options{scale: 0.5}}
 	for _, name := range []string{"shop.pg.sql", "shop.mysql.sql", "big.pg.sql", "repl.pg.sql", "repl.mysql.sql"} {
@@ -32,7 +32,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// A dump is the same each time, whole statements of at most a megabyte, and its titles differ.
+// A dump is identical each time, has complete statements of at most a megabyte, and distinct
+// titles.
 func TestWiki(t *testing.T) {
 	const rows = 20_000
 	dir := t.TempDir()
@@ -88,7 +89,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// The best rival is the one that a goal is measured against; a failed one is none.
+// Goals are measured against the best rival; a failed rival does not count.
 func TestVerdicts(t *testing.T) {
 	row := func(name string, rival bool, seconds ...int) *toolRow {
 		r := &toolRow{Tool: name, Rival: rival}
@@ -119,7 +120,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A goal is of one figure of one tool, or as a multiple of another's; it says nothing where one of them did not come through.
+// A goal limits one figure of one tool, possibly as a multiple of another's; it yields no verdict
+// if one of them failed.
 func TestGoals(t *testing.T) {
 	row := func(name string, seconds int, figures ...map[string]float64) *toolRow {
 		r := &toolRow{Tool: name}
@@ -158,7 +160,7 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-// The figures of a tool are found in its log.
+// The figures of a tool are parsed from its log.
 func TestFigures(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	text := "{\"event\":\"stream\",\"rows_per_second\":1}\n{\"event\":\"report\",\"run\":\"x\",\"report\":{\"stream\":{\"rows_per_second\":4711.5}}}\nfigures: {\"late\": 7}\nbye\n"
@@ -194,7 +196,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The folder of a bench that lives stays, the one of a killed bench goes.
+// The folder of a running bench stays, that of a killed bench is removed.
 func TestWorkFolder(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	mine, err := workFolder("")

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// The versions of Debezium that are measured. One runs on Java 17.
+// The measured versions of Debezium. One of them runs on Java 17.
 const (
 	debeziumPostgres = "3.6.1.Final"
 	debeziumMySQL    = "3.5.0.Final"
 	copyDependencies = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 )
 
-// debezium follows into nothing by Debezium embedded in a small program, bench/debezium. Its
-// batches are larger than its default has them, and it does not wait between them.
+// debezium captures into nothing with Debezium embedded in a small program, bench/debezium. Its
+// batches are larger than by default, and it does not wait between them.
 func debezium(b *bench, a *arena) tool {
 	connector := map[string]string{"postgres": "postgres", "maria": "mariadb", "mysql": "mysql"}[a.source.engine]
 	dir := filepath.Join(b.dir, "debezium-"+connector)
@@ -38,7 +38,7 @@ func debezium(b *bench, a *arena) tool {
 		}}
 }
 
-// buildDebezium gets the libraries and compiles the program, unless that is done.
+// buildDebezium downloads the libraries and compiles the program, unless that is done.
 func buildDebezium(ctx context.Context, connector, dir string) error {
 	classes := filepath.Join(dir, "classes")
 	if _, err := os.Stat(filepath.Join(classes, "Capture.class")); err == nil {
@@ -67,13 +67,13 @@ func debeziumProperties(a *arena) map[string]string {
 		p["connector.class"] = "io.debezium.connector.postgresql.PostgresConnector"
 		p["database.dbname"], p["plugin.name"], p["slot.name"] = database, "pgoutput", "tidemark_main"
 		p["publication.name"], p["publication.autocreate.mode"] = publication, "disabled"
-		// No snapshot: from where the slot is.
+		// No snapshot: start at the slot's position.
 		p["snapshot.mode"], p["snapshot.mode.configuration.based.start.stream"] = "configuration_based", "true"
 		return p
 	}
 	p["connector.class"] = map[string]string{"maria": "io.debezium.connector.mariadb.MariaDbConnector", "mysql": "io.debezium.connector.mysql.MySqlConnector"}[a.source.engine]
 	p["database.server.id"], p["database.include.list"], p["database.ssl.mode"] = "5001", database, map[string]string{"maria": "disable", "mysql": "disabled"}[a.source.engine]
-	// It reads the schema as it is now, and the log from where the backlog begins.
+	// It reads the current schema, and the log from the start of the backlog.
 	p["snapshot.mode"], p["bench.offset"] = "recovery", fmt.Sprintf(`{"file":"%s","pos":%d,"gtids":"%s"}`, log.file, log.pos, log.gtid)
 	p["schema.history.internal"], p["include.schema.changes"] = "io.debezium.relational.history.MemorySchemaHistory", "false"
 	return p

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
-// What tidemark ha measure says is compared with what fio, iperf3 and sockperf do: each figure
-// is to be within a twentieth of theirs.
+// tidemark ha measure is compared with fio, iperf3 and sockperf: each figure must be within a
+// twentieth of theirs.
 const (
 	tcpRate   = "TCP, MiB/s"
 	roundTrip = "round trip of 48 bytes, p50 us"
@@ -44,7 +44,7 @@ func measureGoals() (out []goal) {
 	return out
 }
 
-// setUpMeasure has nothing to fill: the tools make their own files.
+// setUpMeasure fills nothing: the tools create their own files.
 func setUpMeasure(context.Context, *bench, *arena) error { return nil }
 
 func measureTools(b *bench, _ *arena) []tool {
@@ -80,7 +80,7 @@ func measureTools(b *bench, _ *arena) []tool {
 	}
 }
 
-// loggedJSON reads the one document of a log.
+// loggedJSON parses the only JSON document in a log.
 func loggedJSON(log string, v any) error {
 	text, err := os.ReadFile(log)
 	if err != nil {

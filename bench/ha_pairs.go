@@ -41,7 +41,7 @@ func (s *server) node() node {
 // A session commits with each call of commit.
 type session struct {
 	commit func(context.Context) error
-	query  func(context.Context, string) (string, error) // the first row's columns, parted by tabs
+	query  func(context.Context, string) (string, error) // the first row's columns, separated by tabs
 	close  func()
 }
 
@@ -108,7 +108,7 @@ func (n node) open(ctx context.Context, db, settings string) (*session, error) {
 	}, nil
 }
 
-// ask runs statements in a session of their own, and gives what the last one says.
+// ask runs statements in a separate session, and returns the result of the last one.
 func (n node) ask(ctx context.Context, db string, statements ...string) (out string, err error) {
 	s, err := n.open(ctx, db, "")
 	if err != nil {
@@ -123,18 +123,18 @@ func (n node) ask(ctx context.Context, db string, statements ...string) (out str
 	return out, nil
 }
 
-// A replicated is a primary whose standby is behind a link.
+// A replicated is a primary with a standby behind a link.
 type replicated struct {
 	primary, standby node
 	link             *measure.Proxy
-	line             measure.Line // of link
-	mode             string       // that is set
+	line             measure.Line // of the link
+	mode             string       // the current one
 }
 
 const truthTable = "CREATE TABLE truth (id bigint PRIMARY KEY %s, v text)"
 
-// attachPostgres makes the table, and the standby, which replicates already, feed through a
-// link; its name becomes standby.
+// attachPostgres creates the table, and makes the standby, which already replicates, stream through
+// a link; its name becomes standby.
 func attachPostgres(ctx context.Context, primary, standby node) (*replicated, error) {
 	d, err := measure.NewProxy(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)), measure.Line{})
 	if err != nil {
@@ -158,7 +158,7 @@ func attachPostgres(ctx context.Context, primary, standby node) (*replicated, er
 	})
 }
 
-// attachMaria makes the table, and the replica, which is empty, follow through a link.
+// attachMaria creates the table, and makes the replica, which is empty, follow through a link.
 func attachMaria(ctx context.Context, primary, replica node) (*replicated, error) {
 	d, err := measure.NewProxy(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)), measure.Line{})
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *replicated) semisync() string {
 	return "rpl_semi_sync_master"
 }
 
-// await asks until it is so.
+// await polls until so returns true.
 func (r *replicated) await(ctx context.Context, what string, so func() (bool, error)) error {
 	var last error
 	for begun := time.Now(); time.Since(begun) < 2*time.Minute; {
@@ -219,7 +219,7 @@ func orNone(err error) error {
 	return err
 }
 
-// set has commits wait as a mode says, and gives what sessions are opened with.
+// set makes commits wait as a mode requires, and returns the settings for new sessions.
 func (r *replicated) set(ctx context.Context, mode string) (settings string, err error) {
 	if r.primary.engine == "postgres" {
 		return "SET synchronous_commit = " + mode, r.caughtUp(ctx)
@@ -250,8 +250,8 @@ func (r *replicated) set(ctx context.Context, mode string) (settings string, err
 	return "", r.caughtUp(ctx)
 }
 
-// caughtUp waits until the standby has applied what there is, so that it does not use the
-// processors for what was before.
+// caughtUp waits until the standby has applied everything, so that it does not use the processors
+// for earlier work.
 func (r *replicated) caughtUp(ctx context.Context) error {
 	if r.primary.engine == "postgres" {
 		return r.await(ctx, "the end of replay", func() (bool, error) {
@@ -270,7 +270,7 @@ func (r *replicated) caughtUp(ctx context.Context) error {
 	})
 }
 
-// place is how long the primary's log is, in bytes.
+// place returns the length of the primary's log, in bytes.
 func (r *replicated) place(ctx context.Context) (float64, error) {
 	sql, last := "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn", 0
 	if r.primary.engine != "postgres" {
@@ -284,7 +284,7 @@ func (r *replicated) place(ctx context.Context) (float64, error) {
 	return strconv.ParseFloat(columns[min(last, len(columns)-1)], 64)
 }
 
-// A measured is what clients got.
+// A measured is the result of measuring clients.
 type measured struct {
 	Rate      float64 `json:"commits_per_second"`
 	P50       float64 `json:"p50_seconds"`
@@ -293,7 +293,7 @@ type measured struct {
 	quantiles []ha.Quantile
 }
 
-// measure has clients commit for a time, after a warm-up, each after a pause.
+// measure has clients commit for a time, after a warm-up, with a pause before each commit.
 func (r *replicated) measure(ctx context.Context, settings string, clients int, pause, warm, length time.Duration, into *pool) error {
 	var (
 		wg    sync.WaitGroup
@@ -341,8 +341,7 @@ func (r *replicated) measure(ctx context.Context, settings string, clients int, 
 	return nil
 }
 
-// pingInto measures round trips of a small message, through a link like this one, while nothing
-// else is sent.
+// pingInto measures round trips of a small message, through an otherwise idle link like this one.
 func (r *replicated) pingInto(times *[]float64, count int) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -351,7 +350,7 @@ func (r *replicated) pingInto(times *[]float64, count int) error {
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
-			_, _ = io.Copy(c, c) // until the other end closes
+			_, _ = io.Copy(c, c) // until the peer closes it
 			c.Close()
 		}
 	}()
@@ -375,12 +374,12 @@ func (r *replicated) pingInto(times *[]float64, count int) error {
 			return err
 		}
 		*times = append(*times, time.Since(begun).Seconds())
-		time.Sleep(time.Millisecond) // a ping every now and then, as of a link that idles
+		time.Sleep(time.Millisecond) // an occasional ping, as on an idle link
 	}
 	return nil
 }
 
-// basebackup makes the standby of a PostgreSQL server, in a folder, and starts it.
+// basebackup creates a standby of a PostgreSQL server, in a folder, and starts it.
 func basebackup(ctx context.Context, primary *server, dir string, options ...string) (*server, error) {
 	s := &server{engine: "postgres", dir: dir}
 	as, err := s.credential()

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// replayTruth predicts the cells of a file of ha-truth --json once more, from what was measured
-// then, so that the models can be worked on without measuring again.
+// replayTruth predicts the cells of a file of ha-truth --json again, from the measurements in it,
+// so that the models can be changed without measuring again.
 func replayTruth(file string, out io.Writer) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

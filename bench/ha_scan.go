@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// logRate is MB of log for each second of the tool's CPU time.
+// logRate is MB of log per second of the tool's CPU time.
 const logRate = "MB of log, a CPU second"
 
-// setUpScan has a server write a log, of a fill and then of transactions of five rows, and
+// setUpScan has a server write a log, from a fill and then from transactions of five rows, and
 // keeps a copy of its segments.
 func setUpScan(ctx context.Context, b *bench, a *arena) (err error) {
 	if a.source, err = b.scratchServer(ctx, a, "postgres", "-c", "wal_keep_size=16GB"); err != nil {
@@ -40,7 +40,7 @@ func setUpScan(ctx context.Context, b *bench, a *arena) (err error) {
 		return err
 	}
 	for _, path := range all {
-		if name := filepath.Base(path); name < now { // those behind it are kept for later
+		if name := filepath.Base(path); name < now { // later segments are recycled for future use
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err

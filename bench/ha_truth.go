@@ -19,22 +19,22 @@ import (
 	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
-// truthName is the command that compares ha.Predict with real pairs of servers. It is no job of
-// the list: nothing is to be faster than something else.
+// truthName is the command that compares ha.Predict with real pairs of servers. It is not in the
+// list of jobs: it compares no tools.
 const truthName = "ha-truth"
 
-// A truthSpec says which cells are measured.
+// A truthSpec defines which cells are measured.
 type truthSpec struct {
-	modes        []string // that wait for the standby
+	modes        []string // the modes that wait for the standby
 	rtts         []time.Duration
 	clients      []int
-	localClients []int // with which the primary alone is measured, before the cells of each round trip
+	localClients []int // client counts for measuring the primary alone, before the cells of each round trip
 	limitedAt    time.Duration
-	limit        float64 // bytes a second of the link, for some more cells at that round trip; 0: none
-	rounds       int     // in which all of one round trip is measured, so that what else the machine does is in all of it
+	limit        float64 // bytes a second of the link, for additional cells at that round trip; 0: none
+	rounds       int     // each measures everything at one round trip, so that other load on the machine affects all of it
 	warm, length time.Duration
 	pings        int
-	pauses       int // after which a commit is measured, at least
+	pauses       int // minimum number of paused commits to measure
 }
 
 func fullTruth(engine string, scale float64) truthSpec {
@@ -46,7 +46,7 @@ func fullTruth(engine string, scale float64) truthSpec {
 	}
 }
 
-// modesAlone is how many modes of an engine wait for no standby.
+// modesAlone returns how many modes of an engine wait for no standby.
 func modesAlone(engine string) int {
 	if engine == "postgres" {
 		return 2
@@ -60,34 +60,34 @@ func localMode(engine string) string { return ha.Modes(engine)[modesAlone(engine
 type cell struct {
 	Engine    string   `json:"engine"`
 	Mode      string   `json:"mode"`
-	RTT       float64  `json:"rtt_seconds"` // that was asked for; the measured one is in Sites
+	RTT       float64  `json:"rtt_seconds"` // as requested; the measured one is in Sites
 	Limit     float64  `json:"link_bytes_per_second,omitempty"`
 	Clients   int      `json:"clients"`
 	Measured  measured `json:"measured"`
 	Predicted measured `json:"predicted"`
 	Load      string   `json:"load_average"`
-	// What was predicted from.
+	// The inputs of the prediction.
 	Inputs ha.Load  `json:"load"`
 	Sites  ha.Sites `json:"sites"`
 	pool   pool
 }
 
-// errs are the relative errors of rate, p50 and p99: above 0 where too much was predicted.
+// errs returns the relative errors of rate, p50 and p99: positive if the prediction is too high.
 func (c cell) errs() (rate, p50, p99 float64) {
 	return c.Predicted.Rate/c.Measured.Rate - 1, c.Predicted.P50/c.Measured.P50 - 1, c.Predicted.P99/c.Measured.P99 - 1
 }
 
-// A study is everything that is measured at one round trip, pooled over the rounds.
+// A study holds everything measured at one round trip, pooled over the rounds.
 type study struct {
 	bare, pings, writes []float64          // round trips without and with the delay, writes to disk, in seconds
-	near                map[string][]*pool // modes that wait, by clients, without the delay
-	paused              map[string]*pool   // the local mode and the weakest that waits, with one client who pauses for the round trip that will be, without the delay
+	near                map[string][]*pool // waiting modes, by clients, without the delay
+	paused              map[string]*pool   // the local mode and the weakest that waits, with one client that pauses for the length of the later round trip, without the delay
 	alone               []*pool            // by localClients
 	cells               []cell
 	bytes, commits      float64 // of the log, while one client committed
 }
 
-// A pool is latencies of commits, and the time in which they were measured.
+// A pool holds commit latencies, and the time in which they were measured.
 type pool struct {
 	times   []float64
 	seconds float64
@@ -102,7 +102,7 @@ func (p *pool) measured() measured {
 	return m
 }
 
-// ofSorted is a quantile of sorted values.
+// ofSorted returns a quantile of sorted values.
 func ofSorted(v []float64, p float64) float64 {
 	return v[min(int(p*float64(len(v))), len(v)-1)]
 }
@@ -196,7 +196,7 @@ func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.
 	return nil
 }
 
-// sample has clients commit in a mode, and pause before each commit.
+// sample has clients commit in a mode, with a pause before each commit.
 func (r *replicated) sample(ctx context.Context, mode string, clients int, pause, warm, length time.Duration, into *pool) error {
 	settings, err := r.set(ctx, mode)
 	if err != nil {
@@ -208,15 +208,16 @@ func (r *replicated) sample(ctx context.Context, mode string, clients int, pause
 	return nil
 }
 
-// become makes the link to be like this.
+// become changes the link's round trip and limit.
 func (r *replicated) become(rtt time.Duration, limit float64) {
 	r.line = measure.Line{Delay: rtt, Rate: limit}
 	r.link.Set(r.line)
 }
 
-// inputs are what a user would have measured: what a pause costs a commit; the hop, which is what the weakest mode
-// that waits adds after such a pause at no delay and with one client, besides a bare round trip; replay, what remote_apply adds
-// to on; and what clients commit in each mode at no delay.
+// inputs returns what a user would have measured: what a pause costs a commit; the hop, which is
+// what the weakest waiting mode adds after such a pause, without delay and with one client, beyond
+// a bare round trip; replay, what remote_apply adds to on; and what clients commit in each mode
+// without delay.
 func (s *study) inputs(engine string, t truthSpec) (ha.Load, ha.Sites) {
 	slices.Sort(s.bare)
 	slices.Sort(s.pings)
@@ -276,7 +277,7 @@ func (c *cell) predict(load ha.Load, sites ha.Sites) error {
 	return c.forecast()
 }
 
-// forecast predicts it from its inputs.
+// forecast predicts the cell from its inputs.
 func (c *cell) forecast() error {
 	p, err := ha.PredictMode(c.Inputs, c.Sites, c.Mode)
 	if err != nil {
@@ -303,12 +304,12 @@ func localText(local []ha.Local) string {
 }
 
 func loadAverage() string {
-	text, _ := os.ReadFile("/proc/loadavg") // where there is none, none is told
+	text, _ := os.ReadFile("/proc/loadavg") // empty if it does not exist
 	one, _, _ := strings.Cut(string(text), " ")
 	return one
 }
 
-// truth runs the whole table.
+// truth measures the whole table.
 func (o options) truth(ctx context.Context, out io.Writer) error {
 	dir, err := workFolder(o.keep)
 	if err != nil {
@@ -375,7 +376,7 @@ func (b *bench) truthPair(ctx context.Context, engine string) (primary, standby 
 		}
 	}
 	if engine == "postgres" {
-		// No checkpoint comes in between: its page images are another load.
+		// No checkpoint runs meanwhile: its page images would be a different load.
 		options := []string{"-c", "shared_buffers=256MB", "-c", "checkpoint_timeout=1h", "-c", "max_wal_size=20GB"}
 		if primary, err = serve(ctx, engine, dirs[0], options...); err != nil {
 			return nil, nil, err
@@ -399,7 +400,7 @@ func (b *bench) truthPair(ctx context.Context, engine string) (primary, standby 
 // writeSize is a page of PostgreSQL's log.
 const writeSize = 8 << 10
 
-// writesInto times writes of writeSize bytes in a folder, of a file that has its size already.
+// writesInto times writes of writeSize bytes to a preallocated file in a folder.
 func writesInto(times *[]float64, folder string) error {
 	f, err := os.CreateTemp(folder, "write")
 	if err != nil {
@@ -427,7 +428,7 @@ func writesInto(times *[]float64, folder string) error {
 	return nil
 }
 
-// printTruth is the table of errors.
+// printTruth prints the table of errors.
 func printTruth(out io.Writer, cells []cell) {
 	fmt.Fprintf(out, "%d CPUs%s\n", runtime.NumCPU(), machine())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -441,7 +442,7 @@ func printTruth(out io.Writer, cells []cell) {
 		fmt.Fprintf(w, "%s\t%s\t%g%s\t%d\t%.0f\t%.2f\t%.2f\t%.0f\t%.2f\t%.2f\t%+.0f%%\t%+.0f%%\t%+.0f%%\t%s\n", c.Engine, c.Mode, c.RTT*1000, limit, c.Clients,
 			c.Measured.Rate, c.Measured.P50*1000, c.Measured.P99*1000, c.Predicted.Rate, c.Predicted.P50*1000, c.Predicted.P99*1000, rate*100, p50*100, p99*100, c.Load)
 	}
-	_ = w.Flush() // what writes to out says so
+	_ = w.Flush() // errors of out are reported elsewhere
 	for _, engine := range []string{"postgres", "mariadb", "mysql", ""} {
 		of := slices.DeleteFunc(slices.Clone(cells), func(c cell) bool { return engine != "" && c.Engine != engine })
 		if len(of) > 0 {
@@ -450,7 +451,8 @@ func printTruth(out io.Writer, cells []cell) {
 	}
 }
 
-// summary says how many cells are as near as they should be, and how optimistic the worst is.
+// summary reports how many cells are as close as they should be, and how optimistic the worst one
+// is.
 func summary(engine string, cells []cell) string {
 	var rateN, p50N, p99N int
 	var worst50, worst99, worstRate float64

@@ -17,8 +17,8 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 
 func nodeOf(s *testdb.Server) node { return node{s.Engine, s.Host, s.Port, s.User, s.Password} }
 
-// A few cells of ha-truth, at a round trip beside which it hardly matters what else the machine does: the
-// figures are those of `go -C bench run . ha-truth`, on a machine of its own.
+// A few cells of ha-truth, at a round trip so long that other load on the machine hardly matters;
+// for exact figures run `go -C bench run . ha-truth` on a dedicated machine.
 const farAway = 100 * time.Millisecond
 
 var fewCells = truthSpec{rtts: []time.Duration{farAway}, clients: []int{8}, localClients: []int{1, 8}, rounds: 1, warm: 300 * time.Millisecond, length: 900 * time.Millisecond, pings: 10, pauses: 5}
@@ -36,7 +36,8 @@ func truthCells(t *testing.T, r *replicated, spec truthSpec) map[string]cell {
 		if c.Measured.P50 < farAway.Seconds() || c.Predicted.P50 < farAway.Seconds() {
 			t.Errorf("%s with %d clients: %s measured and %s predicted, below a round trip", c.Mode, c.Clients, millis(c.Measured.P50), millis(c.Predicted.P50))
 		}
-		// Where other suites ran beside the local commits, the prediction is as pessimistic as those were slow.
+		// If other suites slowed down the local commits, the prediction is as pessimistic as those
+		// were slow.
 		if rate, _, _ := c.errs(); rate > 1 {
 			t.Errorf("%s with %d clients: %.0f/s measured, %.0f/s predicted", c.Mode, c.Clients, c.Measured.Rate, c.Predicted.Rate)
 		}
@@ -49,7 +50,7 @@ func truthCells(t *testing.T, r *replicated, spec truthSpec) map[string]cell {
 
 func TestTruthPostgres(t *testing.T) {
 	t.Parallel()                         // it mostly waits
-	primary := testdb.OwnPostgres(t, 17) // whose standby testdb can make
+	primary := testdb.OwnPostgres(t, 17) // a version for which testdb can create a standby
 	standby := primary.Standby(t, "postgres")
 	r, err := attachPostgres(t.Context(), nodeOf(primary), nodeOf(standby))
 	if err != nil {
@@ -70,15 +71,15 @@ func TestTruthMariaDB(t *testing.T) {
 	spec := fewCells
 	spec.modes = []string{"AFTER_COMMIT", "AFTER_SYNC"}
 	cells := truthCells(t, r, spec)
-	// The one that serialises groups carries less, or as much where the groups happen to fall in step; how much less
-	// depends on the round trip, which is longer where other tests run.
+	// The mode that serialises groups commits fewer, or as many if the groups happen to align; how
+	// many fewer depends on the round trip, which grows while other tests run.
 	sync, commit := cells["AFTER_SYNC"], cells["AFTER_COMMIT"]
 	if sync.Measured.Rate > 1.5*commit.Measured.Rate || sync.Predicted.Rate > commit.Predicted.Rate {
 		t.Errorf("AFTER_SYNC: %.0f/s measured, %.0f/s predicted; AFTER_COMMIT: %.0f/s, %.0f/s", sync.Measured.Rate, sync.Predicted.Rate, commit.Measured.Rate, commit.Predicted.Rate)
 	}
 }
 
-// The error table counts what is near enough, and keeps the sign.
+// The error table counts close predictions, and keeps the sign.
 func TestTruthSummary(t *testing.T) {
 	c := func(rate, p50, p99 float64) cell {
 		return cell{Engine: "postgres", Measured: measured{Rate: 100, P50: 100, P99: 100}, Predicted: measured{Rate: rate, P50: p50, P99: p99}}
@@ -90,7 +91,7 @@ func TestTruthSummary(t *testing.T) {
 	}
 }
 
-// A ping takes as long as the link.
+// A ping takes as long as the link's round trip.
 func TestLink(t *testing.T) {
 	r := &replicated{}
 	var err error
@@ -105,7 +106,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// What a file keeps of a cell is enough to predict it once more.
+// The saved inputs of a cell are enough to predict it again.
 func TestTruthReplay(t *testing.T) {
 	b := ha.Standby{Name: "b", Network: ha.Network{Rate: 1e9, RTT: 0.01}}
 	c := cell{Engine: "postgres", Mode: "on", RTT: 0.01, Clients: 4, Measured: measured{Rate: 380, P50: 0.0105, P99: 0.012},

@@ -6,16 +6,16 @@
 //	go -C bench run . profile pg-shop
 //	go -C bench run . soak --minutes 1
 //
-// It installs the other tools when it may, starts database servers of its own
-// with settings as in production, fills the source, and runs all tools in turn
-// from the same state. README.md says what is measured and has the results.
+// It installs the other tools if it may, starts database servers of its own with production
+// settings, fills the source, and runs all tools in turn from the same state. README.md says what
+// is measured and has the results.
 //
-// Its nouns: a job is a line of the table of goals (jobs.go); a tool is one
-// way of doing it, Tidemark's or a rival's (tools.go); an arena is what a job
-// runs in, servers and files (arena.go, server.go); a sample is one run of one
-// tool, measured (run.go, proc_linux.go) and verified (verify.go); a result is
-// the samples of a job against its goal (report.go). A soak (soak.go) is no
-// comparison: tidemark alone replicates for minutes, and has to end with equal sides.
+// Its nouns: a job is a line of the table of goals (jobs.go); a tool is one way of doing it,
+// Tidemark's or a rival's (tools.go); an arena is what a job runs in, servers and files (arena.go,
+// server.go); a sample is one run of one tool, measured (run.go, proc_linux.go) and verified
+// (verify.go); a result is the samples of a job, compared with its goal (report.go). A soak
+// (soak.go) is no comparison: only tidemark runs, replicates for minutes, and must end with equal
+// sides.
 package main
 
 import (
@@ -63,8 +63,8 @@ func main() {
 	}
 }
 
-// enterRoot changes to the project's folder, from this module's, where go -C bench puts us: programs are built there, and
-// files that the flags name are meant from there.
+// enterRoot changes from this module's folder, where go -C bench starts, to the project's folder:
+// programs are built there, and file names in flags are relative to it.
 func enterRoot() error {
 	if _, err := os.Stat("bench/go.mod"); err == nil {
 		return nil
@@ -147,7 +147,7 @@ func choose(words []string, profile bool) ([]*job, error) {
 	return jobs[i : i+1], nil
 }
 
-// work does the jobs one after the other, in a folder that they share.
+// work runs the jobs one after the other, in a shared folder.
 func work(ctx context.Context, o options, chosen []*job, profile bool, out io.Writer) error {
 	if err := installRivals(ctx); err != nil {
 		return err
@@ -176,7 +176,7 @@ func work(ctx context.Context, o options, chosen []*job, profile bool, out io.Wr
 		}
 		results = append(results, r)
 		r.print(out)
-		if o.json != "" { // after each, so that an interrupted run of all leaves something
+		if o.json != "" { // after each job, so that an interrupted run of all keeps something
 			if err := writeJSON(o, results); err != nil {
 				return err
 			}
@@ -185,7 +185,7 @@ func work(ctx context.Context, o options, chosen []*job, profile bool, out io.Wr
 	return nil
 }
 
-// installRivals runs the script that installs the other tools, from the root of the module.
+// installRivals runs the script that installs the other tools, from the module's root.
 func installRivals(ctx context.Context) error {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -209,9 +209,9 @@ func command(ctx context.Context, name string, args ...string) error {
 
 const folderPattern = "tidemark-bench-"
 
-// workFolder makes the folder in which everything lies. The servers' users must
-// be able to enter it. A temporary one is locked while we live: one that is not
-// was left by a bench that was killed, and is removed.
+// workFolder creates the folder for everything. The servers' users must be able to enter it. A
+// temporary one is locked while we live: an unlocked one was left behind by a killed bench, and is
+// removed.
 func workFolder(keep string) (string, error) {
 	if keep != "" {
 		dir, err := filepath.Abs(keep)
@@ -232,7 +232,7 @@ func workFolder(keep string) (string, error) {
 	}
 	for _, file := range old {
 		if locked(filepath.Dir(file)) {
-			_ = os.RemoveAll(filepath.Dir(file)) // what cannot be removed is somebody else's
+			_ = os.RemoveAll(filepath.Dir(file)) // what cannot be removed belongs to another user
 		}
 	}
 	dir, err := os.MkdirTemp("", folderPattern)
@@ -245,7 +245,7 @@ func workFolder(keep string) (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// locked takes the lock of a folder, which the kernel gives back when we end.
+// locked locks a folder; the kernel releases the lock when we end.
 func locked(dir string) bool {
 	fd, err := syscall.Open(filepath.Join(dir, "lock"), syscall.O_RDWR|syscall.O_CREAT|syscall.O_CLOEXEC, 0o644)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// procAttr starts a process in a group of its own, as somebody else, and has
-// the kernel send it quit when the thread that started it ends.
+// procAttr starts a process in its own process group, as another user, and has the kernel send it
+// quit when the thread that started it ends.
 func procAttr(as *syscall.Credential, quit syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: as, Pdeathsig: quit, Setpgid: true}
 }
@@ -19,14 +19,14 @@ func procAttr(as *syscall.Credential, quit syscall.Signal) *syscall.SysProcAttr 
 // tick is the unit of CPU times in /proc: USER_HZ, 100 on every architecture that Go runs on.
 const tick = 10 * time.Millisecond
 
-// A stat is what a line of /proc/PID/stat says of a process.
+// A stat is the part of /proc/PID/stat that we use.
 type stat struct {
 	parent int
 	cpu    time.Duration // its own, and that of its children that have ended and were waited for
 }
 
-// parseStat reads the line as proc(5) describes it. The second field, the
-// program's name, is in brackets and may hold anything.
+// parseStat parses the line as proc(5) describes it. The second field, the program's name, is in
+// parentheses and may contain anything.
 func parseStat(line string) (stat, error) {
 	close := strings.LastIndexByte(line, ')')
 	f := strings.Fields(line[close+1:])
@@ -48,8 +48,8 @@ func parseStat(line string) (stat, error) {
 	return s, nil
 }
 
-// treeCPU is the CPU time that the processes below and including pid have
-// used. The time of one that ended is in its parent's.
+// treeCPU returns the CPU time that pid and its descendants have used. A parent's time includes
+// that of its ended children.
 func treeCPU(pid int) (time.Duration, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -81,7 +81,7 @@ func treeCPU(pid int) (time.Duration, error) {
 }
 
 func below(all map[int]stat, p, top int) bool {
-	for range 50 { // no tree of ours is deeper; a table read while processes come and go may hold a circle
+	for range 50 { // no tree of ours is deeper; a table read while processes come and go may contain a cycle
 		if p == top {
 			return true
 		}
@@ -94,8 +94,8 @@ func below(all map[int]stat, p, top int) bool {
 	return false
 }
 
-// machineCPU is the CPU time that the whole machine has used, with what the
-// hypervisor took away.
+// machineCPU returns the CPU time that the whole machine has used, including time stolen by the
+// hypervisor.
 func machineCPU() (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -116,10 +116,10 @@ func machineCPU() (time.Duration, error) {
 	return sum, nil
 }
 
-// peakRSS gives bytes; Linux counts in kB.
+// peakRSS returns bytes; Linux counts in kB.
 func peakRSS(u *syscall.Rusage) int64 { return u.Maxrss * 1024 }
 
-// machine describes where the figures come from.
+// machine describes the machine that the figures come from.
 func machine() string {
 	text, _ := os.ReadFile("/proc/cpuinfo") // without it, the model is left out
 	model := ""

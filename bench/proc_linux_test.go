@@ -26,7 +26,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// What a child of a child burns counts, while they live and after.
+// A grandchild's CPU time counts, while the processes live and afterwards.
 func TestTreeCPU(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo; read x'; echo; read x`)
 	in, err := cmd.StdinPipe()
@@ -58,7 +58,8 @@ func TestTreeCPU(t *testing.T) {
 	}
 }
 
-// A command's CPU and memory are counted, its failure is told with what it said, and its end comes with the context's.
+// A command's CPU and memory are counted, its failure is reported with its output, and it ends with
+// its context.
 func TestRunGroup(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -88,7 +89,7 @@ func TestRunGroup(t *testing.T) {
 	}
 }
 
-// A server ends with the program even when that is killed: the kernel sees to it.
+// A server ends with the program even if that is killed: the kernel ends it.
 func TestProcAttr(t *testing.T) {
 	if a := procAttr(nil, syscall.SIGQUIT); a.Pdeathsig != syscall.SIGQUIT || !a.Setpgid {
 		t.Errorf("%+v", a)

@@ -12,45 +12,45 @@ import (
 	"time"
 )
 
-// A result is what came of a job.
+// A result is the outcome of a job.
 type result struct {
 	Job, Title string
 	Goal       float64
 	Scale      float64
-	Bytes      int64 // that were moved
-	Rows       int64 // changes that were moved; 0: it is not changes
+	Bytes      int64 // moved
+	Rows       int64 // changes moved; 0: the job moves no changes
 	Machine    string
-	Load       string // averages when the job began
+	Load       string // averages when the job started
 	rows       []*toolRow
 	ownCPU     float64
 	goals      []goal
 	memory     int64
 }
 
-// A goal is a limit of one figure of one tool.
+// A goal limits one figure of one tool.
 type goal struct {
 	tool, figure string
-	of           string  // another tool, as a multiple of whose figure it is meant; "": as it is
+	of           string  // another tool: the limits are multiples of its figure; "": absolute
 	least, most  float64 // 0: no limit
 }
 
-// Figures that every tool has; others are of its own (sample.Figures).
+// Figures that every tool has; others are specific to a tool (sample.Figures).
 const (
 	rate   = "rows/s"
 	rowCPU = "own CPU, us a row"
 	speed  = "MB/s"
 )
 
-// A toolRow is the samples of one tool.
+// A toolRow holds the samples of one tool.
 type toolRow struct {
 	Tool    string
 	Rival   bool
-	Failed  string // why; "" it did not
+	Failed  string // why; "": it did not
 	Samples []sample
 }
 
 func newResult(b *bench, j *job, a *arena, tools []tool) *result {
-	load, _ := os.ReadFile("/proc/loadavg") // where there is none, none is told
+	load, _ := os.ReadFile("/proc/loadavg") // empty if it does not exist
 	r := &result{Job: j.name, Title: j.title, Goal: j.goal, Scale: b.scale, Bytes: a.Bytes, Rows: a.Rows, ownCPU: j.ownCPU, goals: j.goals, memory: j.memory, Load: string(load[:min(14, len(load))]),
 		Machine: fmt.Sprintf("%d CPUs%s", runtime.NumCPU(), machine())}
 	for _, t := range tools {
@@ -59,7 +59,7 @@ func newResult(b *bench, j *job, a *arena, tools []tool) *result {
 	return r
 }
 
-// median of what pick takes from the samples.
+// median returns the median of what pick takes from the samples.
 func (t *toolRow) median(pick func(sample) time.Duration) time.Duration {
 	var all []time.Duration
 	for _, s := range t.Samples {
@@ -68,7 +68,7 @@ func (t *toolRow) median(pick func(sample) time.Duration) time.Duration {
 	return median(all)
 }
 
-// median of an even number is the mean of the two in the middle.
+// median of an even number of values is the mean of the two in the middle.
 func median[T time.Duration | float64](all []T) T {
 	slices.Sort(all)
 	n := len(all)
@@ -78,7 +78,7 @@ func median[T time.Duration | float64](all []T) T {
 	return (all[(n-1)/2] + all[n/2]) / 2
 }
 
-// figure is the median of a figure of a tool; false where it has none.
+// figure returns the median of a figure of a tool; false if it has none.
 func (r *result) figure(t *toolRow, name string) (float64, bool) {
 	switch name {
 	case rate:
@@ -112,7 +112,7 @@ func (t *toolRow) rss() (peak int64) {
 	return peak
 }
 
-// best is the rival with the smallest median, nil where none came through.
+// best returns the rival with the smallest median, nil if all have failed.
 func (r *result) best() (best *toolRow) {
 	for _, t := range r.rows {
 		if t.Rival && t.complete() && (best == nil || t.median(wall) < best.median(wall)) {
@@ -122,7 +122,7 @@ func (r *result) best() (best *toolRow) {
 	return best
 }
 
-// othersShare is how much of the machine was busy with something else, at worst.
+// othersShare returns the largest share of the machine that other work used.
 func (r *result) othersShare() (worst float64) {
 	for _, t := range r.rows {
 		for _, s := range t.Samples {
@@ -132,7 +132,7 @@ func (r *result) othersShare() (worst float64) {
 	return worst
 }
 
-// A verdict is one goal and whether it was met.
+// A verdict is one goal and whether it was reached.
 type verdict struct {
 	What, Goal, Measured string
 	Met                  bool
@@ -146,7 +146,7 @@ func (v verdict) String() string {
 	return fmt.Sprintf("%s: %s, goal %s: %s", v.What, v.Measured, v.Goal, met)
 }
 
-// verdicts judges tidemark's row; there are none where it did not run.
+// verdicts judges tidemark's row; nil if it did not run.
 func (r *result) verdicts() []verdict {
 	i := slices.IndexFunc(r.rows, func(t *toolRow) bool { return !t.Rival })
 	if i < 0 {
@@ -175,7 +175,7 @@ func (r *result) verdicts() []verdict {
 	return out
 }
 
-// judge says nothing where a tool did not run.
+// judge returns ok false if a tool did not run.
 func (r *result) judge(g goal) (v verdict, ok bool) {
 	row := func(name string) *toolRow {
 		if i := slices.IndexFunc(r.rows, func(t *toolRow) bool { return t.Tool == name && t.complete() }); i >= 0 {

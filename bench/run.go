@@ -21,12 +21,12 @@ type sample struct {
 	Wall    time.Duration // from the start of the first command to the end of the last
 	Own     time.Duration // CPU time of the tool's processes
 	Servers time.Duration // CPU time of all servers of the arena, meanwhile
-	Others  time.Duration // CPU time that the machine spent on anything else: it was not quiet
-	RSS     int64         // bytes; the largest that any process of the tool had
+	Others  time.Duration // CPU time that the machine spent on anything else: the machine was not quiet
+	RSS     int64         // bytes; the peak of any process of the tool
 	Figures map[string]float64
 }
 
-// compare sets a job up and runs its tools in turn, each round in an order that is turned by one.
+// compare sets up a job and runs its tools in turn, rotating the order by one each round.
 func (b *bench) compare(ctx context.Context, j *job) (*result, error) {
 	var a arena
 	defer a.close()
@@ -41,7 +41,8 @@ func (b *bench) compare(ctx context.Context, j *job) (*result, error) {
 	r := newResult(b, j, &a, tools)
 	for round := range b.rounds {
 		for i := range tools {
-			// Rivals first in round 0: where nobody knows what a dump holds, theirs is what tidemark's rows are compared with.
+			// Rivals first in round 0: if the content of a dump is unknown, tidemark's rows are
+			// compared with theirs.
 			n := (i + round + 1) % len(tools)
 			t, row := tools[n], r.rows[n]
 			if row.Failed != "" {
@@ -68,12 +69,12 @@ func (b *bench) compare(ctx context.Context, j *job) (*result, error) {
 	return r, nil
 }
 
-// wanted says whether --only lets a tool run.
+// wanted reports whether --only lets a tool run.
 func (b *bench) wanted(tool string) bool {
 	return b.only == "" || slices.ContainsFunc(strings.Split(b.only, ","), func(prefix string) bool { return strings.HasPrefix(tool, prefix) })
 }
 
-// once runs a tool from the same state as all others and verifies what it left.
+// once runs a tool from the same state as all others and verifies the result.
 func (b *bench) once(ctx context.Context, j *job, a *arena, t tool, round int) (sample, error) {
 	begin := t.before
 	if begin == nil && t.into != nil {
@@ -123,11 +124,11 @@ func (b *bench) once(ctx context.Context, j *job, a *arena, t tool, round int) (
 	return s, nil
 }
 
-// scratch is a folder for what a run of a tool makes, hoard one for what runs before have made.
+// scratch returns the folder for a run's output, hoard the one for the output of earlier runs.
 func (b *bench) scratch() string { return filepath.Join(b.dir, "scratch") }
 func (b *bench) hoard() string   { return filepath.Join(b.dir, "hoard") }
 
-// measure runs the commands of a tool. What they have made in the scratch folder stays.
+// measure runs the commands of a tool. What they leave in the scratch folder stays.
 func (b *bench) measure(ctx context.Context, a *arena, t tool, log string, env []string) (s sample, err error) {
 	scratch := b.scratch()
 	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o755), os.MkdirAll(filepath.Dir(log), 0o755)); err != nil {
@@ -182,7 +183,7 @@ func readMeters(a *arena) (m meters, err error) {
 	return m, err
 }
 
-// runGroup runs commands at the same time and adds what they used to s.
+// runGroup runs commands concurrently and adds their usage to s.
 func runGroup(ctx context.Context, group []step, env []string, out *os.File, s *sample) error {
 	var (
 		all  sync.WaitGroup
@@ -207,7 +208,7 @@ func runGroup(ctx context.Context, group []step, env []string, out *os.File, s *
 
 // runStep runs one command to its end, with all the processes that it starts.
 func runStep(ctx context.Context, st step, env []string, out *os.File) (*syscall.Rusage, error) {
-	runtime.LockOSThread() // of the parent death signal, see spawn
+	runtime.LockOSThread() // for the parent death signal, see spawn
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, st.args[0], st.args[1:]...)
 	cmd.Env = append(append(os.Environ(), st.env...), env...)
@@ -232,13 +233,14 @@ func runStep(ctx context.Context, st step, env []string, out *os.File) (*syscall
 	return cmd.ProcessState.SysUsage().(*syscall.Rusage), err
 }
 
-// lastLines are the last three lines of a log, in one.
+// lastLines returns the last three lines of a log, joined into one.
 func lastLines(file string) string {
 	lines := strings.Split(tail(file), "\n")
 	return strings.Join(lines[max(0, len(lines)-3):], " / ")
 }
 
-// seesDifference changes one value on the second side, and back: a comparison that finds nothing then has not looked.
+// seesDifference changes one value on the second side, and then reverts it: a comparison that finds
+// nothing meanwhile does not work.
 func (b *bench) seesDifference(ctx context.Context, a *arena, t tool) error {
 	change := func(by string) error {
 		return a.target.exec(ctx, database, "UPDATE order_line SET amount = amount + "+by+" WHERE (o_id, n) = (SELECT max(o_id), 0 FROM order_line)")

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// A pair is two servers: tidemark replicates from one to the other while the first is written to.
+// A pair is two servers: tidemark replicates from one to the other while the first is being written
+// to.
 type pair struct{ name, source, target string }
 
 var pairs = []pair{
@@ -104,7 +105,7 @@ func choosePairs(names string) ([]pair, error) {
 	return out, nil
 }
 
-// soakBench makes the folder and what is needed in it.
+// soakBench creates the folder and everything needed in it.
 func soakBench(ctx context.Context, o soakOptions, chosen []pair, out io.Writer) (*bench, error) {
 	if err := installRivals(ctx); err != nil {
 		return nil, err
@@ -125,23 +126,23 @@ func soakBench(ctx context.Context, o soakOptions, chosen []pair, out io.Writer)
 	return b, b.buildGoTPC(ctx)
 }
 
-// soaked is what came of a pair.
+// soaked is the outcome of a pair.
 type soaked struct {
 	Pair         string
 	Minutes      float64
 	Load         *load
-	Transactions int64     // that tidemark has applied, as its processes have said; one that is killed does not tell its last second
+	Transactions int64     // applied by tidemark, as its processes report; a killed one does not report its last second
 	Rows         int64     // the same
 	NotApplied   int64     // rows
-	Early        int64     // transactions that came before one that they needed, and were tried again
+	Early        int64     // transactions that arrived before one they depend on, and were retried
 	Retried      int64     // after a deadlock or the like
 	EndToEnd     latency   // of the last process
 	LastProcess  float64   // seconds that it ran
-	Behind       float64   // seconds, at most; looked at every second
-	Kills        []float64 // seconds that the next process took until it followed
-	RSS          int64     // bytes, the largest of any process
+	Behind       float64   // maximum in seconds, sampled every second
+	Kills        []float64 // seconds that the next process needed until it followed
+	RSS          int64     // bytes, the peak of any process
 	Cutover      float64   // seconds
-	Events       []string  // of tidemark, what was unusual
+	Events       []string  // unusual events in tidemark
 	Errors       []string  // none: the pair is clean
 }
 
@@ -184,10 +185,10 @@ func (b *bench) soakServers(ctx context.Context, a *arena, o soakOptions, p pair
 	return b.fillSoak(ctx, a.source, o.foreignKeys)
 }
 
-// soakStream writes to the source for the time that was asked for. tidemark begins a second later, so that its
-// copy too is of a source that is written to, and is killed and started again at moments by chance.
+// soakStream writes to the source for the requested time. tidemark starts a second later, so that
+// its copy too runs under writes, and is killed and restarted at random moments.
 func (b *bench) soakStream(ctx context.Context, a *arena, o soakOptions, r *soaked, dir string) error {
-	ctx, cancel := context.WithCancel(ctx) // whatever goes wrong ends the load
+	ctx, cancel := context.WithCancel(ctx) // any failure ends the load
 	defer cancel()
 	log, err := os.Create(filepath.Join(dir, "replicate.log"))
 	if err != nil {
@@ -224,8 +225,8 @@ type soaking struct {
 	dir        string
 	log        io.Writer
 	began, end time.Time // of the load
-	f          *follower // the process that runs, or ran last
-	started    time.Time // when it was
+	f          *follower // the current process, or the last one
+	started    time.Time // start of that process
 }
 
 func (s *soaking) start() error {
@@ -237,7 +238,7 @@ func (s *soaking) start() error {
 	return err
 }
 
-// account adds what a process has done, which has ended.
+// account adds the work of an ended process.
 func (s *soaking) account() {
 	last := s.f.now()
 	if s.f.report != nil {
@@ -254,11 +255,11 @@ func (s *soaking) account() {
 	s.r.Events = append(s.r.Events, s.f.events...)
 }
 
-// run goes on until the load has ended and all kills are done, and the process follows.
+// run continues until the load has ended, all kills are done, and the process has caught up.
 func (s *soaking) run(ctx context.Context, kills int) error {
 	tick := time.NewTicker(10 * time.Second)
 	defer tick.Stop()
-	tooLate := time.NewTimer(15 * time.Minute) // a copy of this size takes less, also beside others
+	tooLate := time.NewTimer(15 * time.Minute) // a copy of this size takes less, even on a busy machine
 	defer tooLate.Stop()
 	var (
 		kill         <-chan time.Time
@@ -290,7 +291,7 @@ func (s *soaking) run(ctx context.Context, kills int) error {
 				s.r.Kills = append(s.r.Kills, time.Since(s.started).Seconds())
 			}
 			if left > 0 {
-				// Somewhere in the first half of its share of the time that is left.
+				// A moment in the first half of its share of the time remaining.
 				share := max(time.Second, time.Until(s.end)) / time.Duration(left+1)
 				kill = time.After(share/2 + rand.N(share/2))
 			}
@@ -321,7 +322,7 @@ func (s *soaking) progress() {
 	s.say("%d rows applied, %.0f a second, end to end p50 %.1f ms, p99 %.1f ms, %.1f s behind", s.r.Rows+now.Rows, now.RowsSecond, now.EndToEnd.P50, now.EndToEnd.P99, now.behind().Seconds())
 }
 
-// soakEnd cuts over, and compares both sides with tidemark's diff and without it.
+// soakEnd cuts over, and compares both sides with tidemark's diff and independently of it.
 func (b *bench) soakEnd(ctx context.Context, a *arena, r *soaked, dir string) error {
 	began := time.Now()
 	text, err := b.soakVerb(ctx, a, dir, "cutover")
@@ -343,7 +344,7 @@ func (b *bench) soakEnd(ctx context.Context, a *arena, r *soaked, dir string) er
 	return soakEqual(ctx, a)
 }
 
-// soakVerb runs tidemark to its end, which has to be a good one.
+// soakVerb runs tidemark to its end, which must be a success.
 func (b *bench) soakVerb(ctx context.Context, a *arena, dir, verb string) (string, error) {
 	log := filepath.Join(dir, verb+".log")
 	out, err := os.Create(log)
@@ -361,7 +362,7 @@ func (b *bench) soakVerb(ctx context.Context, a *arena, dir, verb string) (strin
 
 var appliedLine = regexp.MustCompile(`(?m)^applied: .*\(([\d,]+) transactions?, ([\d,]+) rows?\)`)
 
-// cutoverCounts finds what a cutover has applied.
+// cutoverCounts parses what a cutover has applied.
 func cutoverCounts(text string) (transactions, rows int64, err error) {
 	m := appliedLine.FindStringSubmatch(text)
 	if m == nil {
@@ -386,7 +387,7 @@ func soakEqual(ctx context.Context, a *arena) error {
 		return err
 	}
 	for name, f := range got {
-		f.Indexes = want[name].Indexes // InnoDB makes some by itself
+		f.Indexes = want[name].Indexes // InnoDB creates some automatically
 		got[name] = f
 	}
 	if bad := differences(want, got); len(bad) > 0 {
@@ -395,7 +396,7 @@ func soakEqual(ctx context.Context, a *arena) error {
 	return nil
 }
 
-// print says what came of a pair.
+// print prints the outcome of a pair.
 func (r *soaked) print(out io.Writer) {
 	verdict := "clean"
 	if len(r.Errors) > 0 {

@@ -29,10 +29,10 @@ const (
 	tpcbSessions  = 4
 	tpccHouses    = 2
 	tpccSessions  = 4
-	tpccRoundTrip = 10 * time.Millisecond // go-tpc knows no rate: so far away it is from the source
+	tpccRoundTrip = 10 * time.Millisecond // go-tpc has no rate option: this is its network distance from the source
 )
 
-// soakTables are what both loads write to, and item, which nobody does.
+// soakTables are the tables that both loads write to, and item, which is read-only.
 var soakTables = []table{
 	{"pgbench_branches", "bid:text bbalance:text filler:text"},
 	{"pgbench_tellers", "tid:text bid:text tbalance:text filler:text"},
@@ -51,10 +51,11 @@ var soakTables = []table{
 	{"item", "i_id:text i_im_id:text i_name:text i_price:cents i_data:text"},
 }
 
-// keyless are those without a primary key, which PostgreSQL publishes only with a replica identity.
+// keyless are the tables without a primary key, which PostgreSQL publishes only with a replica
+// identity.
 var keyless = []string{"pgbench_history", "history"}
 
-// fillSoak makes the tables of pgbench and of TPC-C, with foreign keys.
+// fillSoak creates the tables of pgbench and of TPC-C, with foreign keys.
 func (b *bench) fillSoak(ctx context.Context, s *server, foreignKeys bool) error {
 	if s.engine == "postgres" {
 		if err := b.command(ctx, nil, postgresBin+"/pgbench", "-i", "-q", "-s", strconv.Itoa(tpcbScale), "--foreign-keys", s.url(database)); err != nil {
@@ -80,7 +81,8 @@ func (b *bench) fillSoak(ctx context.Context, s *server, foreignKeys bool) error
 	return s.analyze(ctx, soakTables)
 }
 
-// buildGoTPC does in a module of its own what go install does, but for asking what other versions there are: not every proxy says.
+// buildGoTPC does in a module of its own what go install does, but without querying for other
+// versions: not every proxy lists them.
 func (b *bench) buildGoTPC(ctx context.Context) error {
 	dir := filepath.Join(b.dir, "go-tpc-module")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -93,7 +95,7 @@ func (b *bench) buildGoTPC(ctx context.Context) error {
 	return command(ctx, "go", "build", "-C", dir, "-mod=mod", "-o", filepath.Join(b.dir, "go-tpc"), goTPC+"/cmd/go-tpc")
 }
 
-// goTPC is the beginning of its command line, for a server that is reached at a port.
+// goTPC returns the start of its command line, for a server reached at a port.
 func (b *bench) goTPC(s *server, port int) []string {
 	args := []string{filepath.Join(b.dir, "go-tpc"), "tpcc", "-H", "127.0.0.1", "-P", strconv.Itoa(port), "-U", account, "-p", password, "-D", database, "--warehouses", strconv.Itoa(tpccHouses)}
 	if s.engine == "postgres" {
@@ -102,15 +104,15 @@ func (b *bench) goTPC(s *server, port int) []string {
 	return append(args, "-d", "mysql")
 }
 
-// A load is pgbench's and TPC-C's transactions on one server, at the same time.
+// A load runs pgbench's and TPC-C's transactions on one server, concurrently.
 type load struct {
-	TPCB, TPCBFailed int // transactions; failed ones were rolled back and are part of the life of a database
+	TPCB, TPCBFailed int // transactions; failed ones were rolled back, as is normal in a database
 	TPCC, TPCCFailed int
-	done             chan struct{} // closed when they have ended
+	done             chan struct{} // closed once they have ended
 	err              error         // valid then
 }
 
-// startLoad begins both; they end after a time, or with ctx.
+// startLoad starts both; they end after a time, or with ctx.
 func (b *bench) startLoad(ctx context.Context, s *server, perSecond int, lasting time.Duration, dir string) (*load, error) {
 	away, err := measure.NewProxy("127.0.0.1:"+strconv.Itoa(s.port), measure.Line{Delay: tpccRoundTrip})
 	if err != nil {
@@ -144,7 +146,8 @@ func pgbench(ctx context.Context, s *server, perSecond int, lasting time.Duratio
 	return counted(ctx, args[0], log, pgbenchCounts)
 }
 
-// counted runs a program and finds in its log how many transactions it did, and how many failed.
+// counted runs a program and reads from its log how many transactions succeeded, and how many
+// failed.
 func counted(ctx context.Context, st step, log string, counts func(text string) (done, failed int)) (done, failed int, err error) {
 	out, err := os.Create(log)
 	if err != nil {
@@ -173,7 +176,7 @@ var (
 func pgbenchCounts(text string) (done, failed int) {
 	number := func(r *regexp.Regexp) int {
 		if m := r.FindStringSubmatch(text); m != nil {
-			n, _ := strconv.Atoi(m[1]) // digits, by the pattern
+			n, _ := strconv.Atoi(m[1]) // digits, because of the pattern
 			return n
 		}
 		return 0
@@ -181,14 +184,15 @@ func pgbenchCounts(text string) (done, failed int) {
 	return number(pgbenchDone), number(pgbenchFailed)
 }
 
-// tpccCounts adds up go-tpc's summary, which has a line for each kind of transaction and one for those of it that failed.
+// tpccCounts adds up go-tpc's summary, which has a line for each kind of transaction and one for
+// the failed ones of that kind.
 func tpccCounts(text string) (done, failed int) {
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		m := tpccLine.FindStringSubmatch(lines.Text())
 		if m == nil {
 			continue
 		}
-		n, _ := strconv.Atoi(m[2]) // digits, by the pattern
+		n, _ := strconv.Atoi(m[2]) // digits, because of the pattern
 		if strings.HasSuffix(m[1], "_ERR") {
 			failed += n
 		} else {
@@ -198,7 +202,8 @@ func tpccCounts(text string) (done, failed int) {
 	return done, failed
 }
 
-// tpcb does on MySQL and MariaDB what pgbench does on PostgreSQL: the same transactions, at the same rate on average.
+// tpcb runs on MySQL and MariaDB what pgbench runs on PostgreSQL: the same transactions, at the
+// same average rate.
 func tpcb(ctx context.Context, s *server, perSecond int, lasting time.Duration) (done, failed int, err error) {
 	var all sync.WaitGroup
 	var dones, faileds [tpcbSessions]int
@@ -216,7 +221,7 @@ func tpcb(ctx context.Context, s *server, perSecond int, lasting time.Duration) 
 	return done, failed, errors.Join(errs...)
 }
 
-// tpcbSession begins a transaction every pause, on average, or as soon after as it can.
+// tpcbSession starts a transaction every pause, on average, or as soon after as it can.
 func tpcbSession(ctx context.Context, s *server, pause time.Duration, end time.Time) (done, failed int, err error) {
 	conn, err := client.Connect(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), account, password, database)
 	if err != nil {

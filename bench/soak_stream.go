@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// A status is a line of tidemark's, as far as it is looked at.
+// A status is a status line of tidemark, as far as we use it.
 type status struct {
 	Event        string
 	Object       string
 	Text         string
 	Error        string
 	Time         time.Time
-	Transactions int64     `json:"trans_applied"` // since the process began
+	Transactions int64     `json:"trans_applied"` // since the process started
 	Rows         int64     `json:"rows_applied"`
 	RowsSecond   float64   `json:"rows_per_second"`
 	EndToEnd     latency   `json:"end2end_latency"`
@@ -38,7 +38,7 @@ type status struct {
 // A latency is in milliseconds.
 type latency struct{ P50, P99, Max float64 }
 
-// behind is the age of the last transaction up to which the target has all.
+// behind is the age of the last transaction up to which the target has everything.
 func (s *status) behind() time.Duration {
 	if s.Idle || s.Oldest.IsZero() {
 		return 0
@@ -46,22 +46,22 @@ func (s *status) behind() time.Duration {
 	return max(0, s.Time.Sub(s.Oldest))
 }
 
-// A follower is a process of tidemark that replicates.
+// A follower is a replicating tidemark process.
 type follower struct {
 	cmd   *exec.Cmd
-	begun chan struct{}   // closed when it follows
-	done  <-chan struct{} // closed when it has ended
+	begun chan struct{}   // closed once it follows
+	done  <-chan struct{} // closed once it has ended
 
 	log    io.Writer
 	mu     sync.Mutex
-	rest   []byte  // the beginning of a line
-	last   status  // what it said last of the stream
-	report *status // of its whole life, where it was not killed
+	rest   []byte  // an incomplete line
+	last   status  // its latest report about the stream
+	report *status // of its whole life, unless it was killed
 	worst  time.Duration
 	events []string // what was unusual
 }
 
-// follow starts one, whose catalogue and queue are in a folder; what it says goes to log.
+// follow starts a follower, with catalogue and queue in a folder; its output goes to log.
 func (b *bench) follow(source, target *server, dir string, log io.Writer) (*follower, error) {
 	f := &follower{begun: make(chan struct{}), log: log}
 	f.cmd = exec.Command(b.tidemark, append([]string{"replicate", source.url(database), target.url(database), "--queue", "durable", "--json", "--monitor-interval", "1s"}, strings.Fields(b.tidemarkArgs)...)...)
@@ -77,7 +77,7 @@ func stateOf(dir string) []string {
 	return []string{"TIDEMARK_STATE=" + filepath.Join(dir, "state", "catalog.db")}
 }
 
-// Write takes what it prints.
+// Write receives the process's output.
 func (f *follower) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,7 +143,7 @@ func (f *follower) interrupt(ctx context.Context) error {
 
 const interrupted = 130 // exit code of tidemark
 
-// peak is its peak RSS in bytes, once it has ended.
+// peak returns its peak RSS in bytes, once it has ended.
 func (f *follower) peak() int64 {
 	return peakRSS(f.cmd.ProcessState.SysUsage().(*syscall.Rusage))
 }

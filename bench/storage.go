@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// stored is MB that a tool's repository has after a run.
+// stored is the size of a tool's repository after a run, in MB.
 const stored = "MB stored"
 
-// filesServer starts a server whose files are backed up. pgBackRest speaks to it by a socket.
+// filesServer starts a server whose files are backed up. pgBackRest connects to it by a socket.
 func (b *bench) filesServer(ctx context.Context, a *arena, name string, fill func(context.Context, *bench, *server) error) (err error) {
 	sockets := filepath.Join(b.dir, "sockets")
 	if err := errors.Join(os.MkdirAll(sockets, 0o755), os.Chmod(sockets, 0o1777)); err != nil {
@@ -37,7 +37,7 @@ func (b *bench) filesServer(ctx context.Context, a *arena, name string, fill fun
 	return err
 }
 
-// fillMixed makes 1.5 GB of pgbench and 1 GB of text that compresses by a half.
+// fillMixed creates 1.5 GB of pgbench and 1 GB of text that compresses by a half.
 func fillMixed(ctx context.Context, b *bench, s *server) error {
 	if out, err := exec.CommandContext(ctx, postgresBin+"/pgbench", "-i", "-q", "-s", strconv.Itoa(max(1, int(100*b.scale))), s.url(database)).CombinedOutput(); err != nil {
 		return fmt.Errorf("pgbench: %w: %s", err, out)
@@ -45,13 +45,13 @@ func fillMixed(ctx context.Context, b *bench, s *server) error {
 	return s.fillNotes(ctx, int(3_000_000*b.scale))
 }
 
-// fillNotes makes a table of rows of a third of a kB, of digits.
+// fillNotes creates a table of rows of a third of a kB, of digits.
 func (s *server) fillNotes(ctx context.Context, rows int) error {
 	return s.exec(ctx, database, fmt.Sprintf(`CREATE TABLE note AS SELECT i, (SELECT string_agg(md5((i * 10 + n)::text), '') FROM generate_series(1, 9) n) AS text
 		FROM generate_series(1, %d) i`, rows))
 }
 
-// fillSmall makes 100,000 tables of a row, with an index each.
+// fillSmall creates 100,000 tables of one row, with an index each.
 func fillSmall(ctx context.Context, b *bench, s *server) error {
 	return s.exec(ctx, database, "ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()", fmt.Sprintf(`DO $$ BEGIN
 		FOR i IN 1..%d LOOP
@@ -61,7 +61,7 @@ func fillSmall(ctx context.Context, b *bench, s *server) error {
 		END LOOP; END $$`, max(100, int(100_000*b.scale))))
 }
 
-// fillOneTable makes a table of 10 GB.
+// fillOneTable creates a table of 10 GB.
 func fillOneTable(ctx context.Context, b *bench, s *server) error {
 	return s.fillNotes(ctx, int(30_000_000*b.scale))
 }
@@ -89,16 +89,17 @@ func (k keeper) dir() string {
 	return filepath.Join(k.b.dir, "repositories", strings.NewReplacer(" ", "-", ",", "", ":", "").Replace(k.name))
 }
 
-// anew empties it.
+// anew empties the repository.
 func (k keeper) anew(context.Context) error {
 	return errors.Join(os.RemoveAll(k.dir()), os.MkdirAll(filepath.Dir(k.dir()), 0o755))
 }
 
-// forecastError is by how much of the time that was left the worst of what tidemark said of it was wrong, at 10, 25,
-// 50, 75 and 90 percent; in percent.
+// forecastError is the largest error of tidemark's forecasts at 10, 25, 50, 75 and 90 percent, in
+// percent of the time that actually remained.
 const forecastError = "time left, % off"
 
-// forecasts adds to figures how good forecasts were, where the log has tidemark's report as JSON.
+// forecasts adds the accuracy of the forecasts to figures, if the log has tidemark's report as
+// JSON.
 func forecasts(log string, figures map[string]float64) error {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -135,7 +136,7 @@ func forecasts(log string, figures map[string]float64) error {
 	return nil
 }
 
-// size gives the bytes that are in it, as a figure.
+// size returns the size of the repository in bytes, as a figure.
 func (k keeper) size(log string) (map[string]float64, error) {
 	var sum int64
 	err := filepath.WalkDir(k.dir(), func(_ string, d fs.DirEntry, err error) error {
@@ -155,7 +156,7 @@ func (k keeper) size(log string) (map[string]float64, error) {
 	return figures, err
 }
 
-// tool runs commands that write into the repository, from an empty one.
+// tool runs commands that write into the repository, which is empty at first.
 func (k keeper) tool(rival bool, prepare func(context.Context) error, steps func(scratch string) ([][]step, error)) tool {
 	return tool{name: k.name, rival: rival, figures: k.size, steps: steps, before: func(ctx context.Context) error {
 		if err := k.anew(ctx); err != nil || prepare == nil {
@@ -218,7 +219,7 @@ func smallTools(b *bench, a *arena) []tool {
 	return []tool{k("tidemark").tidemarkTool("--compress", "s2"), k("pgBackRest").pgBackRestTool("--compress-type=lz4"), k("pgBackRest, bundles").pgBackRestTool("--compress-type=lz4", "--repo1-bundle")}
 }
 
-// setUpRestore makes the backups that are restored.
+// setUpRestore creates the backups to restore.
 func setUpRestore(fill func(context.Context, *bench, *server) error, name string, tools func(*bench, *arena) []tool) func(context.Context, *bench, *arena) error {
 	return func(ctx context.Context, b *bench, a *arena) error {
 		if err := b.filesServer(ctx, a, name, fill); err != nil {
@@ -231,7 +232,8 @@ func setUpRestore(fill func(context.Context, *bench, *server) error, name string
 	}
 }
 
-// runOnce runs tools for what they leave, without options that are for what is measured, and measures nothing.
+// runOnce runs tools only for what they leave, without options that are meant for measuring, and
+// measures nothing.
 func (b *bench) runOnce(ctx context.Context, tools []tool) error {
 	defer func(args string) { b.tidemarkArgs = args }(b.tidemarkArgs)
 	b.tidemarkArgs = ""
@@ -272,8 +274,8 @@ func readerTools(b *bench, a *arena) []tool {
 	return []tool{k("1 reader").tidemarkTool("--parallelism", "1"), k("2 readers").tidemarkTool("--parallelism", "2")}
 }
 
-// tuneTools are a backup that tunes itself, and a grid of readers, sessions and sizes of a buffer, all of
-// which write into one place.
+// tuneTools are a backup that tunes itself, and a grid of readers, sessions and buffer sizes, all
+// of which write into one place.
 func tuneTools(b *bench, a *arena) []tool {
 	out := []tool{keeper{b, a, "tidemark"}.tidemarkTool("--compress", "s2")}
 	for _, readers := range []string{"1", "2", "4", "8"} {
@@ -307,13 +309,13 @@ func setUpArchive(ctx context.Context, b *bench, a *arena) (err error) {
 	return err
 }
 
-// until has a command stopped when a file is there.
+// until returns a command line that stops a command once a file exists.
 func until(file string, args ...string) []string {
 	return append([]string{"sh", "-c", `last=$1; shift; "$@" & while ! [ -e "$last" ]; do sleep 0.02; done; kill -INT $!; wait $!`, "sh", file}, args...)
 }
 
-// archiveTools archive everything that a slot has kept. They do not end by themselves where they have
-// caught up, so that the last segment is waited for.
+// archiveTools archive everything that a slot has kept. They do not end once they have caught up,
+// so they are stopped when the last segment is archived.
 func archiveTools(b *bench, a *arena) []tool {
 	slot := func(name string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -339,10 +341,11 @@ func archiveTools(b *bench, a *arena) []tool {
 	return []tool{ours("tidemark"), ours("tidemark, none", "--compress", "none"), ours("tidemark, lz4", "--compress", "lz4"), theirs("pg_receivewal", ""), theirs("pg_receivewal, lz4", ".lz4", "--compress=lz4")}
 }
 
-// changedPart is what a tool's incremental backup has stored, as a part of the pages that have changed.
+// changedPart is what a tool's incremental backup has stored, relative to the pages that have
+// changed.
 const changedPart = "stored, of the changed pages"
 
-// setUpChanged makes full backups of everybody, and then changes rows.
+// setUpChanged makes full backups with every tool, and then changes rows.
 func setUpChanged(ctx context.Context, b *bench, a *arena) error {
 	if err := setUpRestore(fillMixed, "mixed", changedTools)(ctx, b, a); err != nil {
 		return err
@@ -355,7 +358,7 @@ func setUpChanged(ctx context.Context, b *bench, a *arena) error {
 	if err != nil {
 		return err
 	}
-	// Each in a transaction of its own, as users make them, so that no page is touched twice in a row.
+	// Each row in its own transaction, as users do it, so that no page is touched twice in a row.
 	if err := a.source.exec(ctx, database, "VACUUM pgbench_accounts", fmt.Sprintf(`DO $$ DECLARE which int; BEGIN PERFORM setseed(0.5); FOR i IN 1..%d LOOP
 		which := 1 + (random() * (%d - 1))::int; UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = which; COMMIT; END LOOP; END $$`, max(10, int(20_000*b.scale)), accounts)); err != nil {
 		return err
@@ -370,7 +373,8 @@ func setUpChanged(ctx context.Context, b *bench, a *arena) error {
 	return err
 }
 
-// changedTools are those of full backups, for setUpChanged, and then those of incremental ones.
+// changedTools returns the tools of full backups, for setUpChanged, and then those of incremental
+// ones.
 func changedTools(b *bench, a *arena) []tool {
 	full := func(name string, tool func(keeper) tool) tool { return tool(keeper{b, a, name}) }
 	out := []tool{full("tidemark", func(k keeper) tool { return k.tidemarkTool() }), full("tidemark none", func(k keeper) tool { return k.tidemarkTool("--compress", "none") }),
@@ -389,7 +393,7 @@ func changedTools(b *bench, a *arena) []tool {
 		out[i].steps = func(scratch string) ([][]step, error) {
 			steps, err := t.steps(scratch)
 			last := steps[0][0].args
-			if t.rival { // its command comes last, and the last of an option counts
+			if t.rival { // its command comes last, and the last occurrence of an option counts
 				last = slices.DeleteFunc(last, func(arg string) bool { return arg == "--type=full" })
 				steps[0][0].args = slices.Insert(last, len(last)-1, more...)
 			} else {
@@ -405,10 +409,10 @@ func changedTools(b *bench, a *arena) []tool {
 	return out
 }
 
-// plainDump is the tool whose backups are not compressed, as mydumper's are by default.
+// plainDump is the tool whose backups are uncompressed, as mydumper's are by default.
 const plainDump = "tidemark none"
 
-// dumpTools are those of logical backups.
+// dumpTools are the tools for logical backups.
 func dumpTools(b *bench, a *arena) []tool {
 	ours := func(name string, options ...string) tool {
 		k := keeper{b, a, name}
@@ -436,7 +440,8 @@ func setUpDumps(ctx context.Context, b *bench, a *arena) error {
 	return b.runOnce(ctx, dumpTools(b, a))
 }
 
-// loadTools restore the dumps. myloader writes nothing to the target's binlog, and we do not either where that is wanted.
+// loadTools restore the dumps. myloader writes nothing to the target's binlog, and neither does
+// tidemark where requested.
 func loadTools(b *bench, a *arena) []tool {
 	ours := func(name string, options ...string) tool {
 		k := keeper{b, a, "tidemark"}
@@ -469,7 +474,7 @@ func setUpLag(ctx context.Context, b *bench, a *arena) (err error) {
 		return err
 	}
 	a.Bytes = int64(lagSeconds*b.scale) * lagRate
-	// It says what is safe only where a slot wants to know.
+	// It reports a safe position only if a slot needs it.
 	return a.source.exec(ctx, database, "SELECT pg_create_physical_replication_slot('receivewal')", `CREATE PROCEDURE write_log(seconds int, rate int) LANGUAGE plpgsql AS $$
 		DECLARE begun timestamptz := clock_timestamp(); text text := repeat('0123456789abcdef', 64 * 1024);
 		BEGIN
@@ -481,8 +486,8 @@ func setUpLag(ctx context.Context, b *bench, a *arena) (err error) {
 		END $$`)
 }
 
-// lagTools archive while the server writes at a rate, and sample how far they are behind. The server hears
-// of what is safe, a segment at a time.
+// lagTools archive while the server writes at a rate, and sample how far they lag behind. They
+// report safe positions to the server one segment at a time.
 func lagTools(b *bench, a *arena) []tool {
 	run := func(name string, rival bool, command func(k keeper) step) tool {
 		k := keeper{b, a, name}
@@ -509,7 +514,7 @@ func lagTools(b *bench, a *arena) []tool {
 		})}
 }
 
-// lagFigures reads the samples.
+// lagFigures parses the samples.
 func lagFigures(log string) (map[string]float64, error) {
 	text, err := os.ReadFile(log)
 	if err != nil {

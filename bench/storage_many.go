@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// So many files must a backup be able to do with little memory. They are of no relation, so that making them takes
-// no statement, and nothing is written in them.
+// A backup must handle this many files with little memory. They belong to no relation, so that
+// creating them needs no statement, and they are empty of data.
 const (
 	manyFiles  = 1_000_000
 	largeFiles = 10 // of 1 GB
 )
 
-// fillMany makes a million files of a page, and some large ones.
+// fillMany creates a million files of a page, and some large ones.
 func fillMany(ctx context.Context, b *bench, s *server) error {
 	oid, err := s.query(ctx, database, "SELECT oid FROM pg_database WHERE datname = current_database()")
 	if err != nil {
@@ -37,7 +37,7 @@ func fillMany(ctx context.Context, b *bench, s *server) error {
 	return nil
 }
 
-// hollow makes a file in which nothing is written, which the server's user may read.
+// hollow creates a file without data that the server's user may read.
 func hollow(name string, size int64) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -58,7 +58,7 @@ func setUpMany(ctx context.Context, b *bench, a *arena) error {
 	return nil
 }
 
-// manyTools are backups of our own alone: their memory is what counts.
+// manyTools are backups by tidemark only: their memory is what counts.
 func manyTools(b *bench, a *arena) []tool {
 	k := func(name string) keeper { return keeper{b, a, name} }
 	out := []tool{k("tidemark").tidemarkTool("--compress", "s2"), k("tidemark --via protocol").tidemarkTool("--compress", "s2", "--via", "protocol")}

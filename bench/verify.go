@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// A table is one that a job copies. Its columns are written NAME:KIND, where
-// the kind says what text of a value is the same in every engine and under
-// every type that a tool may have given the column.
+// A table is one that a job copies. Its columns are written NAME:KIND; the kind selects a text form
+// of a value that is the same in every engine and under every type that a tool may have given the
+// column.
 type table struct {
 	name    string
 	columns string
 }
 
-// shopTables are the tables of workload/shop.*.sql. One column has another
-// name, and one is missing, where the data began in PostgreSQL.
+// shopTables are the tables of workload/shop.*.sql. If the data originated in PostgreSQL, one
+// column has another name, and one is missing.
 func shopTables(engine string) []table {
 	t := []table{
 		{"customer", "id:text name:text email:text balance:cents created:time active:bool note:text"},
@@ -39,7 +39,7 @@ var (
 		"page_touched:bytes page_links_updated:bytes page_latest:text page_len:text page_content_model:bytes page_lang:bytes"}}
 )
 
-// canonical gives the expression for the text of a column.
+// canonical returns the expression for the text of a column.
 func canonical(engine, column string) string {
 	name, kind, _ := strings.Cut(column, ":")
 	forms := map[string]map[string]string{
@@ -54,13 +54,13 @@ func canonical(engine, column string) string {
 	return "coalesce(" + fmt.Sprintf(forms[engine][kind], name) + ", '~')"
 }
 
-// A fact is what a table must be like after a copy.
+// A fact describes a table as it must be after a copy.
 type fact struct {
 	Rows, Indexes, ForeignKeys int64
-	Sum                        string // of the rows, whatever their order; "" not asked for
+	Sum                        string // of the rows, in any order; "": not requested
 }
 
-// facts reads them from a server, by table. With sums, all values are read.
+// facts reads them from a server, by table. With sums, it reads all values.
 func (s *server) facts(ctx context.Context, tables []table, sums bool) (map[string]fact, error) {
 	out := map[string]fact{}
 	for _, t := range tables {
@@ -105,8 +105,8 @@ func (s *server) fact(ctx context.Context, t table, sums bool) (fact, error) {
 	return f, nil
 }
 
-// find gives the name under which a table can be selected from: tools choose
-// different schemas in PostgreSQL for what was a database in MariaDB.
+// find returns the name under which a table can be queried: tools choose different schemas in
+// PostgreSQL for a MariaDB database.
 func (s *server) find(ctx context.Context, name string) (string, error) {
 	if s.engine != "postgres" {
 		return name, nil
@@ -122,7 +122,7 @@ func (s *server) find(ctx context.Context, name string) (string, error) {
 	return found, nil
 }
 
-// sumOf adds up a hash of each row.
+// sumOf returns SQL that adds up a hash of each row.
 func (s *server) sumOf(t table) string {
 	var values []string
 	for _, c := range strings.Fields(t.columns) {
@@ -135,8 +135,8 @@ func (s *server) sumOf(t table) string {
 	return "sum(('x' || left(" + hash + ", 8))::bit(32)::bigint)"
 }
 
-// differences says in words how got is not as wanted, one for each table; sums
-// are compared where both are known.
+// differences describes how got differs from want, one text per table; sums are compared if both
+// are known.
 func differences(want, got map[string]fact) []string {
 	var out []string
 	for name, w := range want {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// wikiHead is how a dump of MediaWiki's page table begins: a table of binary
-// columns, a primary and four secondary keys.
+// wikiHead is the start of a dump of MediaWiki's page table: a table of binary columns, a primary
+// and four secondary keys.
 const wikiHead = "-- MySQL dump 10.19  Distrib 10.6.17-MariaDB, for debian-linux-gnu (x86_64)\n" + `--
 -- Host: localhost    Database: wiki
 -- ------------------------------------------------------
@@ -74,19 +74,20 @@ const wikiTail = "/*!40000 ALTER TABLE `page` ENABLE KEYS */;\n" + `/*!40103 SET
 -- Dump completed on 2026-10-01  4:02:11
 `
 
-// wikiWords make titles. Some need escaping in a dump, some are not ASCII.
+// wikiWords make up titles. Some need escaping in a dump, some are not ASCII.
 var wikiWords = strings.Fields(`List of the history River School Station County Football Club season Battle National Church Saint John William
 	Mary's Queen's O'Brien "Heroes" Zürich São_Paulo Ōsaka Москва 東京 Ελλάδα Łódź États-Unis C\C++ album song film novel band American
 	British German Indian French museum railway bridge lake mountain Olympics women's men's championship election party minister governor
 	species genus beetle moth orchid planet asteroid comet theorem algebra graph protein gene syndrome virus treaty empire dynasty`)
 
-// wikiNamespaces are drawn with the frequencies of a large Wikipedia, roughly: talk and user talk pages are as many as articles.
+// wikiNamespaces are drawn with roughly the frequencies of a large Wikipedia: talk and user talk
+// pages are as many as articles.
 var wikiNamespaces = []int{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 4, 6, 10, 14, 15}
 
 // statementSize is mysqldump's net_buffer_length, at which it ends an INSERT.
 const statementSize = 1 << 20
 
-// writeWiki writes a dump of rows pages, the same whenever it is asked for.
+// writeWiki writes a dump of rows pages, identical each time.
 func writeWiki(path string, rows int) error {
 	f, err := os.Create(path)
 	if err != nil {

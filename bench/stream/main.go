@@ -1,5 +1,5 @@
-// Command stream measures parts of tidemark by themselves: it follows the log of a server, alone
-// or into another database, until so many transactions have come, or makes a steady load for
+// Command stream measures parts of tidemark separately: it follows the log of a server, alone or
+// into another database, until a number of transactions has arrived, or generates a steady load for
 // a stream of the program.
 //
 //	stream capture SOURCE STREAM PUBLICATION|FILE:POSITION TRANSACTIONS
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) < 5 {
 		return errors.New("see the source for its arguments")
 	}
-	if file := os.Getenv("TIDEMARK_CPUPROFILE"); file != "" && args[0] != "steady" { // there it is of tidemark
+	if file := os.Getenv("TIDEMARK_CPUPROFILE"); file != "" && args[0] != "steady" { // steady passes it on to tidemark
 		f, err := os.Create(file)
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 	return errors.New("see the source for its arguments")
 }
 
-// A source is a stream of either engine.
+// A source is a stream from either engine.
 type source interface {
 	Run(ctx context.Context, emit func(*change.Tx) error) error
 	Close()
@@ -106,7 +106,7 @@ func follow(ctx context.Context, url, name, where string) (source, func() error,
 	return s, e.Close, err
 }
 
-// captureAlone says how fast rows came, from the first to the last.
+// captureAlone reports how fast rows arrived, from the first to the last.
 func captureAlone(ctx context.Context, url, name, where string, transactions int) error {
 	s, closeAll, err := follow(ctx, url, name, where)
 	if err != nil {
@@ -124,7 +124,7 @@ func captureAlone(ctx context.Context, url, name, where string, transactions int
 	return printFigures(map[string]float64{"rows/s while reading": float64(rows) / took.Seconds()})
 }
 
-// printFigures prints them as bench reads them.
+// printFigures prints them in the form that bench parses.
 func printFigures(figures map[string]float64) error {
 	text, err := json.Marshal(figures)
 	fmt.Printf("figures: %s\n", text)
@@ -133,7 +133,7 @@ func printFigures(figures map[string]float64) error {
 
 var errEnough = errors.New("enough")
 
-// capture follows into nothing. began is when the first transaction came.
+// capture captures into nothing. began is set to when the first transaction arrived.
 func capture(ctx context.Context, s source, transactions int, began *time.Time) (rows int64, err error) {
 	err = s.Run(ctx, func(tx *change.Tx) error {
 		if rows == 0 {

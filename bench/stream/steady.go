@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A report is of tidemark, what we look at of it.
+// A report is the part of tidemark's report that we use.
 type report struct {
 	Event  string
 	Report struct {
@@ -35,9 +35,9 @@ type report struct {
 
 type latency struct{ Mean, P50, P99 float64 }
 
-// steady starts a stream of tidemark, makes so many transactions of five rows a second on
-// the source, ends it when the target has them all, and prints what latencies it reports,
-// and what those are by the times of commits that both servers keep.
+// steady starts a stream of tidemark, runs perSecond transactions of five rows a second on the
+// source, ends the stream once the target has them all, and prints the latencies that tidemark
+// reports, and those computed from the commit times that both servers keep.
 func steady(ctx context.Context, source, target string, perSecond, transactions int, command []string) error {
 	f, err := startStream(ctx, command)
 	if err != nil {
@@ -86,11 +86,11 @@ func steady(ctx context.Context, source, target string, perSecond, transactions 
 	return printFigures(figures)
 }
 
-// A stream is tidemark at work.
+// A stream is a running tidemark.
 type stream struct {
 	cmd     *exec.Cmd
-	begun   chan struct{} // closed when it follows
-	done    chan struct{} // closed when it has ended
+	begun   chan struct{} // closed once it follows
+	done    chan struct{} // closed once it has ended
 	report  report
 	exitErr error
 }
@@ -163,7 +163,7 @@ func (f *stream) end() (report, error) {
 type load struct {
 	url                     string
 	perSecond, transactions int
-	oldest, newest          int64 // rows of the table before
+	oldest, newest          int64 // rows of the table before the load
 	late                    time.Duration
 	mu                      sync.Mutex
 }
@@ -178,7 +178,7 @@ var statements = map[string]string{
 
 // run does transaction n at its time n/perSecond, or as soon after as it can.
 func (l *load) run(ctx context.Context) error {
-	start := time.Now().Add(200 * time.Millisecond) // until then all are connected
+	start := time.Now().Add(200 * time.Millisecond) // by then all are connected
 	errs := make([]error, connections)
 	var all sync.WaitGroup
 	for c := range connections {
@@ -222,9 +222,9 @@ func (l *load) session(ctx context.Context, c int, start time.Time) error {
 	return nil
 }
 
-// transaction inserts a row, updates three of those that are neither new nor to be deleted,
-// and deletes one, all in one round trip, which makes it a transaction. Each connection
-// has rows of its own to update, so none waits for another.
+// transaction inserts a row, updates three that are neither new nor about to be deleted, and
+// deletes one, all in one round trip, which makes it a transaction. Each connection updates its own
+// rows, so none waits for another.
 func (l *load) transaction(ctx context.Context, conn *pgconn.PgConn, n int64, c int) error {
 	p := conn.StartPipeline(ctx)
 	send := func(name string, id int64) {
@@ -252,7 +252,7 @@ func (l *load) transaction(ctx context.Context, conn *pgconn.PgConn, n int64, c 
 	return errors.Join(err, p.Close())
 }
 
-// awaitEnd waits until the target has a row that is written to the source now.
+// awaitEnd writes a row to the source, and waits until the target has it.
 func awaitEnd(ctx context.Context, from, to *pgx.Conn) error {
 	var id int
 	if err := from.QueryRow(ctx, "INSERT INTO finish SELECT coalesce(max(id), 0) + 1 FROM finish RETURNING id").Scan(&id); err != nil {
@@ -281,8 +281,8 @@ func equal(ctx context.Context, from, to *pgx.Conn) error {
 	return nil
 }
 
-// figures are tidemark's latencies, and those by the commit times of the rows that were
-// inserted, in milliseconds.
+// figures returns tidemark's latencies, and those computed from the commit times of the inserted
+// rows, in milliseconds.
 func (l *load) figures(ctx context.Context, from, to *pgx.Conn, r report) (map[string]float64, error) {
 	var at [2][]int64
 	for i, conn := range []*pgx.Conn{from, to} {

@@ -1,5 +1,5 @@
-// Package archive reads files of a log as archives keep them: fetched by a command of the
-// user's before they are opened, and unpacked while they are read (gzip, zstd, bzip2, lz4).
+// Package archive reads archived log files: a user's command fetches them before they are opened,
+// and they are decompressed while they are read (gzip, zstd, bzip2, lz4).
 package archive
 
 import (
@@ -25,10 +25,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// suffixes are how names of packed files end.
+// suffixes are the suffixes of compressed files.
 var suffixes = []string{".gz", ".zst", ".bz2", ".lz4"}
 
-// Plain gives the name of a file without what says that it is packed.
+// Plain returns a file name without its compression suffix.
 func Plain(name string) string {
 	if ext := filepath.Ext(name); slices.Contains(suffixes, strings.ToLower(ext)) {
 		return name[:len(name)-len(ext)]
@@ -36,11 +36,10 @@ func Plain(name string) string {
 	return name
 }
 
-// Fetch runs a command of the shell with the name of a file behind it, quoted. It may make
-// the file, or make room. An empty command does nothing.
+// Fetch runs a shell command with a file's name, quoted, as its last argument. The command may
+// create the file, or free space. An empty command does nothing.
 //
-// Errors: Invalid (the command failed; with the last line that it has written to standard
-// error), Cancelled.
+// Errors: Invalid (the command failed; with the last line it wrote to standard error), Cancelled.
 func Fetch(ctx context.Context, command, name string) error {
 	if command == "" {
 		return nil
@@ -64,7 +63,7 @@ func Fetch(ctx context.Context, command, name string) error {
 	return &tidemark.Error{Op: "retrieve", Object: name, Kind: tidemark.Invalid, Hint: "The command gets the name of the file behind it, and must end with 0.", Err: err}
 }
 
-// A File is a file that is unpacked while it is read.
+// A File decompresses a file while it is read.
 type File struct {
 	Name   string
 	Packed bool
@@ -73,9 +72,9 @@ type File struct {
 	close  func()
 }
 
-// Open opens a file. How it is packed is found from its first bytes.
+// Open opens a file. It detects the compression from the first bytes.
 //
-// Errors: NotFound, Forbidden, BadInput (what packs it is damaged, or it is a folder).
+// Errors: NotFound, Forbidden, BadInput (the compressed data is damaged, or it is a folder).
 func Open(name string) (*File, error) {
 	in, err := os.Open(name)
 	if err != nil {
@@ -96,7 +95,7 @@ func Open(name string) (*File, error) {
 	return f, nil
 }
 
-// OpenError words why a file could not be opened.
+// OpenError describes why a file could not be opened.
 func OpenError(name string, err error) error {
 	kind, hint := tidemark.BadInput, ""
 	switch {
@@ -133,7 +132,7 @@ func (f *File) detect() error {
 	return nil
 }
 
-// Tail gives the last n bytes of a file that is not packed, or all that there are.
+// Tail returns the last n bytes of an uncompressed file, or all if there are fewer.
 func (f *File) Tail(n int) ([]byte, error) {
 	st, err := f.in.Stat()
 	if err != nil || f.Packed || !st.Mode().IsRegular() {
@@ -144,7 +143,7 @@ func (f *File) Tail(n int) ([]byte, error) {
 	return out, err
 }
 
-// Read reads unpacked bytes. Damage in a packed file is an Error of Kind BadInput.
+// Read reads decompressed bytes. Damage in a compressed file is an Error of Kind BadInput.
 func (f *File) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
 	if err != nil && err != io.EOF {
@@ -164,7 +163,7 @@ func (f *File) Close() {
 	_ = f.in.Close()
 }
 
-// Packed says whether a file begins as one that Unpack knows. Five bytes are enough.
+// Packed reports whether a file begins with a format that Unpack supports. Five bytes are enough.
 func Packed(head []byte) bool {
 	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicBzip2) || bytes.HasPrefix(head, magicLZ4) || zstandard(head)
 }
@@ -176,12 +175,12 @@ var (
 	magicZstd  = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// zstandard knows frames, and frames to be skipped, by their first bytes.
+// zstandard recognizes frames, and skippable frames, by their first bytes.
 func zstandard(head []byte) bool {
 	return bytes.HasPrefix(head, magicZstd) || len(head) > 4 && head[0]&0xf0 == 0x50 && bytes.HasPrefix(head[1:], []byte{0x2a, 0x4d, 0x18})
 }
 
-// Unpack gives the reader of a packed file. Close it, which leaves br alone.
+// Unpack returns a reader that decompresses br. Close it; br stays open.
 func Unpack(br *bufio.Reader) (io.ReadCloser, error) {
 	head, err := br.Peek(5)
 	switch {

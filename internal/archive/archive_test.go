@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// helloBzip2 is "hello\n" as bzip2 packs it.
+// helloBzip2 is "hello\n" compressed with bzip2.
 const helloBzip2 = "BZh91AY&SY\xc1\xc0\x80\xe2\x00\x00\x01A\x00\x00\x10\x02D\xa0\x000\xcd\x00\xc3F)\x97\x17rE8P\x90\xc1\xc0\x80\xe2"
 
 func pack(t *testing.T, kind, text string) string {
@@ -49,7 +49,7 @@ func pack(t *testing.T, kind, text string) string {
 	return out.String()
 }
 
-// How a file is packed is found from what is in it.
+// Open detects the compression from a file's content.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	for _, kind := range []string{"", "gz", "zst", "lz4", "bz2"} {

@@ -1,6 +1,7 @@
-// Package charset turns text from one of MySQL's character sets into another, as the servers themselves do. What they do
-// was asked of MySQL and MariaDB, which agree (servers.txt); golang.org/x/text, which follows browsers, has the bulk of
-// the sets of two bytes. A character that the other set lacks is an error, where the servers write a question mark.
+// Package charset converts text between MySQL's character sets, as the servers themselves do. Their
+// conversions were queried from MySQL and MariaDB, which agree (servers.txt); golang.org/x/text,
+// which follows browsers, has the bulk of the two-byte sets. A character missing from the target
+// set is an error, where the servers write a question mark.
 package charset
 
 import (
@@ -10,27 +11,28 @@ import (
 	"unicode/utf8"
 )
 
-// UTF8 names all of UTF-8 here. MySQL has it under several names, with the same bytes.
+// UTF8 stands for all of UTF-8 here. MySQL has it under several names, with the same bytes.
 const UTF8 = "utf8mb4"
 
 // coding reads and writes the characters of one set.
 type coding interface {
-	// first gives the character that p begins with and its length; a negative character if those bytes are none, and
-	// length 0 if p ends inside a character.
+	// first returns the first character of p and its length; a negative character if the bytes are
+	// invalid, and length 0 if p ends inside a character.
 	first(p []byte) (r rune, n int)
-	// add appends a character; false if the set does not have it.
+	// add appends a character; it returns false if the set lacks it.
 	add(dst []byte, r rune) ([]byte, bool)
 }
 
-// A Recoder turns text of one set into another. One goroutine uses it; it keeps nothing between calls.
+// A Recoder converts text of one set into another. It is for one goroutine, and keeps no state
+// between calls.
 type Recoder struct {
 	from, to         coding
 	fromName, toName string
-	ascii            bool // both sets have ASCII as it is
+	ascii            bool // both sets contain ASCII unchanged
 }
 
-// New gives the Recoder between two sets, by their names in MySQL; nil where the bytes stay. ok is false if one of the
-// sets is not known.
+// New returns the Recoder between two sets, by their MySQL names; nil if the bytes stay the same.
+// ok is false if one of the sets is unknown.
 func New(from, to string) (r *Recoder, ok bool) {
 	if from == to || from == "binary" || to == "binary" {
 		return nil, true
@@ -39,8 +41,9 @@ func New(from, to string) (r *Recoder, ok bool) {
 	return r, r.from != nil && r.to != nil
 }
 
-// Append appends src in the other set to dst and gives how much of src it took: all, but for the beginning of a
-// character at its end where more is to come. On an error, what precedes the character is there.
+// Append appends src, converted, to dst and returns how many bytes of src it consumed: all, except
+// the start of a character at the end if more is to come (last is false). On an error, out holds
+// everything before the character.
 func (r *Recoder) Append(dst, src []byte, last bool) (out []byte, n int, err error) {
 	for n < len(src) {
 		if b := src[n]; b < utf8.RuneSelf && r.ascii {
@@ -66,7 +69,7 @@ func (r *Recoder) Append(dst, src []byte, last bool) (out []byte, n int, err err
 	return dst, n, nil
 }
 
-// codingOf gives nil for a set that is not known.
+// codingOf returns nil for an unknown set.
 func codingOf(name string) coding {
 	switch name {
 	case UTF8:
@@ -86,7 +89,8 @@ func codingOf(name string) coding {
 	return nil
 }
 
-// odd reports whether a set has not ASCII as it is. sjis has it to read; a backslash is written in two bytes.
+// odd reports whether a set does not contain ASCII unchanged. sjis reads ASCII unchanged, but
+// writes a backslash as two bytes.
 func odd(name string) bool {
 	switch name {
 	case "ucs2", "utf16", "utf16le", "utf32", "swe7":

@@ -11,7 +11,7 @@ var languages = map[string]string{
 	"ucs2": "aé日\uFFFD", "utf16": "aé日😀", "utf16le": "aé日😀", "utf32": "aé日😀",
 }
 
-// What comes in parts becomes what it becomes in one.
+// Text converted in parts equals text converted at once.
 func TestInParts(t *testing.T) {
 	for set, text := range languages {
 		write, ok := New("utf32", set)
@@ -56,7 +56,7 @@ func recode(t *testing.T, from, to string, text []byte) []byte {
 	return out
 }
 
-// What a set does not have is named.
+// Errors name what a set lacks.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ from, to, in, want string }{
 		{"sjis", UTF8, "a\x93\xfa\xed\x40", "the bytes ED40 are no character in sjis"},

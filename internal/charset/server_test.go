@@ -44,13 +44,13 @@ func (s *server) query(sql string) string {
 	return out
 }
 
-// sets lists those that are made of more than UTF-8's bytes.
+// sets lists all sets except binary, ASCII and UTF-8.
 func (s *server) sets() []string {
 	return strings.Fields(s.query("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS WHERE CHARACTER_SET_NAME NOT IN ('binary','ascii','utf8','utf8mb3','utf8mb4') ORDER BY 1"))
 }
 
-// convert calls do with all sequences of a prefix and n more bytes, of which w, x, y and z are the last four, and what
-// they become; nil for NULL.
+// convert calls do with all sequences of prefix and n more bytes, of which w, x, y and z are the
+// last four, and with their conversion; nil for NULL.
 func (s *server) convert(from, to, prefix string, n int, where string, do func(seq, text []byte)) {
 	s.t.Helper()
 	names := []string{"w", "x", "y", "z"}[4-n:]
@@ -85,8 +85,8 @@ func unhex(t *testing.T, text string) []byte {
 	return b
 }
 
-// sequences asks for what text of a set is in UTF-8: all sequences of one byte and of two, and the longer ones that
-// the set has. The short form leaves out most pairs of single bytes, and most planes.
+// sequences queries what text of a set is in UTF-8: all sequences of one and two bytes, and the
+// longer ones that the set has. The short form omits most pairs of single bytes, and most planes.
 func (s *server) sequences(set string, do func(seq, text []byte)) {
 	sh, many := shapes[set]
 	unicode := strings.HasPrefix(set, "u") && set != "ujis"
@@ -122,7 +122,7 @@ func (s *server) sequences(set string, do func(seq, text []byte)) {
 	}
 }
 
-// characters asks for the bytes that characters have in a set.
+// characters queries the bytes of characters in a set.
 func (s *server) characters(set string, do func(text, seq []byte)) {
 	where := "x.h = '00'"
 	switch _, many := shapes[set]; {
@@ -138,8 +138,8 @@ func (s *server) characters(set string, do func(text, seq []byte)) {
 	s.convert("utf32", set, "00", 3, where+" AND NOT (x.h = '00' AND y.h BETWEEN 'D8' AND 'DF')", utf)
 }
 
-// Each sequence of bytes and each character is what the servers make of it, or an error where they make a question
-// mark, U+FFFD, or nothing.
+// Each byte sequence and each character converts as on the servers, or is an error where they
+// return a question mark, U+FFFD, or nothing.
 func TestAsTheServers(t *testing.T) {
 	for _, start := range []func(testing.TB) *testdb.Server{testdb.MariaDB, testdb.MySQL} {
 		s := start(t)
@@ -188,8 +188,8 @@ func (s *server) compare(set string) {
 		check(read, seq, text, len(text) == 0 || lost || cut)
 	})
 	s.characters(set, func(text, seq []byte) {
-		// A question mark, or what is read as another character: tis620 takes the last byte of what it does not have,
-		// and in cp932 U+6661 is written as U+6659.
+		// A question mark, or bytes that read as another character: tis620 takes the last byte of a
+		// character it lacks, and cp932 writes U+6661 as U+6659.
 		back, _, err := read.Append(nil, seq, true)
 		lost := err != nil || !bytes.Equal(back, text)
 		check(write, text, seq, seq == nil || lost)
@@ -200,7 +200,7 @@ func (s *server) compare(set string) {
 	s.t.Logf("%d sequences and characters", seen)
 }
 
-// write makes servers.txt.
+// write generates servers.txt.
 func (s *server) write() {
 	var out strings.Builder
 	for _, set := range s.sets() {
@@ -215,7 +215,7 @@ func (s *server) write() {
 	}
 }
 
-// differences gives the lines of a set.
+// differences returns the lines of a set.
 func (s *server) differences(set string) string {
 	t := newTable(set)
 	want := map[uint32]rune{}
@@ -258,7 +258,7 @@ func codeOf(seq []byte) (code uint32) {
 	return code
 }
 
-// runs joins neighbours to one line.
+// runs joins adjacent entries into one line.
 type runs struct {
 	lines []string
 	low   uint32

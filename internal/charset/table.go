@@ -15,12 +15,12 @@ import (
 	"golang.org/x/text/encoding/traditionalchinese"
 )
 
-// A shape is what a set of more than one byte has before servers.txt.
+// A shape describes a multi-byte set before servers.txt is applied.
 type shape struct {
 	base  encoding.Encoding
 	trail byte // lowest second byte
 	three bool // 8F begins a character of three bytes
-	four  bool // a digit as second byte belongs to a character of four
+	four  bool // a digit as second byte belongs to a four-byte character
 }
 
 var shapes = map[string]shape{
@@ -31,11 +31,11 @@ var shapes = map[string]shape{
 	"gb18030": {base: simplifiedchinese.GB18030, trail: 0x40, four: true},
 }
 
-// A table is a set whose characters are numbered: by their bytes, read as one number.
+// A table is a set whose characters are numbered by their bytes, read as one number.
 //
-// Characters of four bytes (gb18030) are found by their index, ((b0*10 + b1)*126 + b2)*10 + b3, each byte counted from
-// its lowest value. The first 39420 are those of the first plane that have no shorter form, from 189000 on come the
-// other planes, in order.
+// Four-byte characters (gb18030) are found by their index, ((b0*10 + b1)*126 + b2)*10 + b3, with
+// each byte counted from its lowest value. The first 39420 are those of the first plane without a
+// shorter form; the other planes follow in order from 189000.
 type table struct {
 	shape
 	one, two, eight []rune   // by byte; by both bytes; by the bytes after 8F; -1: none
@@ -48,7 +48,7 @@ const (
 	beyond = 189000 // index of the first character of the other planes
 )
 
-// fourth gives the index of a character of four bytes; -1 for bytes that are none.
+// fourth returns the index of a four-byte character; -1 for invalid bytes.
 func fourth(p []byte) int {
 	if p[0] < 0x81 || p[0] == 0xff || p[1]-'0' > 9 || p[2] < 0x81 || p[2] == 0xff || p[3]-'0' > 9 {
 		return -1
@@ -116,7 +116,7 @@ func (t *table) add(dst []byte, r rune) ([]byte, bool) {
 	return append(dst, byte(code)), true
 }
 
-// place gives where the character of a number is; nil if there is none of that form.
+// place returns where the character of a number is stored; nil if no character has that form.
 func (t *table) place(code uint32) *rune {
 	switch {
 	case code <= 0xff:
@@ -138,7 +138,7 @@ var (
 	tables   = map[string]*table{}
 )
 
-// tableOf makes a set's table when it is first wanted; nil for a set that is not known.
+// tableOf builds a set's table on first use; nil for an unknown set.
 func tableOf(name string) *table {
 	tablesMu.Lock()
 	defer tablesMu.Unlock()
@@ -155,7 +155,7 @@ func tableOf(name string) *table {
 	return t
 }
 
-// newTable gives a set as it is before servers.txt.
+// newTable returns a set as it is before servers.txt is applied.
 func newTable(name string) *table {
 	t := &table{shape: shapes[name], one: none(256)}
 	ascii := 256
@@ -177,7 +177,7 @@ func none(n int) []rune {
 	return out
 }
 
-// fill takes over what the base has.
+// fill copies the characters of the base.
 func (t *table) fill() {
 	t.two = none(1 << 16)
 	decoder := t.base.NewDecoder()
@@ -213,8 +213,9 @@ func (t *table) fill() {
 	}
 }
 
-// servers has for each set a line "[name]" and what differs from its base: of single bytes Latin 1, of others the
-// library. A line is the number of a character, or of a first and last one, in hex, and
+// servers has for each set a line "[name]" and what differs from its base: of single bytes Latin 1,
+// of others the library. A line is the number of a character, or of a first and last one, in hex,
+// and
 //
 //	U  the first one's character; the others' are those after it
 //	-  that there is none
@@ -223,14 +224,14 @@ func (t *table) fill() {
 //go:embed servers.txt
 var servers string
 
-// section gives the lines of a set.
+// section returns the lines of a set.
 func section(text, name string) (string, bool) {
 	_, rest, ok := strings.Cut(text, "["+name+"]\n")
 	lines, _, _ := strings.Cut(rest, "[")
 	return lines, ok
 }
 
-// apply takes the lines of a set, and makes the way back.
+// apply applies the lines of a set, and builds the reverse mapping.
 func (t *table) apply(rules string) {
 	var preferred []uint32
 	for line := range strings.Lines(rules) {
@@ -283,7 +284,7 @@ func (t *table) each(do func(code uint32, r rune)) {
 	}
 }
 
-// number reads a number of the text that this package was built with.
+// number parses a number of the text embedded in this package.
 func number(hex string) uint32 {
 	n, err := strconv.ParseUint(hex, 16, 32)
 	if err != nil {

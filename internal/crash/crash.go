@@ -1,6 +1,7 @@
-// Package crash runs the goroutines of the program that are no workers of a flow.Group, so that a panic in one of them
-// does not end the process amid what the others do: it is told to who watches, which ends the command in order, and to
-// who waits for the goroutine. Where nobody watches, as in tests of packages, a panic is one.
+// Package crash runs the program's goroutines outside a flow.Group, so that a panic in one of them
+// does not end the process in the middle of the others' work. The panic goes to the watcher, which
+// ends the command in an orderly way, and to the goroutine's waiter. Without a watcher, as in
+// package tests, it stays a panic.
 package crash
 
 import (
@@ -15,13 +16,13 @@ import (
 // An Error is a panic in a goroutine.
 type Error struct {
 	Value any
-	Stack []byte // of the goroutine, as debug.Stack gives it
+	Stack []byte // of the goroutine, as returned by debug.Stack
 }
 
-// Error gives one line, without the stack.
+// Error returns one line, without the stack.
 func (e *Error) Error() string { return fmt.Sprintf("a worker panicked: %v", e.Value) }
 
-// Unwrap gives the panic's value where that is an error.
+// Unwrap returns the panic's value if that is an error.
 func (e *Error) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
@@ -33,7 +34,7 @@ var watchers struct {
 	all  map[int]func(*Error)
 }
 
-// Watch has f called with each panic from now on, in the goroutine that panicked, until stop is called.
+// Watch calls f with each panic from now on, in the goroutine that panicked, until stop is called.
 func Watch(f func(*Error)) (stop func()) {
 	watchers.Lock()
 	defer watchers.Unlock()
@@ -50,7 +51,7 @@ func Watch(f func(*Error)) (stop func()) {
 	}
 }
 
-// tell tells all who watch. It reports whether there is anybody.
+// tell notifies all watchers, and reports whether there are any.
 func tell(e *Error) bool {
 	watchers.Lock()
 	defer watchers.Unlock()
@@ -60,7 +61,7 @@ func tell(e *Error) bool {
 	return len(watchers.all) > 0
 }
 
-// run runs f, and gives its panic.
+// run runs f, and returns its panic.
 func run(f func()) (e *Error) {
 	defer func() {
 		v := recover()
@@ -68,7 +69,7 @@ func run(f func()) (e *Error) {
 			return
 		}
 		var is bool
-		if e, is = v.(*Error); !is { // of a Group that f has waited for
+		if e, is = v.(*Error); !is { // re-raised by a Group that f has waited for
 			e = &Error{Value: v, Stack: debug.Stack()}
 		}
 		if !tell(e) {
@@ -79,12 +80,12 @@ func run(f func()) (e *Error) {
 	return nil
 }
 
-// Run runs f in this goroutine, and returns where it panics, too: for calls from a library that would make something
-// else of a panic.
+// Run runs f in this goroutine, and returns even if f panics: for callbacks from a library that
+// would handle a panic in its own way.
 func Run(f func()) { run(f) }
 
-// Go runs f in a goroutine. Who waits for what f does has to heed a context too: a panic ends f, and who watches
-// ends the contexts.
+// Go runs f in a goroutine. Code that waits for f must also watch a context: a panic ends f, and
+// the watcher cancels the contexts.
 func Go(f func()) { go run(f) }
 
 // OnDone is context.AfterFunc.
@@ -97,8 +98,8 @@ func After(d time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(d, func() { run(f) })
 }
 
-// A Group is a sync.WaitGroup whose Wait panics with the Error of the first goroutine that did: who waits must not
-// take what they have done for whole.
+// A Group is a sync.WaitGroup whose Wait panics with the Error of the first goroutine that did:
+// waiters must not take unfinished work for complete.
 type Group struct {
 	sync.WaitGroup
 	first atomic.Pointer[Error]

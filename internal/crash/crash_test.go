@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Whatever way a goroutine is started in, its panic is told once, with where it was.
+// However a goroutine is started, its panic is reported once, with its stack.
 func TestWaysToPanic(t *testing.T) {
 	broken := func() { panic(errors.New("broken")) }
 	ways := map[string]func(){
@@ -67,7 +67,7 @@ func TestGroupWaits(t *testing.T) {
 	})
 }
 
-// Where nobody watches, nothing is hidden.
+// Without a watcher, panics are not hidden.
 func TestNobodyWatches(t *testing.T) {
 	defer func() {
 		if recover() != "here" {

@@ -1,5 +1,5 @@
-// Package door tells what kind of server listens at an address, for messages: whoever
-// gives the URL of one engine and the port of another shall hear that.
+// Package door identifies the kind of server that listens at an address, for messages: a user who
+// combines the URL of one engine with the port of another learns of it.
 package door
 
 import (
@@ -25,13 +25,12 @@ const (
 	NATS       Kind = "a NATS server"
 )
 
-// patience is how long a server may take to say something of its own accord, and then to
-// answer.
+// patience is how long a server may take to send a greeting, and then to answer.
 const patience = time.Second
 
-// Knock opens a connection of its own and looks at how the server begins: MySQL, MariaDB,
-// SSH and NATS greet; PostgreSQL waits to be asked, and answers a request for TLS with one
-// letter. No secret is sent. It takes two seconds and some hundred bytes at most.
+// Knock opens a connection of its own and looks at the server's first bytes: MySQL, MariaDB, SSH
+// and NATS greet; PostgreSQL waits for the client, and answers a request for TLS with one letter.
+// No secret is sent. Knock takes at most two seconds and some hundred bytes.
 func Knock(ctx context.Context, network, address string) Kind {
 	d := net.Dialer{Timeout: patience}
 	conn, err := d.DialContext(ctx, network, address)
@@ -59,7 +58,7 @@ func Knock(ctx context.Context, network, address string) Kind {
 	return Unknown
 }
 
-// Greeting tells who begins like that.
+// Greeting returns the kind of server whose greeting begins with p.
 func Greeting(p []byte) Kind {
 	switch {
 	case bytes.HasPrefix(p, []byte("SSH-")):
@@ -69,7 +68,7 @@ func Greeting(p []byte) Kind {
 	case bytes.HasPrefix(p, []byte("HTTP/")):
 		return HTTP
 	case len(p) >= 5 && p[3] == 0 && (p[4] == 10 || p[4] == 0xff):
-		return MySQL // a packet's number is 0, and it is protocol 10 or an error
+		return MySQL // the packet number is 0, followed by protocol 10 or an error
 	}
 	return Unknown
 }

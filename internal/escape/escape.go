@@ -1,5 +1,5 @@
-// Package escape has the escapes of both text forms of rows: Load are LOAD DATA's letters, Copy those of PostgreSQL's
-// COPY text; Append escapes a value and Undo undoes it.
+// Package escape holds the escapes of both text forms of rows: Load has the letters of LOAD DATA,
+// Copy those of PostgreSQL's COPY text. Append escapes a value and Undo reverses it.
 package escape
 
 import (
@@ -7,8 +7,8 @@ import (
 	"encoding/binary"
 )
 
-// Letters give for each byte the letter that stands for it after a backslash, or 0 where the byte stands for itself.
-// Bytes with letters are all below 0x20, or the backslash.
+// Letters maps each byte to the letter that represents it after a backslash, or 0 if the byte
+// represents itself. Bytes with letters are all below 0x20, or the backslash.
 type Letters [256]byte
 
 // The letters of the two forms.
@@ -17,7 +17,7 @@ var (
 	Copy = Letters{'\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't', '\v': 'v', '\\': '\\'}
 )
 
-// meant gives what a backslash and a byte stand for, in either form.
+// meant maps the byte after a backslash to what both represent, in either form.
 var meant = func() (t [256]byte) {
 	for i := range t {
 		t[i] = byte(i)
@@ -37,15 +37,14 @@ const (
 	highs = 0x8080808080808080
 )
 
-// plain8 reports whether none of eight bytes is below 0x20 or a backslash. It
-// may say no for eight that are, never yes for eight that are not: a borrow can
-// only set a bit too many.
+// plain8 reports whether all of eight bytes are plain: at least 0x20, and not a backslash. It may
+// return false for plain bytes, never true for others: a borrow can only set a bit too many.
 func plain8(x uint64) bool {
 	slash := x ^ ones*'\\'
 	return ((x-ones*0x20)&^x|(slash-ones)&^slash)&highs == 0
 }
 
-// Append appends v with those bytes escaped that have a letter.
+// Append appends v, with every byte escaped that has a letter.
 func Append(dst, v []byte, l *Letters) []byte {
 	start, i := 0, 0
 	for i < len(v) {
@@ -62,7 +61,7 @@ func Append(dst, v []byte, l *Letters) []byte {
 	return append(dst, v[start:]...)
 }
 
-// Undo appends what Append has escaped as it was. dst may be v[:0].
+// Undo appends v unescaped. dst may be v[:0].
 func Undo(dst, v []byte) []byte {
 	for {
 		i := bytes.IndexByte(v, '\\')

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What was escaped is undone, into a buffer of its own and in place.
+// Escaped text is unescaped, into a separate buffer and in place.
 func TestUndo(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		v := rapid.SliceOf(rapid.SampledFrom([]byte("\x00\b\t\n\v\f\r\x1a\\ 0bnrtvfZ'é"))).Draw(r, "value")

@@ -1,9 +1,9 @@
-// Package filelock locks files so that the operating system frees them however the process
-// that has them ends.
+// Package filelock locks files. The operating system releases a lock whenever the process that
+// holds it ends, in whatever way.
 package filelock
 
 import "errors"
 
-// ErrLocked is of a file that another process, or another open file of this one, has
+// ErrLocked is returned for a file that another process, or another open file of this process, has
 // locked.
 var ErrLocked = errors.New("locked by another")

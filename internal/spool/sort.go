@@ -11,30 +11,31 @@ import (
 	"slices"
 )
 
-// A Sorter puts records in order, by bytes.Compare. What is more than its memory goes to a
-// file, in runs that are in order, which are merged as they are read.
+// A Sorter sorts records by bytes.Compare. Records that exceed its memory spill to a file in sorted
+// runs, which are merged as they are read.
 type Sorter struct {
-	memory int // bytes of records and what is kept of each
+	memory int // bytes of records and their bookkeeping
 
 	arena   []byte
 	ends    []int    // of the records in arena
-	ordered [][2]int // where these begin and end, in order; nil: not known
+	ordered [][2]int // start and end of each record, sorted; nil: not known
 
 	file *File
-	runs []int64 // where they end in file
+	runs []int64 // where each run ends in file
 }
 
-// NewSorter makes one that takes so many bytes of memory for records at most, if none is larger.
+// NewSorter returns a Sorter that uses at most memory bytes for records, unless a single one is
+// larger.
 func NewSorter(memory int) *Sorter { return &Sorter{memory: memory} }
 
-// Add adds a record, of which a copy is kept. Kind Denied or Full: the file for what memory does not hold.
+// Add adds a copy of a record. Errors of Kind Denied or Full come from the spill file.
 func (s *Sorter) Add(record []byte) error {
 	if len(s.ends) > 0 && len(s.arena)+len(record)+24*(len(s.ends)+1) > s.memory {
 		if err := s.spill(); err != nil {
 			return err
 		}
 	}
-	if s.ordered = nil; cap(s.arena)-len(s.arena) < len(record) { // not by a quarter each time, nor beyond what is wanted
+	if s.ordered = nil; cap(s.arena)-len(s.arena) < len(record) { // append would grow by a quarter each time, and beyond the limit
 		s.arena = append(make([]byte, 0, max(min(2*cap(s.arena), s.memory), len(s.arena)+len(record), 64<<10)), s.arena...)
 	}
 	s.arena = append(s.arena, record...)
@@ -42,7 +43,7 @@ func (s *Sorter) Add(record []byte) error {
 	return nil
 }
 
-// order puts what is in memory in order, and gives where its records begin and end.
+// order sorts the records in memory, and returns where each begins and ends.
 func (s *Sorter) order() [][2]int {
 	if s.ordered != nil {
 		return s.ordered
@@ -58,7 +59,7 @@ func (s *Sorter) order() [][2]int {
 	return all
 }
 
-// spill makes a run of what is in memory.
+// spill writes the records in memory as a run.
 func (s *Sorter) spill() error {
 	if s.file == nil {
 		var err error
@@ -70,7 +71,7 @@ func (s *Sorter) spill() error {
 	var head [binary.MaxVarintLen64]byte
 	for _, r := range s.order() {
 		n := binary.PutUvarint(head[:], uint64(r[1]-r[0]))
-		_, _ = out.Write(head[:n]) // Flush gives the error
+		_, _ = out.Write(head[:n]) // Flush returns the error
 		_, _ = out.Write(s.arena[r[0]:r[1]])
 	}
 	if err := out.Flush(); err != nil {
@@ -85,7 +86,8 @@ type appender struct{ f *File }
 
 func (a appender) Write(b []byte) (int, error) { return len(b), a.f.Append(b) }
 
-// Sorted gives the records in order, as often as is wanted. A record is valid until the next one.
+// Sorted returns the records in order, as often as it is called. A record is valid until the next
+// one.
 func (s *Sorter) Sorted() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var m merge
@@ -98,7 +100,7 @@ func (s *Sorter) Sorted() iter.Seq2[[]byte, error] {
 			m = append(m, &run{s: s, left: s.order()})
 		}
 		for _, r := range slices.Clone(m) {
-			if err := r.next(); err != nil { // no run is empty
+			if err := r.next(); err != nil { // every run has a record
 				yield(nil, err)
 				return
 			}
@@ -121,7 +123,7 @@ func (s *Sorter) Sorted() iter.Seq2[[]byte, error] {
 	}
 }
 
-// Close gives up what it has.
+// Close discards the records and removes the file.
 func (s *Sorter) Close() {
 	if s.file != nil {
 		s.file.Close()
@@ -129,7 +131,7 @@ func (s *Sorter) Close() {
 	*s = Sorter{memory: s.memory}
 }
 
-// A run gives records in order: those of a part of a file, or those in memory.
+// A run returns records in order: those of a section of a file, or those in memory.
 type run struct {
 	in     *bufio.Reader
 	s      *Sorter

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Records come back in order, twice, whether they fit into memory or not, and also when more is added.
+// Records come back sorted, twice, whether or not they fit into memory, and also after more are
+// added.
 func TestSorter(t *testing.T) {
 	for _, memory := range []int{1, 300, 5000, 1 << 20} {
 		r := rand.New(rand.NewPCG(1, uint64(memory)))

@@ -1,4 +1,4 @@
-// Package spool keeps what is too large for memory in files that go with the process.
+// Package spool keeps data that is too large for memory in files that vanish with the process.
 package spool
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A File is written at its end, and read as often as is wanted.
+// A File is appended to, and can be read any number of times.
 type File struct {
 	file   *os.File
 	size   int64
 	option string
 }
 
-// New makes a file in dir, which is made if it is not there; "" is the system's folder for
-// temporary files. option is the one with which fewer transactions would go to files, for errors; "": what
-// goes there are lists. Errors are of Kind Denied, or Full.
+// New creates a file in dir, which is created if missing; "" is the system's folder for temporary
+// files. For errors, option names the option that sends fewer transactions to files; "": the files
+// hold lists. Errors are of Kind Denied or Full.
 func New(dir, option string) (*File, error) {
 	f := &File{option: option}
 	if dir != "" {
@@ -31,7 +31,7 @@ func New(dir, option string) (*File, error) {
 	if f.file, err = os.CreateTemp(dir, "tidemark-spool-*"); err != nil {
 		return nil, f.failed(dir, err)
 	}
-	// Where the system allows it, the file goes with the process, however that ends.
+	// Where the system allows it, the file vanishes with the process, however that ends.
 	_ = os.Remove(f.file.Name())
 	return f, nil
 }
@@ -51,7 +51,7 @@ func (f *File) failed(object string, err error) error {
 	return e
 }
 
-// Append writes pieces behind what is there.
+// Append writes pieces at the end.
 func (f *File) Append(pieces ...[]byte) error {
 	for _, b := range pieces {
 		n, err := f.file.WriteAt(b, f.size)
@@ -62,7 +62,7 @@ func (f *File) Append(pieces ...[]byte) error {
 	return nil
 }
 
-// Reader reads from the beginning what is there now.
+// Reader reads the current content from the beginning.
 func (f *File) Reader() io.Reader { return f.section(0, f.size) }
 
 func (f *File) section(from, to int64) io.Reader {
@@ -84,6 +84,6 @@ func (r *reader) Read(b []byte) (int, error) {
 
 // Close removes the file.
 func (f *File) Close() {
-	f.file.Close()               // nobody will read it
-	_ = os.Remove(f.file.Name()) // it is gone already, but where open files stay
+	f.file.Close()               // the content is no longer needed
+	_ = os.Remove(f.file.Name()) // already gone, unless the system keeps open files
 }

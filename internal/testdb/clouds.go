@@ -18,8 +18,8 @@ const (
 	fakeGCSVersion = "1.56.1"
 )
 
-// Azure returns Azurite, Microsoft's own server of Azure Blob Storage for tests. User is the account,
-// and Password its key. Containers are below http://Host:Port/User.
+// Azure returns Azurite, Microsoft's own Azure Blob Storage server for tests. User is the account,
+// Password its key. Containers are below http://Host:Port/User.
 func Azure(tb testing.TB) *Server {
 	tb.Helper()
 	return shared(tb, "azure", func(name string) (*Server, error) {
@@ -40,8 +40,8 @@ func Azure(tb testing.TB) *Server {
 	})
 }
 
-// GCS returns fake-gcs-server, a server of Google Cloud Storage for tests, where nobody has to log in.
-// Its objects are in memory.
+// GCS returns fake-gcs-server, a Google Cloud Storage server that requires no login. It keeps
+// objects in memory.
 func GCS(tb testing.TB) *Server {
 	tb.Helper()
 	return shared(tb, "gcs", func(name string) (*Server, error) {
@@ -56,7 +56,7 @@ func GCS(tb testing.TB) *Server {
 	})
 }
 
-// startCloud starts a server that needs no more than an empty folder, and is ready when it listens.
+// startCloud starts a server that needs only an empty folder and is ready once it listens.
 func startCloud(name, program string, server Server, run func(data string, port int) *exec.Cmd) (*Server, error) {
 	return start(name, name, spec{
 		server:  server,

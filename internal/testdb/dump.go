@@ -10,12 +10,11 @@ import (
 	"testing"
 )
 
-// PgDump returns the schema of a PostgreSQL 13 to 18 database as pg_dump
-// writes it; args are further options for it. One pg_dump, of version 18,
-// reads them all, and what differs between runs is left out (versions, a
-// random key), so that equal schemas on servers of one major version give
-// equal texts. Between major versions there are differences of the servers'
-// own: 15 qualifies the columns in views, 18 names inherited NOT NULLs.
+// PgDump returns the schema of a PostgreSQL 13 to 18 database as pg_dump writes it; args are
+// further options. pg_dump 18 reads all versions, and lines that vary between runs are removed
+// (versions, a random key), so equal schemas on servers of one major version yield equal texts.
+// Across major versions the servers themselves differ: 15 qualifies the columns in views, 18 names
+// inherited NOT NULLs.
 func PgDump(tb testing.TB, url string, args ...string) string {
 	tb.Helper()
 	dump, err := program("pg_dump 18", filepath.Join(cacheDir(), "postgresql-client-18", "bin", "pg_dump"))
@@ -29,12 +28,12 @@ func PgDump(tb testing.TB, url string, args ...string) string {
 	return strings.TrimSpace(varying.ReplaceAllString(text, ""))
 }
 
-// varying matches the lines of a dump that name versions, and a setting that
-// servers before 17 do not know, so that they too can load the text.
+// varying matches the lines of a dump that name versions, and a setting unknown to servers before
+// 17, so that they can load the text too.
 var varying = regexp.MustCompile(`(?m)^(-- Dumped (from|by) .*|SET transaction_timeout = 0;)\n`)
 
-// MySQLDump writes a database as mysqldump or mariadb-dump does, that of the URL's scheme, and returns the file; args
-// are further options for it.
+// MySQLDump dumps a database with mysqldump or mariadb-dump, depending on the URL's scheme, and
+// returns the file; args are further options.
 func MySQLDump(tb testing.TB, rawURL string, args ...string) string {
 	tb.Helper()
 	path := "mariadb-dump"
@@ -44,14 +43,14 @@ func MySQLDump(tb testing.TB, rawURL string, args ...string) string {
 	return dumpWith(tb, path, rawURL, args...)
 }
 
-// MariaDBDump is MySQLDump with MariaDB's program, which reads MySQL servers too.
+// MariaDBDump is MySQLDump with MariaDB's program, which also reads MySQL servers.
 func MariaDBDump(tb testing.TB, rawURL string, args ...string) string {
 	tb.Helper()
 	return dumpWith(tb, "mariadb-dump", rawURL, args...)
 }
 
-// Mydumper writes a database as mydumper does, with all that it can write, and returns the folder; args are further
-// options for it.
+// Mydumper dumps a database with mydumper, including everything it can dump, and returns the
+// folder; args are further options.
 func Mydumper(tb testing.TB, rawURL string, args ...string) string {
 	tb.Helper()
 	dump, err := program("mydumper", "mydumper")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Offline stops a PostgreSQL server of one test alone in order, lets do work on its files,
-// and starts it again.
+// Offline cleanly stops a PostgreSQL server that belongs to one test, runs do on its files, and
+// restarts it.
 func (s *Server) Offline(tb testing.TB, do func()) {
 	tb.Helper()
 	if err := s.proc.cmd.Process.Signal(syscall.SIGINT); err != nil { // a fast shutdown
@@ -25,8 +25,8 @@ func (s *Server) Offline(tb testing.TB, do func()) {
 	s.Restart(tb)
 }
 
-// Beside starts a server like this one on a data folder that is a copy of its own, and
-// stops it at the test's end. Its tablespaces have to be elsewhere than this one's.
+// Beside starts a server like s on data, a separate copy of its data folder, and stops it at the
+// end of the test. Its tablespaces must be elsewhere than those of s.
 func (s *Server) Beside(tb testing.TB, data string) *Server {
 	tb.Helper()
 	other := *s
@@ -40,8 +40,8 @@ func (s *Server) Beside(tb testing.TB, data string) *Server {
 	return &other
 }
 
-// TempDir makes a folder that the server's user may write to, and that is removed with
-// all that is in it at the test's end.
+// TempDir creates a folder that the server's user may write to. It is removed with its contents at
+// the end of the test.
 func (s *Server) TempDir(tb testing.TB) string {
 	tb.Helper()
 	home, err := processHome()
@@ -55,12 +55,12 @@ func (s *Server) TempDir(tb testing.TB) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // what stays goes with the process's folder
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // anything left is removed with the process's folder
 	return dir
 }
 
-// Tool runs a program that came with the server, as the server's user, and gives what it
-// prints. Of 15 all are there, of others hardly any.
+// Tool runs a program that came with the server, as the server's user, and returns its output.
+// Version 15 has all of them, the others hardly any.
 func (s *Server) Tool(tb testing.TB, name string, args ...string) (string, error) {
 	tb.Helper()
 	path, err := program(name, filepath.Join(filepath.Dir(s.sp.program), name))

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// hostile are pieces of SQL that nest, chain or do not end when they are repeated: what stands before, in the middle
-// and behind them.
+// hostile are pieces of SQL that nest, chain or stay unterminated when repeated: prefix, repeated
+// middle, and suffix.
 var hostile = [][3]string{
 	{"(", "1", ")"}, {"(", "1", ""}, {"", "1", ")"}, {"- ", "1", ""}, {"-", "1", ""}, {"not ", "1", ""}, {"!", "1", ""}, {"1+", "1", ""}, {"1 or ", "1", ""}, {"abs(", "1", ")"},
 	{"case when 1 then ", "1", " end"}, {"a.", "a", ""}, {"a::text::", "text", ""}, {"/*!", "1", "*/"}, {"/*!99999 ", "1", "*/"}, {"/*", "1", ""}, {"/", "1", ""}, {"-- \n", "1", ""}, {"'", "a", "'"}, {"''", "", ""},
@@ -17,9 +17,9 @@ var hostile = [][3]string{
 	{"b'", "1", "'"}, {"0x", "1", ""}, {" ", "1", ""}, {";", "", ""}, {"\n", "1", ""}, {"array[", "1", "]"}, {"$a$", "", ""}, {"null,", "1", ""}, {"é", "", ""}, {"\x00", "", ""},
 }
 
-// Linear runs do on hostile SQL, and on four times as much of it, and demands that this takes no more than some four
-// times as long: what is quadratic takes sixteen. do gets the SQL and does what it likes with it; how many bytes there are is
-// at most size.
+// Linear runs do on hostile SQL and on four times as much, and requires the time to grow about four
+// times at most: quadratic code takes sixteen times as long. do receives the SQL, of at most size
+// bytes, and may do anything with it.
 func Linear(t *testing.T, size int, do func(sql string)) {
 	t.Helper()
 	for _, h := range hostile {
@@ -31,12 +31,12 @@ func Linear(t *testing.T, size int, do func(sql string)) {
 	}
 }
 
-// LinearIn is Linear of what does n things of a kind.
+// LinearIn is Linear for work on n items of a kind.
 func LinearIn(t *testing.T, kind string, n int, do func(n int)) {
 	t.Helper()
 	for try := 1; ; try++ {
 		short, long := took(func() { do(n / 4) }), took(func() { do(n) })
-		// Where it is quick, it does not matter; a machine that is busy gets another chance.
+		// Quick runs do not matter; a busy machine gets another chance.
 		if long < 200*time.Millisecond || long < 9*short {
 			return
 		}
@@ -47,7 +47,7 @@ func LinearIn(t *testing.T, kind string, n int, do func(n int)) {
 	}
 }
 
-// took is the processor time of what is done on one thread, which other tests beside it do not lengthen.
+// took returns the processor time of do on its thread, which parallel tests do not affect.
 func took(do func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

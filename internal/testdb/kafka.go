@@ -25,14 +25,14 @@ import (
 
 const kafkaVersion = "4.4.0" // as in script/install-test-deps.sh
 
-// A Broker is a Kafka server for tests: one node of its own, with three ports.
+// A Broker is a Kafka server for tests: a single node with three ports.
 type Broker struct {
-	*Server // at Port nobody has to log in
-	// At SASLPort and TLSPort, User logs in with Password by PLAIN, SCRAM-SHA-256 and
-	// SCRAM-SHA-512. TLSPort wants a certificate too.
+	*Server // Port requires no login
+	// On SASLPort and TLSPort, User logs in with Password by PLAIN, SCRAM-SHA-256 and
+	// SCRAM-SHA-512. TLSPort also requires a client certificate.
 	SASLPort, TLSPort int
-	// Files for TLSPort: the authority of the server, which trusts those that it has signed,
-	// and such a certificate with its key.
+	// Files for TLSPort: the server's certificate authority, which also signs trusted clients, and
+	// a client certificate it has signed with its key.
 	CA, Cert, Key string
 }
 
@@ -42,7 +42,7 @@ func Kafka(tb testing.TB) *Broker {
 	return broker(shared(tb, "kafka", func(name string) (*Server, error) { return startKafka(name, name) }))
 }
 
-// OwnKafka is OwnPostgres of Kafka.
+// OwnKafka is OwnPostgres for Kafka.
 func OwnKafka(tb testing.TB) *Broker {
 	tb.Helper()
 	return broker(alone(tb, "kafka", startKafka))
@@ -66,7 +66,7 @@ func startKafka(kind, name string) (*Server, error) {
 	run := func(class string, args ...string) *exec.Cmd {
 		return exec.Command(java, append([]string{"-cp", libs + "/*", "-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", class}, args...)...)
 	}
-	more := make([]int, 3) // ports: with login, with TLS, the controller's
+	more := make([]int, 3) // ports: with login, with TLS, and of the controller
 	for i := range more {
 		if more[i], err = freePort(); err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func startKafka(kind, name string) (*Server, error) {
 		program: jar,
 		initdb: func(data string) []*exec.Cmd {
 			return []*exec.Cmd{
-				// The settings say where the folder is, which is a copy later.
+				// The settings name the data folder, which is a copy later.
 				exec.Command("sh", "-c", `printf '%s' "$0" >server.properties`, kafkaProperties(data, 9092, []int{9093, 9094, 9095})),
 				run("kafka.tools.StorageTool", "format", "--cluster-id", "dGlkZW1hcmstdGVzdC0wMQ", "--config", filepath.Join(data, "server.properties"),
 					"--add-scram", "SCRAM-SHA-256=[name=tidemark,password="+password+"]", "--add-scram", "SCRAM-SHA-512=[name=tidemark,password="+password+"]"),
@@ -131,7 +131,7 @@ group.initial.rebalance.delay.ms=0
 	return text
 }
 
-// kafkaReady asks whether the server has taken up its work, and gives its version.
+// kafkaReady reports an error until the server is ready, and then returns its version.
 func kafkaReady(s *Server) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -147,8 +147,8 @@ func kafkaReady(s *Server) (string, error) {
 	return kafkaVersion, err
 }
 
-// writeCertificates makes an authority, and what it has signed for the server and for a
-// client.
+// writeCertificates creates a certificate authority, and the certificates it signs for the server
+// and a client.
 func writeCertificates(data string) error {
 	write := func(name, kind string, der []byte) ([]byte, error) {
 		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})

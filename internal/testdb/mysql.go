@@ -13,14 +13,14 @@ const mysqlVersion = "8.0.33" // as in script/install-test-deps.sh
 
 func mysqlDist() string { return filepath.Join(cacheDir(), "mysql-"+mysqlVersion) }
 
-// commonOptions are for speed, and for what a reader of the binlog needs.
+// commonOptions are options for speed, and those that a binlog reader needs.
 func commonOptions(data string, port int) []string {
 	return []string{
 		"--datadir=" + data,
 		"--port=" + strconv.Itoa(port),
 		"--bind-address=127.0.0.1",
 		"--skip-name-resolve",
-		"--tmpdir=" + filepath.Dir(data), // a server that starts removes the temporary files of others from a shared one
+		"--tmpdir=" + filepath.Dir(data), // a starting server removes other servers' temporary files from a shared folder
 		"--socket=" + filepath.Join(filepath.Dir(data), "socket"),
 		"--pid-file=" + filepath.Join(filepath.Dir(data), "pid"),
 		"--init-file=" + filepath.Join(data, initFile),
@@ -29,7 +29,7 @@ func commonOptions(data string, port int) []string {
 		"--binlog-format=ROW",
 		"--binlog-row-metadata=FULL",
 		"--sync-binlog=0",
-		"--max-binlog-size=16M", // who follows from a GTID on has its file read from the beginning
+		"--max-binlog-size=16M", // following from a GTID reads its binlog file from the beginning
 		"--log-bin-trust-function-creators=1",
 		"--local-infile=1",
 		"--max-connections=400",
@@ -41,13 +41,13 @@ func commonOptions(data string, port int) []string {
 	}
 }
 
-// initFile makes the account that tests use; with skip-name-resolve it is
-// another one than root@localhost. It stays out of the binlog.
+// initFile creates the account that tests use; with skip-name-resolve it differs from
+// root@localhost. It stays out of the binlog.
 const initFile = "tidemark-init.sql"
 
 func writeInitFile(create string) func(data string) error {
 	return func(data string) error {
-		// Every server needs a uuid of its own: without this file it makes one.
+		// Every server needs its own uuid: without this file it generates one.
 		if err := os.RemoveAll(filepath.Join(data, "auto.cnf")); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func startMariaDB(kind, name string, options ...string) (*Server, error) {
 				"--innodb-flush-method=nosync",
 				"--gtid-strict-mode=ON",
 				"--performance-schema=OFF",
-				"--collation-server=utf8mb4_general_ci", // as in Debian's configuration
+				"--collation-server=utf8mb4_general_ci", // as Debian configures it
 			)...), options...)...)
 		},
 		sql: "SELECT version()",
@@ -114,11 +114,11 @@ func startMySQL(kind, name string, extra ...string) (*Server, error) {
 				"--gtid-mode=ON",
 				"--enforce-gtid-consistency=ON",
 				"--mysqlx=OFF",
-				// Users of caching_sha2_password have to show the password itself at their first login, which takes more
-				// than a plain connection: tests of that make such users.
+				// Users of caching_sha2_password must send the password itself at their first
+				// login, which needs more than a plain connection: tests of that create such users.
 				"--default-authentication-plugin=mysql_native_password",
 				"--innodb-flush-method=nosync",
-				"--innodb-log-writer-threads=OFF", // they spin
+				"--innodb-log-writer-threads=OFF", // they busy-wait
 				"--secure-file-priv=NULL",
 			)...), extra...)...)
 		},
@@ -126,15 +126,14 @@ func startMySQL(kind, name string, extra ...string) (*Server, error) {
 	})
 }
 
-// dropMySQL drops a database after ending the connections that are in it,
-// whose locks would keep it.
+// dropMySQL drops a database after killing its connections, whose locks would block the drop.
 func (s *Server) dropMySQL(name string) error {
 	kill, err := TryQuery(s.URL(""), "SELECT concat('KILL ', id) FROM information_schema.processlist WHERE db = '"+name+"'")
 	if err != nil {
 		return err
 	}
 	for _, sql := range lines(kill) {
-		_, _ = TryQuery(s.URL(""), sql) // it may have gone by itself
+		_, _ = TryQuery(s.URL(""), sql) // it may have disconnected already
 	}
 	if _, err = TryQuery(s.URL(""), "SET lock_wait_timeout = 300; DROP DATABASE "+name); err != nil {
 		return fmt.Errorf("%w (another transaction may be open on it)", err)

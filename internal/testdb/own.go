@@ -12,8 +12,8 @@ import (
 
 var ownN atomic.Int64
 
-// OwnPostgres starts a PostgreSQL server for one test alone, which may kill it. options
-// are arguments of its command line.
+// OwnPostgres starts a PostgreSQL server for one test only, which may kill it. options are
+// command-line arguments of the server.
 func OwnPostgres(tb testing.TB, major int, options ...string) *Server {
 	tb.Helper()
 	return alone(tb, fmt.Sprintf("postgres-%d", major), func(kind, name string) (*Server, error) {
@@ -21,7 +21,7 @@ func OwnPostgres(tb testing.TB, major int, options ...string) *Server {
 	})
 }
 
-// OwnPostgresSegments is OwnPostgres with segments of the log of so many megabytes.
+// OwnPostgresSegments is OwnPostgres with WAL segments of the given size in megabytes.
 func OwnPostgresSegments(tb testing.TB, major, megabytes int, options ...string) *Server {
 	tb.Helper()
 	return alone(tb, fmt.Sprintf("postgres-%d-wal%d", major, megabytes), func(kind, name string) (*Server, error) {
@@ -29,8 +29,8 @@ func OwnPostgresSegments(tb testing.TB, major, megabytes int, options ...string)
 	})
 }
 
-// OwnMariaDB is OwnPostgres of MariaDB. What is committed there outlives a kill, as it
-// does not with the servers that are shared.
+// OwnMariaDB is OwnPostgres for MariaDB. Its commits survive a kill, unlike those of the shared
+// servers.
 func OwnMariaDB(tb testing.TB, options ...string) *Server {
 	tb.Helper()
 	return alone(tb, "mariadb", func(kind, name string) (*Server, error) {
@@ -38,7 +38,7 @@ func OwnMariaDB(tb testing.TB, options ...string) *Server {
 	})
 }
 
-// OwnMySQL is OwnMariaDB of MySQL.
+// OwnMySQL is OwnMariaDB for MySQL.
 func OwnMySQL(tb testing.TB, options ...string) *Server {
 	tb.Helper()
 	return alone(tb, "mysql", func(kind, name string) (*Server, error) {
@@ -55,12 +55,12 @@ func alone(tb testing.TB, kind string, start func(kind, name string) (*Server, e
 	}
 	tb.Cleanup(func() {
 		s.proc.stop()
-		_ = os.RemoveAll(filepath.Dir(s.Dir)) // what stays goes with the process's folder
+		_ = os.RemoveAll(filepath.Dir(s.Dir)) // anything left is removed with the process's folder
 	})
 	return s
 }
 
-// Kill ends the server as kill -9 does, without any farewell.
+// Kill ends the server as kill -9 does, without a shutdown.
 func (s *Server) Kill(tb testing.TB) {
 	tb.Helper()
 	if err := s.proc.cmd.Process.Kill(); err != nil {
@@ -69,10 +69,10 @@ func (s *Server) Kill(tb testing.TB) {
 	<-s.proc.done
 }
 
-// Restart starts a server that was killed, at the port where it was.
+// Restart starts a killed server again on its former port.
 func (s *Server) Restart(tb testing.TB) {
 	tb.Helper()
-	// Its children, which nobody has killed, have to see first that it is gone.
+	// Its children were not killed: they must first notice that it is gone.
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		p, err := spawn(s.sp.run(s.Dir, s.Port), filepath.Dir(s.Dir), s.as, s.sp.quit)
 		if err == nil {
@@ -87,9 +87,9 @@ func (s *Server) Restart(tb testing.TB) {
 	}
 }
 
-// Standby starts a standby of a PostgreSQL server of one test alone, which is stopped for
-// a moment. It feeds from the slot "standby", and keeps copies of the primary's failover
-// slots. dbname is a database for that.
+// Standby starts a standby of a PostgreSQL server that belongs to one test, and stops that server
+// for a moment. The standby streams from the slot "standby", and synchronizes the primary's
+// failover slots through the database dbname.
 func (s *Server) Standby(tb testing.TB, dbname string) *Server {
 	tb.Helper()
 	Query(tb, s.URL("postgres"), "SELECT pg_create_physical_replication_slot('standby', true)")
@@ -108,17 +108,17 @@ func (s *Server) Standby(tb testing.TB, dbname string) *Server {
 		}
 	}
 	must(makeDir(dir, s.as))
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // what stays goes with the process's folder
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // anything left is removed with the process's folder
 	if out, err := exec.Command("cp", "-a", s.Dir, standby.Dir).CombinedOutput(); err != nil {
 		tb.Fatalf("testdb: copy %s: %v: %s", s.Dir, err, out)
 	}
 	s.Restart(tb)
 	slots, err := filepath.Glob(filepath.Join(standby.Dir, "pg_replslot", "*"))
 	must(err)
-	for _, slot := range slots { // a base backup has none of them
+	for _, slot := range slots { // a base backup has no slots
 		must(os.RemoveAll(slot))
 	}
-	_ = os.Remove(filepath.Join(standby.Dir, "postmaster.pid")) // of the primary, if it is there
+	_ = os.Remove(filepath.Join(standby.Dir, "postmaster.pid")) // the primary's, if it is there
 	f, err := os.OpenFile(filepath.Join(standby.Dir, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	must(err)
 	_, err = fmt.Fprintf(f, "hot_standby_feedback = on\n"+sync+"primary_slot_name = 'standby'\nprimary_conninfo = 'host=%s port=%d user=%s password=%s dbname=%s'\n",

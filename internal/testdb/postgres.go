@@ -13,15 +13,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// password is the same everywhere, so that a test of masked secrets can look for it.
+// password is the same everywhere, so that tests of secret masking can search for it.
 const password = "s3cret-tide"
 
-// artifacts are the PostgreSQL versions that come from Maven, as
-// script/install-test-deps.sh has them.
+// artifacts are the PostgreSQL versions that come from Maven, as listed in
+// script/install-test-deps.sh.
 var artifacts = map[int]string{13: "13.23.0", 14: "14.23.0", 16: "16.15.0", 17: "17.11.0", 18: "18.6.0"}
 
-// postgresConf is for speed (nothing survives a crash of the machine, and
-// nothing should), and for what logical and physical replication need.
+// postgresConf tunes for speed (nothing needs to survive a crash of the machine), and enables what
+// logical and physical replication need.
 const postgresConf = `
 # tidemark tests
 listen_addresses = '127.0.0.1'
@@ -41,8 +41,8 @@ timezone = 'UTC'
 log_timezone = 'UTC'
 `
 
-// startPostgres starts a server with options of its command line, whose data folder was made
-// with those of initdb; kind is another where they are.
+// startPostgres starts a server with command-line options, on a data folder made with the initdb
+// options; non-default initdb options need a kind of their own.
 func startPostgres(kind, name string, major int, initdb []string, options ...string) (*Server, error) {
 	bin := fmt.Sprintf("/usr/lib/postgresql/%d/bin", major)
 	if v := artifacts[major]; v != "" {
@@ -55,11 +55,11 @@ func startPostgres(kind, name string, major int, initdb []string, options ...str
 	return start(kind, name, spec{
 		server:  Server{Engine: "postgres", User: "tidemark", Password: password},
 		runAs:   "postgres",
-		quit:    syscall.SIGQUIT, // immediate shutdown, without the shared memory that SIGKILL leaves
+		quit:    syscall.SIGQUIT, // immediate shutdown; SIGKILL would leave shared memory behind
 		program: postgres,
 		initdb: func(data string) []*exec.Cmd {
-			// initdb reads the password from a file that its user may open: not from
-			// our pipe, but the shell, which is that user, makes one.
+			// initdb reads the password from a file that its user may open: a pipe of ours would
+			// not do, but the shell, running as that user, makes one.
 			return []*exec.Cmd{exec.Command("sh", append([]string{"-c", `echo ` + password + ` | "$0" "$@" --pwfile=/dev/stdin`,
 				filepath.Join(bin, "initdb"), "-D", data, "-U", "tidemark", "-A", "scram-sha-256",
 				"--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--no-sync"}, initdb...)...)}
@@ -81,8 +81,8 @@ func startPostgres(kind, name string, major int, initdb []string, options ...str
 	})
 }
 
-// dropPostgres drops a database with its connections and its slots, which
-// would each keep it.
+// dropPostgres drops a database after ending its connections and dropping its slots, each of which
+// would block the drop.
 func (s *Server) dropPostgres(name string) error {
 	if err := patiently(s.URL("postgres"), `
 		DO $$
@@ -98,8 +98,8 @@ func (s *Server) dropPostgres(name string) error {
 	return patiently(s.URL("postgres"), "DROP DATABASE "+name+" WITH (FORCE)")
 }
 
-// patiently runs a statement again while it fails because a session that was told to end has not ended yet: the server
-// itself waits for five seconds at most.
+// patiently retries a statement that fails because a terminated session has not ended yet: the
+// server itself waits at most five seconds.
 func patiently(url, sql string) error {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		_, err := TryQuery(url, sql)

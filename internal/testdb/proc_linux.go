@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// procAttr runs a process as somebody else and lets the kernel stop it when
-// the thread that started it ends.
+// procAttr runs a process as another user, and has the kernel stop it when the thread that started
+// it ends.
 func procAttr(as *syscall.Credential, quit syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: as, Pdeathsig: quit}
 }
 
-// threadTime is the processor time that this thread has taken.
+// threadTime returns the processor time that this thread has used.
 func threadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// procAttr runs a process as somebody else. Only Linux can stop it when we
-// are killed.
+// procAttr runs a process as another user. Only Linux can stop it if this process is killed.
 func procAttr(as *syscall.Credential, _ syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: as}
 }
 
 var begun = time.Now()
 
-// threadTime is the time that passes, where that of a thread is not known.
+// threadTime returns elapsed time, where per-thread processor time is unavailable.
 func threadTime() time.Duration { return time.Since(begun) }

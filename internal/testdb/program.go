@@ -14,10 +14,11 @@ import (
 	"testing"
 )
 
-// Long reports whether tests run whole, as in make test-all (TIDEMARK_TEST=all), or in their short form.
+// Long reports whether tests run in full, as in make test-all (TIDEMARK_TEST=all), or in their
+// short form.
 func Long() bool { return os.Getenv("TIDEMARK_TEST") == "all" }
 
-// Seed gives a number that a test draws its random choices from. It is another one in each run, and is logged;
+// Seed returns the seed of a test's random choices. It differs in each run, and is logged;
 // TIDEMARK_SEED sets it.
 func Seed(tb testing.TB) uint64 {
 	tb.Helper()
@@ -32,8 +33,9 @@ func Seed(tb testing.TB) uint64 {
 	return seed
 }
 
-// Draw gives the numbers below n of the cases of a matrix that run: all of them in the long form, otherwise so many as
-// drawn by a Seed. Each test run has others, so that all of them have their turn.
+// Draw returns which of the n cases of a matrix run: all of them in the long form, otherwise a
+// random selection of some, drawn by a Seed. Each test run draws others, so every case has its
+// turn.
 func Draw(tb testing.TB, n, some int) []int {
 	tb.Helper()
 	if Long() || some >= n {
@@ -50,9 +52,10 @@ var builtProgram struct {
 	err  error
 }
 
-// Program returns the path of a tidemark built from this tree, for tests that run it as its users do. It is built when
-// a package of tests first asks, into the cache: what has not changed since another package asked is not linked again.
-// The package has a copy of its own, which is removed when its tests end.
+// Program returns the path of a tidemark built from this tree, for tests that run it as users do.
+// It is built into the cache when a test package first asks; another package that asks does not
+// link it again if nothing has changed. Each package has its own copy, which is removed when its
+// tests end.
 func Program(tb testing.TB) string {
 	tb.Helper()
 	notShort(tb)
@@ -78,9 +81,9 @@ func buildProgram() (string, error) {
 		return "", err
 	}
 	defer unlock()
-	// Without tables for debuggers, which are most of what linking takes.
+	// Omit debug information, which takes most of the linking time.
 	cmd := exec.Command("go", "build", "-ldflags=-w", "-o", cached, module+"/cmd/tidemark")
-	if out, err := cmd.CombinedOutput(); err != nil { // with or without cgo as the tests, which share what is compiled
+	if out, err := cmd.CombinedOutput(); err != nil { // cgo as in the tests, to share their compiled packages
 		return "", fmt.Errorf("testdb: go build of tidemark: %w\n%s", err, out)
 	}
 	path := filepath.Join(home, "tidemark")
@@ -92,13 +95,14 @@ func buildProgram() (string, error) {
 
 const module = "github.com/tidemarkdb/tidemark"
 
-// An Outcome is what a command line gave.
+// An Outcome is the result of a command line.
 type Outcome struct {
 	Code        int
 	Out, ErrOut string
 }
 
-// Run runs tidemark with args in an empty folder of its own and with a catalogue there, and waits for its end.
+// Run runs tidemark with args in an empty folder of its own and with a catalogue there, and waits
+// for it to end.
 func Run(tb testing.TB, args ...string) Outcome {
 	tb.Helper()
 	cmd := Command(tb, args...)
@@ -110,7 +114,7 @@ func Run(tb testing.TB, args ...string) Outcome {
 	return Outcome{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
-// Must is Run of a command line that has to end with exit code 0; it returns what was printed.
+// Must is Run for a command line that must end with exit code 0; it returns the output.
 func Must(tb testing.TB, args ...string) string {
 	tb.Helper()
 	o := Run(tb, args...)
@@ -120,8 +124,8 @@ func Must(tb testing.TB, args ...string) string {
 	return o.Out
 }
 
-// Command is tidemark with args, ready to start. Its folder is the test's (one for each test, which is removed with
-// it), and so is its catalogue unless args name one.
+// Command returns tidemark with args, ready to start. It runs in the test's folder (one per test,
+// removed with it), which also holds its catalogue unless args name one.
 func Command(tb testing.TB, args ...string) *exec.Cmd {
 	tb.Helper()
 	dir := folderOf(tb)
@@ -143,7 +147,7 @@ func folderOf(tb testing.TB) string {
 	name := tb.Name()
 	if folders[name] == "" {
 		folders[name] = tb.TempDir()
-		tb.Cleanup(func() { // with -count a test of the same name comes again
+		tb.Cleanup(func() { // with -count a test of the same name runs again
 			foldersMu.Lock()
 			defer foldersMu.Unlock()
 			delete(folders, name)

@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// Regress is PostgreSQL's own regression tests, ready to start: they fill an empty database of a PostgreSQL 15 server
-// that is the test's own (they make roles and tablespaces), in about half a minute. Some of them fail, for they ask for a server
-// that was initialised in another way; the objects are there all the same. script/install-test-deps.sh has what they
-// need for TIDEMARK_TEST=all only.
+// Regress returns PostgreSQL's own regression tests, ready to start: they fill an empty database of
+// a PostgreSQL 15 server that belongs to this test only (they create roles and tablespaces), in
+// about half a minute. Some of them fail, since they expect a server initialised differently; the
+// objects are created all the same. script/install-test-deps.sh installs what they need for
+// TIDEMARK_TEST=all only.
 func (s *Server) Regress(tb testing.TB, at string) *exec.Cmd {
 	tb.Helper()
 	program, err := program("pg_regress of PostgreSQL 15", "/usr/lib/postgresql/15/lib/pgxs/src/test/regress/pg_regress")
@@ -22,7 +23,7 @@ func (s *Server) Regress(tb testing.TB, at string) *exec.Cmd {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	dir := s.TempDir(tb) // the server writes there as well
+	dir := s.TempDir(tb) // the server writes there too
 	in := filepath.Join(cacheDir(), "postgresql-15-regress")
 	secret, _ := u.User.Password()
 	cmd := exec.Command(program, "--use-existing", "--dbname="+filepath.Base(u.Path), "--inputdir="+in, "--outputdir="+dir, "--dlpath="+in,

@@ -21,21 +21,21 @@ import (
 	"time"
 )
 
-// startTimeout is for a machine that runs many things besides, and for servers that fetch a log as they start; half a
-// second is usual. One that ends is not waited for.
+// startTimeout allows for a busy machine, and for servers that fetch a log as they start; half a
+// second is usual. The wait ends at once if the server exits.
 const startTimeout = 5 * time.Minute
 
 // A process is a server process and the goroutine that waits for it.
 type process struct {
 	cmd  *exec.Cmd
 	log  string         // file of its output
-	quit syscall.Signal // ends it at once
-	done chan struct{}  // closed when it has ended
+	quit syscall.Signal // stops it at once
+	done chan struct{}  // closed once it has ended
 }
 
-// spawn starts a server in dir. The kernel sends the parent death signal when
-// the starting thread ends, not the process: so one locked thread starts the
-// server and stays until that has ended.
+// spawn starts a server in dir. The kernel sends the parent death signal when the starting thread
+// ends, not the process: so one locked thread starts the server and stays until the server has
+// ended.
 func spawn(cmd *exec.Cmd, dir string, as *syscall.Credential, quit syscall.Signal) (*process, error) {
 	p := &process{cmd: cmd, log: filepath.Join(dir, "log"), quit: quit, done: make(chan struct{})}
 	out, err := os.Create(p.log)
@@ -53,7 +53,7 @@ func spawn(cmd *exec.Cmd, dir string, as *syscall.Credential, quit syscall.Signa
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // its exit status says nothing: we stopped it, or it is in the log
+			_ = cmd.Wait() // its exit status does not matter: we stopped it, or the log has the reason
 			close(p.done)
 		}
 	}()
@@ -64,7 +64,7 @@ func spawn(cmd *exec.Cmd, dir string, as *syscall.Credential, quit syscall.Signa
 }
 
 func (p *process) stop() {
-	_ = p.cmd.Process.Signal(p.quit) // it may have ended by itself
+	_ = p.cmd.Process.Signal(p.quit) // it may have ended already
 	select {
 	case <-p.done:
 	case <-time.After(10 * time.Second):
@@ -73,7 +73,7 @@ func (p *process) stop() {
 	}
 }
 
-// awaitReady asks until the server answers with its version.
+// awaitReady polls until the server answers with its version.
 func (p *process) awaitReady(s *Server, sp *spec) error {
 	ready := sp.ready
 	if ready == nil {
@@ -106,26 +106,26 @@ func tail(file string) string {
 	return string(b[max(0, len(b)-4000):])
 }
 
-// A spec says how one kind of server is made and started.
+// A spec describes how to create and start one kind of server.
 type spec struct {
 	server  Server         // Engine, User, Password
-	runAs   string         // its usual user, for when we are root
-	quit    syscall.Signal // ends it at once; nothing needs saving
-	program string         // of which the initialised data folder depends
+	runAs   string         // its usual user, used if we are root
+	quit    syscall.Signal // stops it at once; nothing needs saving
+	program string         // the initialised data folder depends on it
 	// initdb fills the data folder.
 	initdb func(data string) []*exec.Cmd
-	// config ends the making of the data folder.
+	// config completes the data folder.
 	config func(data string) error
 	// run starts the server.
 	run func(data string, port int) *exec.Cmd
-	// A connection to db that answers sql with the version says that the server is ready;
-	// or ready says it, for one that is no database.
+	// The server is ready once a connection to db answers sql with the version, or once ready
+	// succeeds, for one that is not a database.
 	db, sql string
 	ready   func(*Server) (version string, err error)
 }
 
-// start runs a server of that spec in a folder called name; kind is whose data folder
-// it begins with.
+// start runs a server of that spec in a folder called name; kind names the data folder template it
+// starts with.
 func start(kind, name string, sp spec) (*Server, error) {
 	as, err := credential(sp.runAs)
 	if err != nil {
@@ -144,11 +144,11 @@ func start(kind, name string, sp spec) (*Server, error) {
 	if err := makeDir(dir, as); err != nil {
 		return nil, err
 	}
-	// cp shares or copies blocks as the file system can, and keeps owners.
+	// cp shares or copies blocks, whichever the file system supports, and keeps owners.
 	if out, err := exec.Command("cp", "-a", template, data).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("testdb: copy %s: %w: %s", template, err, out)
 	}
-	// Another process may take the port between our finding it and the server's opening it.
+	// Another process may take the port before the server opens it.
 	for try := 1; ; try++ {
 		s := sp.server
 		s.Host, s.Dir, s.sp, s.as = "127.0.0.1", data, &sp, as
@@ -168,9 +168,8 @@ func start(kind, name string, sp spec) (*Server, error) {
 	}
 }
 
-// initialised returns a data folder that is ready to be copied, made by the
-// first process that wants it and kept in the cache until the program or its
-// settings change.
+// initialised returns a data folder that is ready to be copied. The first process that needs it
+// creates it; it stays in the cache until the program or its settings change.
 func initialised(name string, sp spec, as *syscall.Credential) (string, error) {
 	info, err := os.Stat(sp.program)
 	if err != nil {
@@ -223,8 +222,8 @@ func makeDir(dir string, as *syscall.Credential) error {
 	return os.Chown(dir, int(as.Uid), int(as.Gid))
 }
 
-// credential returns whom a server runs as: nil is ourselves. Servers refuse
-// to run as root, so root runs them as name, or as nobody.
+// credential returns the user that a server runs as; nil is the current user. Servers refuse to run
+// as root, so root runs them as name, or as nobody.
 func credential(name string) (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -246,9 +245,8 @@ func credential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// cacheDir returns where script/install-test-deps.sh puts programs and where
-// initialised data folders are kept. Root has it outside its home, which the
-// servers' users cannot enter.
+// cacheDir returns where script/install-test-deps.sh puts programs and where initialised data
+// folders are kept. Root has it outside its home, which the servers' users cannot enter.
 func cacheDir() string {
 	if dir := os.Getenv("TIDEMARK_TEST_CACHE"); dir != "" {
 		return dir
@@ -271,16 +269,16 @@ var home struct {
 	unlock func()
 }
 
-// processHome returns the folder of this process, which has a folder for each
-// server in it. It is locked as long as the process lives: one that is not
-// locked was left by a process that was killed, and is removed.
+// processHome returns the folder of this process, which holds a folder for each server. It is
+// locked as long as the process lives: an unlocked one was left behind by a killed process, and is
+// removed.
 func processHome() (string, error) {
 	home.Lock()
 	defer home.Unlock()
 	if home.dir != "" {
 		return home.dir, nil
 	}
-	// Nobody sweeps while somebody has a folder that is not locked yet.
+	// This lock keeps others from sweeping a folder that is not locked yet.
 	unlock, err := lock(filepath.Join(cacheDir(), "home.lock"), true)
 	if err != nil {
 		return "", err
@@ -304,27 +302,27 @@ func sweep() {
 		locks, _ := filepath.Glob(filepath.Join(dir, homePattern+"*", "lock"))
 		for _, file := range locks {
 			if unlock, err := lock(file, false); err == nil {
-				_ = os.RemoveAll(filepath.Dir(file)) // not ours, or gone: the next sweep tries again
+				_ = os.RemoveAll(filepath.Dir(file)) // another user's, or gone: the next sweep tries again
 				unlock()
 			}
 		}
 	}
 }
 
-// inMemory is where Linux has a file system in memory. Servers make and remove so many files that the
-// kernel takes half as much time for them there as on a disk, and half of the tests' time is the kernel's.
+// inMemory is Linux's in-memory file system. Servers create and remove so many files that the
+// kernel needs half as much time there as on a disk, and half of the tests' time is the kernel's.
 const (
 	inMemory  = "/dev/shm"
-	memoryFor = 8 << 30 // bytes that have to be free there, and of memory: for all packages that are tested at a time
+	memoryFor = 8 << 30 // bytes that must be free there, and in memory: for all packages tested at a time
 )
 
-// homeDir is where servers' folders go: into memory if there is plenty of it.
+// homeDir returns where servers' folders are created: in memory if there is plenty of it.
 func homeDir() string {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(inMemory, &fs) != nil || int64(fs.Bavail)*int64(fs.Bsize) < memoryFor {
 		return ""
 	}
-	text, _ := os.ReadFile("/proc/meminfo") // where there is none, memory is not known
+	text, _ := os.ReadFile("/proc/meminfo") // without this file, the memory size is unknown
 	_, text, _ = bytes.Cut(text, []byte("MemAvailable:"))
 	var kB int64
 	if _, err := fmt.Sscan(string(text), &kB); err != nil || kB<<10 < memoryFor {
@@ -337,14 +335,14 @@ func removeHome() {
 	home.Lock()
 	defer home.Unlock()
 	if home.dir != "" {
-		_ = os.RemoveAll(home.dir) // what stays, the next process sweeps
+		_ = os.RemoveAll(home.dir) // the next process sweeps what is left
 		home.unlock()
 		home.dir = ""
 	}
 }
 
-// lock takes the lock of a file, which the kernel gives back when the process
-// ends. Without wait it fails when another process has it.
+// lock locks a file; the kernel releases the lock when the process ends. Without wait it fails if
+// another process holds the lock.
 func lock(file string, wait bool) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -367,21 +365,21 @@ func lock(file string, wait bool) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Ports that may be left for a while and taken again are below those that the kernel gives to whoever asks for any
-// (from 32768 on): nobody comes by them by chance.
+// Ports that a test may release and listen on again are below the kernel's ephemeral range (from
+// 32768): no other process gets them by chance.
 const portsFrom, portsTo = 12000, 32000
 
 var portN struct {
 	sync.Mutex
-	next int // 0: none was given yet
+	next int // 0: no port handed out yet
 }
 
-// Listen listens on this host, at a port that is not given again to who listens at any.
+// Listen listens on this host, at a port that no other listener gets by chance.
 func Listen() (net.Listener, error) {
 	portN.Lock()
 	defer portN.Unlock()
 	if portN.next == 0 {
-		portN.next = portsFrom + rand.IntN(portsTo-portsFrom) // another place for each process
+		portN.next = portsFrom + rand.IntN(portsTo-portsFrom) // each process starts at another port
 	}
 	for range portsTo - portsFrom {
 		port := portN.next
@@ -395,7 +393,7 @@ func Listen() (net.Listener, error) {
 	return nil, errors.New("testdb: no port is free")
 }
 
-// FreeAddress is one of this host where nobody listens, and nobody will by chance.
+// FreeAddress returns an address of this host where nobody listens, and nobody will by chance.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	l, err := Listen()
@@ -428,7 +426,7 @@ func program(what string, paths ...string) (string, error) {
 	return "", &missingError{what + " (" + strings.Join(paths, ", ") + ")"}
 }
 
-// output runs a client program and returns what it prints.
+// output runs a client program and returns its output.
 func output(cmd *exec.Cmd) (string, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

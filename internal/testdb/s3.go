@@ -13,7 +13,7 @@ import (
 
 const versityVersion = "1.8.0" // as in script/install-test-deps.sh
 
-// S3 returns the S3 server: versitygw on a folder, where User and Password are the keys. Each folder
+// S3 returns the S3 server: versitygw on a folder, with User and Password as its keys. Each folder
 // in Dir is a bucket.
 func S3(tb testing.TB) *Server {
 	tb.Helper()

@@ -15,18 +15,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// own are the sample databases that are our own work and part of the project.
+// own holds the sample databases that are our own work and part of the project.
 //
 //go:embed testdata/samples
 var own embed.FS
 
-// Sample opens a file of the sample databases, such as "pagila/pg.sql.zst",
-// and decompresses it by its name. types-zoo and menagerie are in the project.
-// The others are not: TIDEMARK_SAMPLES says where they are, or a folder above
-// has them in shared/data; where neither is so, the test is skipped.
+// Sample opens a file of the sample databases, such as "pagila/pg.sql.zst", and decompresses it by
+// its suffix. types-zoo and menagerie are in the project. The others are in TIDEMARK_SAMPLES, or in
+// shared/data of a parent folder; the test is skipped if both are missing.
 //
-// The MySQL northwind names its database everywhere; here it does not, so that
-// every sample loads into a database of any name.
+// The MySQL northwind names its database everywhere; Sample removes the name, so that every sample
+// loads into a database of any name.
 func Sample(tb testing.TB, name string) io.ReadCloser {
 	tb.Helper()
 	r, err := openSample(tb, name)
@@ -91,30 +90,28 @@ func samples() string {
 	}
 }
 
-// mysql8 rewrites what MySQL 8 with GTIDs does not take, or takes otherwise
-// than MariaDB.
+// mysql8 rewrites what MySQL 8 with GTIDs rejects, or treats differently from MariaDB.
 var mysql8 = strings.NewReplacer(
-	// The variable that bounds recursion has another name.
+	// The variable that bounds recursion has a different name.
 	"max_recursive_iterations", "cte_max_recursion_depth",
-	// JSON is parsed into numbers, and this one is beyond a double.
+	// MySQL parses JSON into numbers, and this one exceeds a double.
 	"[1e400,", "[1e300,",
-	// SRID 4326 has its latitude first and its longitudes in (-180, 180]: the same point.
+	// SRID 4326 puts latitude first and has longitudes in (-180, 180]: this is the same point.
 	"POINT(-180 90)", "POINT(90 180)",
 	// sakila's triggers write film_text in the transaction that writes film, and
-	// enforce_gtid_consistency wants both to be transactional. InnoDB has FULLTEXT too.
+	// enforce_gtid_consistency requires both to be transactional. InnoDB has FULLTEXT too.
 	")ENGINE=MyISAM", ")ENGINE=InnoDB",
 )
 
-// SampleMySQL8 is Sample for MySQL 8: it rewrites the few spellings and values
-// of the MySQL samples that only MariaDB takes.
+// SampleMySQL8 is Sample for MySQL 8: it rewrites the few spellings and values of the MySQL samples
+// that only MariaDB accepts.
 func SampleMySQL8(tb testing.TB, name string) io.ReadCloser {
 	tb.Helper()
 	return rewrite(tb, Sample(tb, name), mysql8)
 }
 
-// What the zoo has of PostgreSQL 15 (numbers rounded to hundreds, a publication's
-// row filter) and 14 (multiranges, endless numerics, bodies of functions that are
-// parsed), in words of 14 and 13.
+// What the zoo uses of PostgreSQL 15 (numbers rounded to hundreds, a publication's row filter) and
+// 14 (multiranges, infinite numerics, parsed function bodies), expressed for 14 and 13.
 var (
 	since15    = []string{"numeric(5,-2)", "numeric(7,0)", "t_text WHERE (id > 0)", "t_text"}
 	postgres14 = strings.NewReplacer(since15...)
@@ -123,8 +120,8 @@ var (
 		"RETURN a + 1;", "AS 'SELECT a + 1';")...)
 )
 
-// SamplePostgres is Sample for a major version of PostgreSQL: it rewrites the
-// few types and values of the samples that came later.
+// SamplePostgres is Sample for a major version of PostgreSQL: it rewrites the few types and values
+// of the samples that need a later version.
 func SamplePostgres(tb testing.TB, major int, name string) io.ReadCloser {
 	tb.Helper()
 	r := Sample(tb, name)
@@ -161,7 +158,7 @@ func CheckCounts(tb testing.TB, url, name string) {
 	counts := make([]string, len(want))
 	for i, line := range want {
 		table, _, _ := strings.Cut(line, "\t")
-		sql := "ONLY " + table // quoted where it must be; a parent has the rows that are in no child
+		sql := "ONLY " + table // quoted where needed; ONLY counts a parent's rows that are in no child
 		if !strings.HasPrefix(url, "postgres://") {
 			sql = "`" + strings.ReplaceAll(table, "`", "``") + "`"
 		}

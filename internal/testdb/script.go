@@ -18,9 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Load feeds an SQL script to the engine's own client, psql, mariadb or
-// mysql, which stops at the first error; args are further options for it. If r
-// is an io.Closer, it is closed.
+// Load feeds an SQL script to the engine's own client (psql, mariadb or mysql), which stops at the
+// first error; args are further options. If r is an io.Closer, Load closes it.
 func Load(tb testing.TB, url string, r io.Reader, args ...string) {
 	tb.Helper()
 	if c, ok := r.(io.Closer); ok {
@@ -36,8 +35,8 @@ func Load(tb testing.TB, url string, r io.Reader, args ...string) {
 	}
 }
 
-// Query runs SQL and returns its rows: columns separated by tabs, rows by
-// newlines, as the server writes the values; a null is NULL.
+// Query runs SQL and returns its rows: columns separated by tabs, rows by newlines, values as the
+// server writes them; a null is NULL.
 func Query(tb testing.TB, url, sql string) string {
 	tb.Helper()
 	rows, err := TryQuery(url, sql)
@@ -47,22 +46,22 @@ func Query(tb testing.TB, url, sql string) string {
 	return rows
 }
 
-// TryQuery is Query for what may be refused.
+// TryQuery is Query for statements that the server may refuse.
 func TryQuery(rawURL, sql string) (string, error) {
 	s := NewSession(rawURL)
 	defer s.Close()
 	return s.Try(sql)
 }
 
-// A Session asks a server again and again, for which a connection, and the server's process behind it, are kept. It
-// belongs to one goroutine.
+// A Session queries a server repeatedly over one connection, which also keeps one server process.
+// It belongs to one goroutine.
 type Session struct {
 	url string
 	pg  *pgconn.PgConn
 	my  *mysql.Conn
 }
 
-// NewSession returns a session that connects when it is first asked.
+// NewSession returns a session that connects at its first query.
 func NewSession(url string) *Session { return &Session{url: url} }
 
 // Close ends the session.
@@ -70,7 +69,7 @@ func (s *Session) Close() {
 	if s.pg != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_ = s.pg.Close(ctx) // what was asked has been answered, or refused
+		_ = s.pg.Close(ctx) // all queries have been answered or refused
 	}
 	if s.my != nil {
 		_ = s.my.Close()
@@ -78,7 +77,8 @@ func (s *Session) Close() {
 	s.pg, s.my = nil, nil
 }
 
-// Try runs statements, and gives the rows of all as Query does. Behind an error it connects anew: no transaction stays.
+// Try runs statements, and returns the rows of all as Query does. After an error it reconnects, so
+// no transaction stays open.
 func (s *Session) Try(sql string) (out string, err error) {
 	if strings.HasPrefix(s.url, "postgres://") {
 		out, err = s.tryPostgres(sql)
@@ -133,7 +133,7 @@ func (s *Session) tryMySQL(sql string) (string, error) {
 	var failed error
 	_, err := s.my.ExecuteMultiple(sql, func(r *gomysql.Result, err error) {
 		switch {
-		case gomysql.ErrorCode(fmt.Sprint(err)) == gomysql.ER_EMPTY_QUERY: // a comment behind the last statement
+		case gomysql.ErrorCode(fmt.Sprint(err)) == gomysql.ER_EMPTY_QUERY: // a comment after the last statement
 		case err != nil:
 			failed = err
 		case r.Resultset != nil:
@@ -172,8 +172,8 @@ func connectMySQL(rawURL string) (*mysql.Conn, error) {
 	return conn, nil
 }
 
-// Shell runs a script of sh in a folder, with the words that call the engine's client program for a
-// database in CLIENT, and further variables (NAME=value).
+// Shell runs a sh script in a folder. CLIENT holds the command line of the engine's client program
+// for a database; env are further variables (NAME=value).
 func Shell(tb testing.TB, dir, script, rawURL string, env ...string) (string, error) {
 	tb.Helper()
 	cmd, err := client(rawURL)
@@ -185,8 +185,8 @@ func Shell(tb testing.TB, dir, script, rawURL string, env ...string) (string, er
 	return output(sh)
 }
 
-// client returns the command of the client program for a database, which
-// reads SQL from its standard input.
+// client returns the command of the client program for a database; the program reads SQL from
+// standard input.
 func client(rawURL string, args ...string) (*exec.Cmd, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

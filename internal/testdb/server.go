@@ -20,7 +20,7 @@ type Server struct {
 	Version        string // as the server reports it
 	Host           string // 127.0.0.1
 	Port           int
-	User, Password string // may do everything
+	User, Password string // with all privileges
 	Dir            string // its data folder, owned by the user it runs as
 	Pid            int
 
@@ -30,9 +30,9 @@ type Server struct {
 	as   *syscall.Credential
 }
 
-// Postgres returns the PostgreSQL server of that major version: 15 (Debian's
-// package) or 13, 14, 16, 17, 18 (Maven artifacts). It has wal_level=logical and
-// fsync off, and its superuser is tidemark.
+// Postgres returns the PostgreSQL server of that major version: 15 (Debian's package) or 13, 14,
+// 16, 17, 18 (Maven artifacts). It has wal_level=logical and fsync off, and its superuser is
+// tidemark.
 func Postgres(tb testing.TB, major int) *Server {
 	tb.Helper()
 	return shared(tb, fmt.Sprintf("postgres-%d", major), func(name string) (*Server, error) {
@@ -40,25 +40,24 @@ func Postgres(tb testing.TB, major int) *Server {
 	})
 }
 
-// MariaDB returns the MariaDB 10.11 server, with a row-based binlog that has
-// full metadata.
+// MariaDB returns the MariaDB 10.11 server, with a row-based binlog with full metadata.
 func MariaDB(tb testing.TB) *Server {
 	tb.Helper()
 	return shared(tb, "mariadb", func(name string) (*Server, error) { return startMariaDB(name, name) })
 }
 
-// MySQL returns the MySQL 8.0 server, with a row-based binlog that has full
-// metadata, and GTIDs. It has no performance schema, which takes time.
+// MySQL returns the MySQL 8.0 server, with a row-based binlog with full metadata, and GTIDs. The
+// performance schema is off, since it costs time.
 func MySQL(tb testing.TB) *Server {
 	tb.Helper()
 	return shared(tb, "mysql", func(name string) (*Server, error) { return startMySQL(name, name, "--performance-schema=OFF") })
 }
 
-// Main runs the tests of a package, stops the servers that they started and
-// exits. Call it from TestMain.
+// Main runs the tests of a package, stops the servers they started, and exits. Call it from
+// TestMain.
 func Main(m *testing.M) {
 	go endWithParent()
-	if signal.Ignored(os.Interrupt) { // as for what a shell runs in the background: so would what tests interrupt
+	if signal.Ignored(os.Interrupt) { // as for a shell's background jobs: programs that tests interrupt would ignore it too
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	code := m.Run()
@@ -66,8 +65,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// endWithParent ends this process, and with it its servers, when the one that started it has been killed: go test does
-// not hear of that from the kernel, and its tests would run on.
+// endWithParent ends this process, and with it its servers, once its parent has been killed: the
+// kernel does not notify go test, and its tests would keep running.
 func endWithParent() {
 	for parent := os.Getppid(); os.Getppid() == parent; {
 		time.Sleep(time.Second)
@@ -76,7 +75,7 @@ func endWithParent() {
 	os.Exit(3)
 }
 
-// A slot holds the one server of a kind that this process runs.
+// A slot holds the only server of a kind in this process.
 type slot struct {
 	once   sync.Once
 	server *Server
@@ -105,7 +104,8 @@ func shared(tb testing.TB, name string, start func(name string) (*Server, error)
 	return s.server
 }
 
-// notShort skips a test that needs servers or the built program, where tests were asked for that do not (go test -short).
+// notShort skips a test that needs servers or the built program when only tests without them are
+// requested (go test -short).
 func notShort(tb testing.TB) {
 	tb.Helper()
 	if testing.Testing() && testing.Short() {
@@ -118,7 +118,8 @@ func stopAll() {
 	defer slotsMu.Unlock()
 	var wg sync.WaitGroup
 	for _, s := range slots {
-		// Once more, so that a start under way in a test that did not wait for it is over.
+		// Run once.Do again, to wait for a start still under way in a test that did not wait for
+		// it.
 		s.once.Do(func() { s.err = errors.New("testdb: the tests are over") })
 		if s.server != nil {
 			wg.Go(s.server.proc.stop)
@@ -128,12 +129,12 @@ func stopAll() {
 	removeHome()
 }
 
-// A missingError says that a program or file is not installed.
+// A missingError reports that a program or file is not installed.
 type missingError struct{ what string }
 
 func (e *missingError) Error() string { return e.what + " is missing: run make test-deps" }
 
-// fail ends the test, or skips it where the user asked for that.
+// fail ends the test, or skips it if the user asked for that.
 func fail(tb testing.TB, err error) {
 	tb.Helper()
 	var missing *missingError
@@ -159,9 +160,8 @@ func (s *Server) URL(db string) string {
 
 var databaseN atomic.Int64
 
-// NewDatabase creates an empty database named after prefix and returns its
-// URL. It is dropped when the test ends, with whatever still uses it:
-// connections and replication slots.
+// NewDatabase creates an empty database named after prefix and returns its URL. It is dropped when
+// the test ends, together with its connections and replication slots.
 func (s *Server) NewDatabase(tb testing.TB, prefix string) string {
 	tb.Helper()
 	name := fmt.Sprintf("%s_%d", plain(prefix), databaseN.Add(1))
@@ -188,8 +188,7 @@ func (s *Server) NewDatabase(tb testing.TB, prefix string) string {
 	return s.URL(name)
 }
 
-// plain makes a name that needs no quotes anywhere, so that a test may pass
-// its own name.
+// plain makes a name that needs no quotes anywhere, so that a test may use its own name.
 func plain(prefix string) string {
 	s := strings.Map(func(r rune) rune {
 		switch {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Slow says how slow a folder is. What is 0 is as fast as what is below.
+// Slow describes how slow a folder is. A zero value leaves that speed unchanged.
 type Slow struct {
-	Stream   int64 // bytes a second that each open file gives, or takes
-	Allocate int64 // bytes a second of which space is set aside, as where that is done by writing zeros
+	Stream   int64 // bytes a second read from, or written to, each open file
+	Allocate int64 // bytes a second of preallocation, as on file systems that write zeros
 }
 
-// SlowWire passes on what comes for a port of this host, at no more than so many bytes a second in
-// each direction of all connections together, until the test ends. It gives the port to use instead.
+// SlowWire forwards connections to a port of this host until the test ends, at no more than
+// bytesPerSecond in each direction, shared by all connections. It returns the port to use instead.
 func SlowWire(tb testing.TB, port string, bytesPerSecond int64) (slow string) {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -21,7 +21,7 @@ func SlowWire(tb testing.TB, port string, bytesPerSecond int64) (slow string) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { l.Close() })
-	turns := [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)} // who has it sends
+	turns := [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)} // the holder sends
 	go func() {
 		for {
 			from, err := l.Accept()
@@ -44,7 +44,7 @@ func SlowWire(tb testing.TB, port string, bytesPerSecond int64) (slow string) {
 	return slow
 }
 
-// trickle passes bytes on, and closes both when there are no more.
+// trickle forwards bytes, and closes both connections at the end.
 func trickle(to, from net.Conn, turn chan struct{}, rate int64) {
 	defer to.Close()
 	defer from.Close()

@@ -12,8 +12,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// SlowFolder shows a folder once more, at a path on a file system (FUSE) that is as slow as it is told to
-// be, until the test ends. ok is false where this machine knows no such file systems.
+// SlowFolder mounts a folder at a second path, on a file system (FUSE) that is as slow as
+// requested, until the test ends. ok is false if this machine has no FUSE.
 func SlowFolder(tb testing.TB, folder string, how Slow) (path string, ok bool) {
 	tb.Helper()
 	home, err := processHome()
@@ -35,7 +35,7 @@ func SlowFolder(tb testing.TB, folder string, how Slow) (path string, ok bool) {
 		return "", false
 	}
 	tb.Cleanup(func() {
-		if err := syscall.Unmount(at, 0); err != nil { // somebody is in it
+		if err := syscall.Unmount(at, 0); err != nil { // still in use
 			_ = syscall.Unmount(at, syscall.MNT_DETACH)
 			return
 		}
@@ -72,7 +72,8 @@ func (n *slowNode) Create(ctx context.Context, name string, flags, mode uint32, 
 	return inode, &slowFile{h.(*fs.LoopbackFile), n.how}, fuse.FOPEN_DIRECT_IO, 0
 }
 
-// slowFile is an open one. What goes through it passes this process, since the kernel is not told what is below.
+// slowFile is an open file. All its data passes through this process, since the kernel does not
+// know the file below.
 type slowFile struct {
 	*fs.LoopbackFile
 	how Slow

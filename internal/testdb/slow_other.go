@@ -4,5 +4,5 @@ package testdb
 
 import "testing"
 
-// SlowFolder is for Linux.
+// SlowFolder works on Linux only.
 func SlowFolder(testing.TB, string, Slow) (path string, ok bool) { return "", false }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An SSHServer is OpenSSH's server for tests, with its SFTP. It runs as who runs the tests, who
-// logs in by a key: accounts of services are locked for it.
+// An SSHServer is an OpenSSH server with SFTP for tests. It runs as the user who runs the tests,
+// who logs in with a key, since sshd treats service accounts as locked.
 type SSHServer struct {
 	*Server        // Dir is the place for files
 	Key     string // the user's private key
@@ -29,13 +29,13 @@ func SSH(tb testing.TB) *SSHServer {
 	return sshServer(tb, shared(tb, "ssh", func(name string) (*Server, error) { return startSSH(name, name, internalSFTP) }))
 }
 
-// OwnSSH is OwnPostgres of OpenSSH.
+// OwnSSH is OwnPostgres for OpenSSH.
 func OwnSSH(tb testing.TB) *SSHServer {
 	tb.Helper()
 	return sshServer(tb, alone(tb, "ssh", func(kind, name string) (*Server, error) { return startSSH(kind, name, internalSFTP) }))
 }
 
-// OwnSSHThatTells is OwnSSH that writes into SSHServer.Log what is done by SFTP.
+// OwnSSHThatTells is OwnSSH that logs SFTP operations to SSHServer.Log.
 func OwnSSHThatTells(tb testing.TB) *SSHServer {
 	tb.Helper()
 	program, err := program("OpenSSH's server of SFTP", "/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server")
@@ -68,7 +68,7 @@ func startSSH(kind, name string, sftp func(data string) string) (*Server, error)
 	if err != nil {
 		return nil, err
 	}
-	if me.Uid == "0" { // it wants an empty folder to lock itself up in, before anybody has logged in
+	if me.Uid == "0" { // sshd requires an empty folder to confine itself to before login
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			return nil, err
 		}

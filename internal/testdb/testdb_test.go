@@ -29,8 +29,8 @@ func postgres(major int) func(testing.TB) *testdb.Server {
 var servers = []struct {
 	name    string
 	start   func(testing.TB) *testdb.Server
-	version string // what it starts with
-	logical string // asks whether its log has what replication needs
+	version string // prefix of its version
+	logical string // query whether its log has what replication needs
 	answer  string
 }{
 	{"postgres13", postgres(13), "13.23", "SHOW wal_level", "logical"},
@@ -107,7 +107,7 @@ func hold(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// Runs before the database is dropped, and does not wait for the client.
+	// This runs before the database is dropped, and does not wait for the client.
 	t.Cleanup(func() { go cmd.Wait() })
 	time.Sleep(200 * time.Millisecond)
 }
@@ -190,7 +190,7 @@ func lines(s string) []string { return strings.Split(s, "\n") }
 func TestChild(t *testing.T) {
 	out := os.Getenv("TESTDB_CHILD")
 	if out == "" {
-		return // nothing to test: we are not the child
+		return // not the child: nothing to test
 	}
 	var b strings.Builder
 	for _, s := range []*testdb.Server{testdb.Postgres(t, 15), testdb.MariaDB(t)} {
@@ -227,7 +227,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = killed.Wait() // killed, as it will say
+	_ = killed.Wait() // Wait reports the kill
 
 	left := lines(strings.TrimSpace(string(text)))
 	if len(left) != 2 {
@@ -241,7 +241,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		}
 		eventually(t, "server "+pid+" ends", func() bool { return syscall.Kill(n, 0) != nil })
 	}
-	// The next process removes the folders, and its own.
+	// The next process removes these folders, and its own.
 	if err := child(out, "").Wait(); err != nil {
 		t.Fatal(err)
 	}

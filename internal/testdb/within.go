@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Within waits until a condition holds, which what names, and fails the test after two minutes.
+// Within waits until the condition that what describes holds, and fails the test after two minutes.
 func Within(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for begun := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {

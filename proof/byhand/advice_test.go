@@ -8,14 +8,14 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// What reports say where something is to be gained, which is so only in a job that takes a while, and of a table where
-// something is to be done about it.
+// Patterns of advice in reports. A report advises only on jobs that take a while, and on a table
+// only if something can be done about it.
 var (
 	ofTable = regexp.MustCompile(`(?i)no key by which|cannot be cut`)
 	advice  = regexp.MustCompile(`(?i)would (gain|help|shorten|make)|\braise --|limits:|` + ofTable.String())
 )
 
-// A job that takes no time, of tables with integer keys, is told nothing to change, by any verb.
+// Jobs that take no time, on tables with integer keys, get no advice from any verb.
 func TestTinyJobsAreGivenNoAdvice(t *testing.T) {
 	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t), testdb.Postgres(t, 15)} {
 		t.Run(server.Engine, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestTinyJobsAreGivenNoAdvice(t *testing.T) {
 			for _, args := range lines {
 				began := time.Now()
 				o := testdb.Run(t, args...)
-				long := time.Since(began) > time.Second // beside other tests: then there may be something to gain
+				long := time.Since(began) > time.Second // parallel tests may slow it down: then there may be something to gain
 				if o.Code != 0 {
 					t.Errorf("%s: exit %d\n%s", args[0], o.Code, o.ErrOut)
 				}

@@ -1,4 +1,4 @@
-// Package counters holds tests of what numbers rows get that are added to a copy.
+// Package counters tests the generated numbers of rows added to a copy.
 package counters
 
 import (
@@ -11,8 +11,8 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// In a copy AUTO_INCREMENT goes on where the source's does, with each storage engine, whatever rows there are: none,
-// some, or none any more behind those that were deleted.
+// In a copy, AUTO_INCREMENT continues where the source's does, with each storage engine, whatever
+// rows there are: none, some, or some with the last ones deleted.
 func TestAutoIncrement(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

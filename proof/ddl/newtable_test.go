@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestNewTable makes a table on the source while a stream is there: it is announced with the command that adds it, in
-// what the run says and in the status, and the command does; or it is added by itself.
+// TestNewTable creates a table on the source while a stream exists: the output and the status
+// announce it with the command that adds it, and the command works; or it is added automatically.
 func TestNewTable(t *testing.T) {
 	for _, src := range []server{postgres, mysql, mariadb} {
 		for _, follow := range []bool{false, true} {
@@ -44,7 +44,7 @@ func TestNewTable(t *testing.T) {
 	}
 }
 
-// shown runs the stream until its status says something.
+// shown runs the stream until its status contains text.
 func (s *stream) shown(text string) {
 	s.t.Helper()
 	p := testdb.Command(s.t, s.args[:len(s.args)-2]...)

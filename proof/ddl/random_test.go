@@ -17,16 +17,16 @@ type random struct {
 	n   int
 }
 
-// tables are changed in turn.
+// randomTables are changed in turn.
 var randomTables = []string{"a", "b", "c"}
 
-// names are few, so that columns come back under the names of others.
+// names are few, so that columns are recreated under the names of others.
 var names = []string{"x", "y", "z"}
 
-// ops give one statement each, for a table and its columns besides the key; "" where there is nothing to change.
-// Every engine takes all that are not of one.
+// ops each return one statement for a table and its columns besides the key; "" if there is nothing
+// to change. Every engine accepts those that name no engine.
 var ops = []struct {
-	of string // "" any
+	of string // engine; "": any
 	do func(r *random, table string, columns []string) string
 }{
 	{"", func(r *random, table string, columns []string) string {
@@ -59,7 +59,7 @@ var ops = []struct {
 
 func (r *random) pick(from []string) string { return from[r.rnd.IntN(len(from))] }
 
-// step changes a definition, now and then, or rows.
+// step changes rows, or now and then a definition.
 func (r *random) step(t testing.TB, ddl bool) {
 	table := r.pick(randomTables)
 	columns := slices.DeleteFunc(columns(t, r.of, r.url, table), func(c string) bool { return c == "id" })
@@ -89,8 +89,8 @@ func (r *random) step(t testing.TB, ddl bool) {
 	}
 }
 
-// TestRandom changes definitions and rows at random, and lets the stream run now and then: a table is equal to the
-// source's at its end, or it has stopped.
+// TestRandom changes definitions and rows at random, and runs the stream now and then: in the end
+// each table either equals the source's, or has stopped.
 func TestRandom(t *testing.T) {
 	runs, steps := 1, 20
 	if testdb.Long() {
@@ -123,7 +123,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// randomly does it once, and returns what became of the tables.
+// randomly does one run, and returns what became of the tables.
 func randomly(t *testing.T, src, tgt server, seed, steps int, more ...string) map[string]state {
 	var setup []string
 	for _, table := range randomTables {
@@ -146,5 +146,5 @@ func randomly(t *testing.T, src, tgt server, seed, steps int, more ...string) ma
 	return out
 }
 
-// randomSources are the engines whose definitions are changed at random.
+// randomSources are the source engines of TestRandom.
 var randomSources = []server{postgres, mysql, mariadb}

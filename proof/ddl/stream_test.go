@@ -1,6 +1,6 @@
-// Package ddl_test changes definitions of tables while a stream runs, in all ways that the servers know, and compares the
-// target with the source by what the servers' own clients print. The rule that all tests hold to: a table is equal, or
-// it is stopped with a sentence; and nothing stops the stream.
+// Package ddl_test changes table definitions while a stream runs, in all ways that the servers
+// support, and compares target and source by the output of the servers' own clients. All tests hold
+// to one rule: a table is equal, or it is stopped with a reason; and nothing stops the stream.
 package ddl_test
 
 import (
@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// A server is an engine, and how its catalogue is asked.
+// A server is an engine, and how to query its catalogue.
 type server struct {
 	name string
 	open func(testing.TB) *testdb.Server
@@ -29,21 +29,21 @@ var (
 
 func (s server) isPostgres() bool { return s.name == "postgres" }
 
-// A stream is one from a new database to another.
+// A stream runs from one new database to another.
 type stream struct {
 	t        testing.TB
 	src, tgt server
 	from, to string
 	name     string
 	args     []string
-	lacks    string // columns that the target does not have, with a comma between them
+	lacks    string // columns that the target lacks, separated by commas
 }
 
 func newStream(t testing.TB, src, tgt server, setup ...string) *stream {
 	return newStreamWith(t, src, tgt, nil, setup...)
 }
 
-// newStreamWith has more options.
+// newStreamWith is newStream with more options.
 func newStreamWith(t testing.TB, src, tgt server, more []string, setup ...string) *stream {
 	s := &stream{t: t, src: src, tgt: tgt, from: src.open(t).NewDatabase(t, "ddl_s"), to: tgt.open(t).NewDatabase(t, "ddl_t")}
 	s.name = s.from[strings.LastIndexByte(s.from, '/')+1:]
@@ -68,7 +68,7 @@ func (s *stream) do(all ...string) {
 	}
 }
 
-// flow lets the stream come to the source's end. It must never end for what has become of a table.
+// flow lets the stream reach the source's end. It must never end because of a table.
 func (s *stream) flow() string {
 	s.t.Helper()
 	o := testdb.Run(s.t, s.args...)
@@ -78,7 +78,7 @@ func (s *stream) flow() string {
 	return o.ErrOut + o.Out
 }
 
-// A state is what the stream says of a table.
+// A state is what the stream reports about a table.
 type state struct {
 	Table               struct{ Schema, Name string }
 	State, Reason, Hint string
@@ -98,7 +98,7 @@ func (s *stream) states() map[string]state {
 	return by
 }
 
-// columns are a table's in the order of their names, of source or target.
+// columns returns a table's columns on source or target, ordered by name.
 func columns(t testing.TB, of server, url, table string) []string {
 	t.Helper()
 	schema := "DATABASE()"
@@ -111,7 +111,7 @@ func columns(t testing.TB, of server, url, table string) []string {
 	return names
 }
 
-// dump is what a table holds, in columns, ordered.
+// dump returns a table's rows, in columns, ordered.
 func dump(t testing.TB, of server, url, table string, names []string) string {
 	t.Helper()
 	var texts []string
@@ -129,7 +129,7 @@ func dump(t testing.TB, of server, url, table string, names []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// differs says how a table of the target differs; it is to have all columns of the source's.
+// differs returns how a table of the target differs; it should have all columns of the source's.
 func (s *stream) differs(table string) string {
 	s.t.Helper()
 	is := slices.DeleteFunc(columns(s.t, s.src, s.from, table), func(c string) bool { return slices.Contains(strings.Split(s.lacks, ","), c) })
@@ -145,7 +145,7 @@ func (s *stream) differs(table string) string {
 	return ""
 }
 
-// whole checks that a table is equal or stopped with a sentence, and returns its state.
+// whole checks that a table is equal or stopped with a reason, and returns its state.
 func (s *stream) whole(table string) state {
 	s.t.Helper()
 	st, ok := s.states()[table]

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// mysqlBase is what every round begins with.
+// mysqlBase is the initial state of every round.
 var mysqlBase = []string{
 	"CREATE TABLE parent (id int NOT NULL AUTO_INCREMENT, name varchar(50) NOT NULL, code varchar(10) DEFAULT NULL, amount decimal(10,2) DEFAULT 0.50, PRIMARY KEY (id), UNIQUE KEY code (code), KEY name (name)) COMMENT='parents'",
 	"CREATE TABLE child (id bigint unsigned NOT NULL AUTO_INCREMENT, parent int DEFAULT NULL, m enum('sad','ok','happy') DEFAULT 'ok', n int DEFAULT NULL, note text, at timestamp NULL DEFAULT CURRENT_TIMESTAMP, doubled int GENERATED ALWAYS AS (n * 2) STORED, PRIMARY KEY (id), KEY n (n), KEY parent (parent), CONSTRAINT child_parent FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE, CONSTRAINT n_range CHECK (n < 100))",
@@ -28,7 +28,7 @@ var mysqlBase = []string{
 	"INSERT INTO log VALUES (1,'text')",
 }
 
-// mysqlChanges are the changes that a source may see; %d is a number that no other change has.
+// mysqlChanges are changes to the source; %d is a number unique to the change.
 var mysqlChanges = []string{
 	"ALTER TABLE parent ADD COLUMN c%d int NOT NULL DEFAULT 7",
 	"ALTER TABLE parent ADD COLUMN c%d varchar(20) CHARACTER SET latin1 DEFAULT 'it''s, (so)' COMMENT 'a, b' FIRST",
@@ -83,7 +83,7 @@ var mysqlChanges = []string{
 	"ALTER EVENT e ON SCHEDULE EVERY 2 DAY",
 }
 
-// TestMySQLChanges is TestPostgresChanges for MySQL and MariaDB, by SHOW CREATE.
+// TestMySQLChanges is TestPostgresChanges for MySQL and MariaDB, with SHOW CREATE.
 func TestMySQLChanges(t *testing.T) {
 	for name, server := range map[string]*testdb.Server{"mysql": testdb.MySQL(t), "mariadb": testdb.MariaDB(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -143,8 +143,8 @@ func mysqlRound(t *testing.T, server *testdb.Server, i int, round []string) {
 
 var ahead = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 
-// showAll gives what the server says of all objects of a database, but for the order of keys
-// and values of AUTO_INCREMENT.
+// showAll returns the server's definitions of all objects of a database, except the order of keys
+// and AUTO_INCREMENT values.
 func showAll(t *testing.T, url string) string {
 	t.Helper()
 	name := url[strings.LastIndexByte(url, '/')+1:]

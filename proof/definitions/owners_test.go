@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestOwners copies what pg_dump brings over and a copy did not, with owners: pg_dump of both
-// sides is equal, and nothing is said to be left out.
+// TestOwners copies, with owners, objects that pg_dump transfers and a copy once did not: pg_dump
+// of both sides is equal, and the report says that nothing is left out.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	server := testdb.Postgres(t, 15)

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// postgresBase is what every round begins with.
+// postgresBase is the initial state of every round.
 const postgresBase = `
 CREATE SCHEMA s;
 CREATE TYPE s.mood AS ENUM ('sad', 'ok', 'happy');
@@ -50,7 +50,7 @@ INSERT INTO s.log (a, b) VALUES (1, 'x');
 REFRESH MATERIALIZED VIEW s.mv;
 `
 
-// postgresChanges are the changes that a source may see; %d is a number that no other change has.
+// postgresChanges are changes to the source; %d is a number unique to the change.
 var postgresChanges = []string{
 	"ALTER TABLE s.parent ADD COLUMN c%d integer NOT NULL DEFAULT 7",
 	"ALTER TABLE s.child ADD COLUMN c%d text COLLATE \"C\" DEFAULT 'it''s, (so)'",
@@ -151,7 +151,7 @@ var postgresChanges = []string{
 	"CREATE SCHEMA extra%[1]d; CREATE TABLE extra%[1]d.t (a integer)",
 }
 
-// A report is what --json prints of a comparison.
+// A report is the --json output of a comparison.
 type report struct {
 	Definitions struct {
 		Equal       bool
@@ -170,7 +170,7 @@ func compare(t *testing.T, src, dst string, more ...string) report {
 	return r
 }
 
-// run runs the statements on the target, and gives them.
+// run runs the statements on the target, and returns them.
 func (r *report) run(url string) (string, error) {
 	session := testdb.NewSession(url)
 	defer session.Close()
@@ -184,9 +184,8 @@ func (r *report) run(url string) (string, error) {
 	return all.String(), nil
 }
 
-// TestPostgresChanges makes changes on the source alone. Each time that pg_dump shows them,
-// they are reported; the statements that are printed make pg_dump of both sides equal, and
-// then nothing is reported.
+// TestPostgresChanges makes changes on the source only. Whenever pg_dump shows them, they are
+// reported; the printed statements make pg_dump of both sides equal, and then nothing is reported.
 func TestPostgresChanges(t *testing.T) {
 	majors := []int{15}
 	if testdb.Long() {
@@ -204,7 +203,7 @@ func TestPostgresChanges(t *testing.T) {
 	}
 }
 
-// each gives rounds of one change.
+// each returns rounds of one change.
 func each(changes []string) [][]string {
 	var out [][]string
 	for i, c := range changes {
@@ -220,8 +219,8 @@ func numbered(change string, n int) string {
 	return change
 }
 
-// together gives rounds of n changes each, in a random order; all together they are all. A new
-// name is told from something dropped and something added only where nothing else changes.
+// together returns rounds of n changes each, in random order, which cover all changes. A rename can
+// be distinguished from a drop and an addition only if nothing else changes.
 func together(changes []string, seed uint64, n int) [][]string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var out [][]string
@@ -251,7 +250,7 @@ func changed(t *testing.T, server *testdb.Server, rounds [][]string) {
 		src, dst := clone(t, server, base, fmt.Sprint("src", i)), clone(t, server, first, fmt.Sprint("dst", i))
 		before := testdb.PgDump(t, src)
 		for _, change := range round {
-			// Of several, one may have taken from another what it needs.
+			// In a round of several, one change may have removed what another needs.
 			if _, err := testdb.TryQuery(src, change); err != nil && len(round) == 1 {
 				t.Errorf("%s: %v", change, err)
 			}
@@ -275,7 +274,7 @@ func changed(t *testing.T, server *testdb.Server, rounds [][]string) {
 	}
 }
 
-// clone makes a database like another one.
+// clone creates a copy of a database.
 func clone(t *testing.T, server *testdb.Server, url, name string) string {
 	t.Helper()
 	to := server.NewDatabase(t, name)
@@ -290,7 +289,7 @@ func clone(t *testing.T, server *testdb.Server, url, name string) string {
 	return to
 }
 
-// unlike gives the lines of two texts around the first one that differs.
+// unlike returns the lines of two texts around the first difference.
 func unlike(a, b string) string {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range x {

@@ -14,8 +14,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestRegressionDatabase brings PostgreSQL's own regression database over (some 430 tables and 2,000 other objects) by
-// copy, backup and script. pg_dump, rows included, writes of each what it writes of the one that it has brought over itself.
+// TestRegressionDatabase transfers PostgreSQL's own regression database (some 430 tables and 2,000
+// other objects) by copy, backup and script. For each, pg_dump, rows included, writes the same as
+// for a database that pg_dump itself has transferred.
 func TestRegressionDatabase(t *testing.T) {
 	if !testdb.Long() {
 		return // make test does not fetch it
@@ -57,8 +58,9 @@ func TestRegressionDatabase(t *testing.T) {
 	}
 }
 
-// TestRegressionTestsInAStream has PostgreSQL's own regression tests run in the source of a stream, with
-// all the tables that they make, alter and drop: whatever becomes of those, the stream goes on.
+// TestRegressionTestsInAStream runs PostgreSQL's own regression tests in the source of a stream,
+// with all the tables that they create, alter and drop: whatever happens to those, the stream
+// continues.
 func TestRegressionTestsInAStream(t *testing.T) {
 	if !testdb.Long() {
 		return
@@ -95,7 +97,7 @@ func TestRegressionTestsInAStream(t *testing.T) {
 		}
 		comes(0)
 		testdb.Query(t, src, "INSERT INTO ours VALUES (1)")
-		comes(1) // it follows now
+		comes(1) // it is following now
 		if out, err := server.Regress(t, src).CombinedOutput(); err != nil && !strings.Contains(string(out), "tests failed") {
 			t.Fatalf("pg_regress: %v\n%s", err, out)
 		}
@@ -111,7 +113,7 @@ func TestRegressionTestsInAStream(t *testing.T) {
 
 func tail(text string) string { return text[max(0, len(text)-3000):] }
 
-// dumped is all of a database, as pg_dump of its version writes it.
+// dumped returns all of a database, as pg_dump of its version writes it.
 func dumped(t *testing.T, url string) string {
 	t.Helper()
 	out, err := exec.Command("/usr/lib/postgresql/15/bin/pg_dump", "--restrict-key=tidemark", url).Output()
@@ -121,8 +123,8 @@ func dumped(t *testing.T, url string) string {
 	return string(out)
 }
 
-// lines gives the lines of a dump, sorted. Left out are those that only give objects their order, and what a superuser
-// grants to itself.
+// lines returns the lines of a dump, sorted. It omits those that only order objects, and what a
+// superuser grants to itself.
 func lines(dump string) []string {
 	all := slices.DeleteFunc(strings.Split(dump, "\n"), func(l string) bool {
 		return l == "" || strings.HasPrefix(l, "--") || strings.HasPrefix(l, "GRANT SELECT(") && strings.Contains(l, "ON TABLE pg_catalog.") && strings.HasSuffix(l, " TO tidemark;")
@@ -131,7 +133,7 @@ func lines(dump string) []string {
 	return all
 }
 
-// without gives what a has more than b; both are sorted.
+// without returns what a has beyond b; both are sorted.
 func without(a, b []string) (more []string) {
 	for _, l := range a {
 		for len(b) > 0 && b[0] < l {
@@ -146,8 +148,8 @@ func without(a, b []string) (more []string) {
 	return more
 }
 
-// TestStatesAndGrants copies what hangs upon the order of statements and upon the server's own objects: partitions whose
-// triggers differ from those above them, and grants on what the server has itself.
+// TestStatesAndGrants copies what depends on the order of statements and on the server's built-in
+// objects: partitions whose triggers differ from their parents', and grants on built-in objects.
 func TestStatesAndGrants(t *testing.T) {
 	t.Parallel()
 	server := testdb.Postgres(t, 15)

@@ -15,7 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// postgresWire is PostgreSQL's protocol, without TLS. Row data are of as many kinds as their first bytes.
+// postgresWire is PostgreSQL's protocol, without TLS. Row data messages count as different kinds by
+// their first bytes.
 var postgresWire = protocol{
 	read: func(r *bufio.Reader, _ *sync.Map) (m message, err error) {
 		m.head = make([]byte, 5)
@@ -64,7 +65,7 @@ func TestPostgres(t *testing.T) {
 	maria := testdb.MariaDB(t)
 	filled := srv.NewDatabase(t, "filled")
 	testdb.Load(t, filled, strings.NewReader(postgresRows))
-	// way is a database's URL with the proxy's address in place of the server's.
+	// way is a database's URL with the proxy's address instead of the server's.
 	way := func(db, at string) string {
 		u, err := url.Parse(db)
 		if err != nil {

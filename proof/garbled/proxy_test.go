@@ -13,27 +13,29 @@ import (
 	"time"
 )
 
-// A message is one of what a server says.
+// A message is a single message from a server.
 type message struct {
 	kind       string
-	head, body []byte // the head says how long the body is
+	head, body []byte // the head holds the length of the body
 }
 
-// A protocol tells messages apart.
+// A protocol splits a byte stream into messages.
 type protocol struct {
-	// read reads one message of a server. What the client asks is what asked has noted on this connection.
+	// read reads one message of a server. asked holds what has been noted of the client's requests
+	// on this connection.
 	read func(r *bufio.Reader, asked *sync.Map) (message, error)
-	// join makes the head fit the body.
+	// join makes the head match the body.
 	join func(m message) []byte
-	// lie makes the head say something absurd of the body's length.
+	// lie makes the head claim an absurd body length.
 	lie func(head []byte, rnd *rand.Rand) []byte
-	// asked notes what a client asks; nil: that does not matter.
+	// asked notes a client's requests; nil: they do not matter.
 	asked func(r *bufio.Reader, notes *sync.Map) ([]byte, error)
-	// moved has the proxy's address in a message in place of the server's; nil: messages have none.
+	// moved replaces the server's address in a message with the proxy's; nil: messages contain
+	// none.
 	moved func(m *message, from, to string)
 }
 
-// A lie is one change of what a server says.
+// A lie is one change to a server's messages.
 type lie struct {
 	kind string
 	nth  int // of its kind, from 0
@@ -41,7 +43,7 @@ type lie struct {
 	rnd  *rand.Rand
 
 	mu   sync.Mutex
-	left int // messages of that kind until it is told
+	left int // messages of that kind until it strikes
 	told string
 	init bool
 }
@@ -52,7 +54,7 @@ func (l *lie) String() string {
 	return fmt.Sprintf("message %d of kind %q %s (%s)", l.nth, l.kind, ways[l.way].name, l.told)
 }
 
-// now reports whether this message is the one.
+// now reports whether this message is the one to change.
 func (l *lie) now(m message) bool {
 	if l == nil || m.kind != l.kind {
 		return false
@@ -70,8 +72,8 @@ func (l *lie) now(m message) bool {
 	return false
 }
 
-// A way is how a message is changed. It returns what is sent, which is then followed by more of what after is: the rest
-// of what the server says, nothing, silence, or the same again without an end.
+// A way is how a message is changed. It returns what is sent; after says what follows: the rest of
+// the server's messages, nothing, silence, or the same again endlessly.
 type way struct {
 	name    string
 	endless bool
@@ -89,7 +91,7 @@ const (
 
 var absurd = []uint64{0x7fffffffffffffff, 0xffffffffffffffff, 0x8000000000000000, 0x7fffffff7fffffff, 0x0000000100000000, 0}
 
-// over writes an absurd number of n bytes somewhere in the body.
+// over overwrites n bytes somewhere in the body with an absurd number.
 func over(n int) func(p protocol, m message, rnd *rand.Rand) ([]byte, after) {
 	return func(p protocol, m message, rnd *rand.Rand) ([]byte, after) {
 		if len(m.body) >= n {
@@ -97,7 +99,7 @@ func over(n int) func(p protocol, m message, rnd *rand.Rand) ([]byte, after) {
 			binary.BigEndian.PutUint64(b[:], absurd[rnd.IntN(len(absurd))])
 			most := len(m.body) - n + 1
 			if rnd.IntN(2) == 0 {
-				most = min(most, 40) // counts and lengths stand in front
+				most = min(most, 40) // counts and lengths are at the front
 			}
 			copy(m.body[rnd.IntN(most):], b[8-n:][:n])
 			if n == 8 {
@@ -184,7 +186,7 @@ var ways = []way{
 	}},
 }
 
-// A proxy stands before a server.
+// A proxy sits in front of a server.
 type proxy struct {
 	addr string
 	to   string
@@ -193,8 +195,8 @@ type proxy struct {
 	l    net.Listener
 
 	mu    sync.Mutex
-	armed bool           // until then it tells the truth
-	seen  map[string]int // messages of each kind since
+	armed bool           // until then it does not lie
+	seen  map[string]int // messages of each kind since armed
 	conns []net.Conn
 	shut  bool
 }
@@ -297,7 +299,7 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// tell sends what is not true. It reports whether the rest follows.
+// tell sends the lie. It reports whether the rest follows.
 func (p *proxy) tell(out *bufio.Writer, client net.Conn, m message) bool {
 	same := append(append([]byte{}, m.head...), m.body...)
 	sent, then := ways[p.lie.way].do(p.of, m, p.lie.rnd)

@@ -19,7 +19,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// natsWire is NATS' protocol: lines, of which some say how long the payload behind them is.
+// natsWire is the NATS protocol: lines, some of which contain the length of the payload that
+// follows.
 var natsWire = protocol{
 	read: func(r *bufio.Reader, _ *sync.Map) (m message, err error) {
 		line, err := r.ReadBytes('\n')
@@ -74,7 +75,7 @@ var natsWire = protocol{
 	moved: func(m *message, from, to string) { m.body = bytes.ReplaceAll(m.body, []byte(from), []byte(to)) },
 }
 
-// halves are scenes of a queue at a URL: each has filled it, by way of the proxy, before lies begin.
+// halves are scenes of a queue at a URL: each has filled it through the proxy before lies begin.
 func halves(from, to *testdb.Server, url func(at, name string) string) []scene {
 	var n atomic.Int32
 	begun := func(t *testing.T, at string) (src, dst string, both []string) {
@@ -117,7 +118,7 @@ func TestNATS(t *testing.T) {
 	lies(t, natsWire, s.Addr().String(), halves(srv, srv, func(at, _ string) string { return "nats://" + at }), some(1), 300)
 }
 
-// kafkaWire is Kafka's protocol: an answer is of the kind that the question with its number was of.
+// kafkaWire is Kafka's protocol: a response has the kind of the request with its correlation ID.
 var kafkaWire = protocol{
 	asked: func(r *bufio.Reader, notes *sync.Map) ([]byte, error) {
 		head := make([]byte, 4)
@@ -154,7 +155,7 @@ var kafkaWire = protocol{
 		lengths := []uint32{0x7fffffff, 0x80000000, 0xffffffff, 0, 1, 3, 0x3fffffff, 1 << 16}
 		return binary.BigEndian.AppendUint32(nil, lengths[rnd.IntN(len(lengths))])
 	},
-	// The broker names itself where it lists its cluster.
+	// The broker advertises its own address when it lists its cluster.
 	moved: func(m *message, from, to string) {
 		var a, b int
 		_, _ = fmt.Sscanf(from, "127.0.0.1:%d", &a)

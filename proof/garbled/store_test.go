@@ -23,7 +23,7 @@ var (
 	statusLine = regexp.MustCompile(`^HTTP/1\.[01] [0-9]+`)
 )
 
-// httpWire takes what a server sends as it comes: heads of answers, and pieces of bodies.
+// httpWire treats a server's bytes as they arrive: response heads, and pieces of bodies.
 var httpWire = protocol{
 	read: func(r *bufio.Reader, _ *sync.Map) (m message, err error) {
 		if _, err := r.Peek(1); err != nil {
@@ -82,7 +82,7 @@ func places(db string, url func(at, name string) string) []scene {
 	}
 }
 
-// environ sets variables of all tests: they run in parallel.
+// environ sets variables for all tests: they run in parallel.
 func environ(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		os.Setenv(pairs[i], pairs[i+1])

@@ -1,7 +1,7 @@
-// Package garbled runs the program against real servers whose answers are changed on their way: a proxy plays what a
-// server says, and at one place of it lies. Lengths, counts and texts become absurd, messages are cut, doubled, swapped,
-// held back, or never end. Whatever it is, a command ends: by itself or when it is asked to, with an exit code that the
-// manual knows, an error of one line, within a bound of memory, and without a trace of Go's runtime.
+// Package garbled runs the program against real servers behind a proxy that relays their answers
+// and lies at one point. Lengths, counts and texts become absurd; messages are cut, duplicated,
+// swapped, held back, or never end. In every case the command ends, on its own or on request, with
+// a documented exit code, a one-line error, bounded memory, and no trace of Go's runtime.
 package garbled
 
 import (
@@ -24,20 +24,20 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 
 const (
 	mayRun  = 4 * time.Second  // then the command is asked to end
-	mayEnd  = 30 * time.Second // then it has not heard
+	mayEnd  = 30 * time.Second // then it has ignored the request
 	mayTake = 500 << 20        // bytes of memory
-	mayFill = 3 << 30          // bytes of memory beside a server that says more and more, as far as limits of answers
+	mayFill = 3 << 30          // bytes of memory with a server that sends more and more, up to the limits on answers
 )
 
-// A scene is a command line that reaches a server by way of a proxy. What has to be done before it may go that way too:
-// lies begin with the command.
+// A scene is a command line that reaches a server through a proxy. Its preparation may use the
+// proxy too: lies begin with the command.
 type scene struct {
 	name string
 	args func(t *testing.T, at string) []string // at is the address of the proxy
 }
 
-// lies runs a scene once with what the server says as it is, and then with one lie each time: of each kind of
-// message that came, in each way that there is, some by chance in the short form.
+// lies runs a scene once unchanged, and then with one lie each time: for each kind of message seen
+// and each way of changing it; the short form draws some.
 func lies(t *testing.T, s protocol, to string, all []scene, some, many int) {
 	for _, sc := range all {
 		t.Run(sc.name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func lies(t *testing.T, s protocol, to string, all []scene, some, many int) {
 				kind := kinds[(first+i)%len(kinds)]
 				l := &lie{kind: kind, nth: rnd.IntN(truth.seen[kind]), way: (first + i*7) % len(ways), rnd: rand.New(rand.NewPCG(rnd.Uint64(), 2))}
 				if rnd.IntN(3) == 0 {
-					l.nth = 0 // what comes first is not asked twice
+					l.nth = 0 // the first message is not requested twice
 				}
 				t.Run(fmt.Sprint(i), func(t *testing.T) { // for its databases and slots
 					p := newProxy(t, s, to, l)
@@ -72,7 +72,7 @@ func lies(t *testing.T, s protocol, to string, all []scene, some, many int) {
 	}
 }
 
-// seedOf makes the short form the same each time.
+// seedOf makes the short form the same in every run.
 func seedOf(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
@@ -88,7 +88,7 @@ type end struct {
 	hung   bool
 }
 
-// command runs a command line, and asks it to end if it does not end by itself.
+// command runs a command line, and asks it to end if it does not end on its own.
 func command(t *testing.T, p *proxy, args []string) end {
 	t.Helper()
 	cmd := testdb.Command(t, args...)
@@ -101,7 +101,7 @@ func command(t *testing.T, p *proxy, args []string) end {
 	}
 	ask := time.AfterFunc(mayRun, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	kill := time.AfterFunc(mayRun+mayEnd, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
-	_ = cmd.Wait() // its state says more
+	_ = cmd.Wait() // its state tells more
 	ask.Stop()
 	e := end{code: cmd.ProcessState.ExitCode(), text: out.String(), took: time.Since(began), hung: !kill.Stop()}
 	p.close()
@@ -111,10 +111,11 @@ func command(t *testing.T, p *proxy, args []string) end {
 	return e
 }
 
-// documented are the exit codes of doc/manual/exit-codes.md but 70, which says that the fault is the program's.
+// documented are the exit codes of doc/manual/exit-codes.md except 70, which reports a fault of the
+// program.
 var documented = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 130}
 
-// endure is command with a lie, and looks at all that must be true of its end.
+// endure runs command with a lie, and checks everything that must be true of its end.
 func endure(t *testing.T, p *proxy, args []string) {
 	t.Helper()
 	e := command(t, p, args)
@@ -131,7 +132,7 @@ func endure(t *testing.T, p *proxy, args []string) {
 	if !slices.Contains(documented, e.code) {
 		wrong = append(wrong, "the exit code is not one for what others do")
 	}
-	stopped := e.code == 130 && strings.HasSuffix(strings.TrimSpace(e.text), " stopped") // what has no end of its own, and went on
+	stopped := e.code == 130 && strings.HasSuffix(strings.TrimSpace(e.text), " stopped") // a command that runs until stopped, and kept running
 	if e.code > 1 && !stopped && !strings.Contains(e.text, "tidemark: ") {
 		wrong = append(wrong, "there is no error")
 	}
@@ -157,7 +158,7 @@ func last(text string) string {
 	return text
 }
 
-// shorter takes the first scenes only, in the short form.
+// shorter returns only the first n scenes in the short form.
 func shorter(all []scene, n int) []scene {
 	if testdb.Long() || os.Getenv("TIDEMARK_GARBLED") != "" {
 		return all
@@ -165,7 +166,7 @@ func shorter(all []scene, n int) []scene {
 	return all[:n]
 }
 
-// some is how many lies a scene has in the short form: n, unless the environment says so many times as much.
+// some is how many lies a scene has in the short form: n, or n times a factor from the environment.
 func some(n int) int {
 	times := 1
 	if text := os.Getenv("TIDEMARK_GARBLED"); text != "" {

@@ -9,13 +9,13 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// tuned is a file of DMS of which nothing has the value that DMS gives it.
+// tuned is a DMS settings file in which no setting has DMS's default.
 const tuned = `{"ChangeProcessingTuning": {"BatchApplyPreserveTransaction": false, "BatchApplyTimeoutMin": 2, "BatchApplyTimeoutMax": 60, "BatchApplyMemoryLimit": 1000,
 	"BatchSplitSize": 500, "MinTransactionSize": 2000, "CommitTimeout": 5, "MemoryLimitTotal": 96, "MemoryKeepTime": 90, "StatementCacheSize": 100},
 	"ErrorBehavior": {"ApplyErrorInsertPolicy": "SUSPEND_TABLE", "ApplyErrorUpdatePolicy": "SUSPEND_TABLE", "ApplyErrorDeletePolicy": "SUSPEND_TABLE"},
 	"StreamBufferSettings": {"StreamBufferCount": 5}, "ControlTablesSettings": {"StatusTableEnabled": true}}`
 
-// TestSettings gives a stream DMS's settings: each is listed, or does what it says.
+// TestSettings gives a stream DMS's settings: each is listed, or takes effect.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)

@@ -19,14 +19,14 @@ import (
 
 const (
 	interval = time.Second // between samples
-	// slack is how far a figure may be off: the source is asked once a second where its log ends, and MariaDB's log has
-	// whole seconds.
+	// slack is the tolerance of a figure: the source is asked once a second where its log ends, and
+	// MariaDB's log has whole seconds.
 	slack = 2500 * time.Millisecond
-	// patience is for a machine that does many things besides.
+	// patience allows for a busy machine.
 	patience = 2 * time.Minute
 )
 
-// A world is a stream, and what is known of it from outside.
+// A world is a stream, and what is known about it from outside.
 type world struct {
 	t        *testing.T
 	src, dst *testdb.Server
@@ -43,10 +43,10 @@ type world struct {
 	events  []*event
 	samples []sample
 	phases  []phase
-	gone    [][2]time.Time // when nobody could know what the source has
+	gone    [][2]time.Time // when nobody could know the source's log
 }
 
-// A transcript is what a process has printed until now.
+// A transcript holds what a process has printed so far.
 type transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -64,13 +64,13 @@ func (o *transcript) String() string {
 	return o.text.String()
 }
 
-// An event is a transaction of the source, which has a row of the table hb.
+// An event is a transaction on the source that writes a row of the table hb.
 type event struct {
-	before, after time.Time // its commit
-	missing, seen time.Time // looked for in vain for the last time, and found
+	before, after time.Time // around its commit
+	missing, seen time.Time // last looked for in vain, and found
 }
 
-// A sample is what the metrics say at a moment.
+// A sample is what the metrics report at a moment.
 type sample struct {
 	at                                            time.Time
 	state                                         string
@@ -78,13 +78,13 @@ type sample struct {
 	captured, applied, queue, log, source, target float64
 }
 
-// A phase is from when on the stream may be in which states.
+// A phase is a start time, and the states that the stream may have from then on.
 type phase struct {
 	at     time.Time
 	states []string
 }
 
-// begin makes both databases and starts the stream between them.
+// begin creates both databases and starts the stream between them.
 func begin(t *testing.T, src, dst *testdb.Server, queued bool) *world {
 	w := &world{t: t, src: src, dst: dst, from: src.NewDatabase(t, "src"), to: dst.NewDatabase(t, "dst"), queued: queued,
 		errOut: &transcript{}, metrics: testdb.FreeAddress(t), stop: make(chan struct{})}
@@ -145,7 +145,7 @@ func (w *world) look() {
 			switch e := w.events[i]; {
 			case err == nil && there[i] && e.seen.IsZero():
 				e.seen = answered
-			case e.seen.IsZero(): // also of a target that does not answer
+			case e.seen.IsZero(): // also if a target does not answer
 				e.missing = asked
 			}
 		}
@@ -205,7 +205,7 @@ func (w *world) sample() (m sample, err error) {
 	return m, nil
 }
 
-// last is the newest sample.
+// last returns the newest sample.
 func (w *world) last() (m sample) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,7 +215,7 @@ func (w *world) last() (m sample) {
 	return m
 }
 
-// await waits for a sample that is younger than the call.
+// await waits for a sample that is newer than the call.
 func (w *world) await(what string, yes func(sample) bool) sample {
 	w.t.Helper()
 	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
@@ -227,21 +227,21 @@ func (w *world) await(what string, yes func(sample) bool) sample {
 	return sample{}
 }
 
-// state says which states there may be from now on, but for what is under way.
+// state sets the states allowed from now on, except for what is under way.
 func (w *world) state(states ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.phases = append(w.phases, phase{time.Now().Add(2 * interval), states})
 }
 
-// unknown says that nobody could know what the source had.
+// unknown records a period in which nobody could know the source's log.
 func (w *world) unknown(from, to time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gone = append(w.gone, [2]time.Time{from, to})
 }
 
-// says waits until tidemark status says something.
+// says waits until the output of tidemark status contains text.
 func (w *world) says(text string) {
 	w.t.Helper()
 	out := ""
@@ -253,7 +253,7 @@ func (w *world) says(text string) {
 	w.t.Errorf("tidemark status does not say %q:\n%s", text, out)
 }
 
-// write makes a transaction on the source, which is an event.
+// write commits a transaction on the source, which is an event.
 func (w *world) write(sql string) {
 	w.t.Helper()
 	e := &event{before: time.Now()}
@@ -287,7 +287,7 @@ func (w *world) beat(during, every time.Duration) {
 	}
 }
 
-// lock holds up changes of a table of the target, and lets it be read.
+// lock blocks changes of a target table, but lets it be read.
 func (w *world) lock(table string) (unlock func()) {
 	w.t.Helper()
 	s := testdb.NewSession(w.to)
@@ -308,7 +308,7 @@ func (w *world) numbers(n int) string {
 	return fmt.Sprintf("SELECT seq AS n FROM seq_1_to_%d", n)
 }
 
-// noise is 512 bytes of text of a number n.
+// noise returns 512 bytes of text derived from a number n.
 func (w *world) noise() string {
 	if w.src.Engine == "postgres" {
 		return "repeat(md5(s.n::text), 16)"
@@ -316,7 +316,7 @@ func (w *world) noise() string {
 	return "REPEAT(MD5(s.n), 16)"
 }
 
-// catchUp waits until the target has all, and the stream says so.
+// catchUp waits until the target has everything, and the stream reports so.
 func (w *world) catchUp() {
 	w.t.Helper()
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
@@ -333,7 +333,7 @@ func (w *world) catchUp() {
 	w.await("end", func(m sample) bool { return m.state == "idle" && m.behind == 0 })
 }
 
-// steady looks whether a full queue was emptied as it was applied.
+// steady checks whether a full queue was emptied as it was applied.
 func (w *world) steady() {
 	w.t.Helper()
 	w.mu.Lock()
@@ -350,7 +350,7 @@ func (w *world) steady() {
 	}
 }
 
-// truth is between which values the lag was at a moment.
+// truth returns the bounds of the lag at a moment.
 func (w *world) truth(at time.Time) (least, most time.Duration) {
 	for _, e := range w.events {
 		if e.after.Before(at) && !e.missing.Before(at) {
@@ -363,7 +363,7 @@ func (w *world) truth(at time.Time) (least, most time.Duration) {
 	return least, most
 }
 
-// compare compares all that was said with what was seen.
+// compare compares everything reported with everything seen.
 func (w *world) compare() {
 	t := w.t
 	t.Helper()
@@ -376,7 +376,7 @@ func (w *world) compare() {
 	worst := time.Duration(0)
 	check := func(what string, at time.Time, state string, behind float64) {
 		for _, g := range w.gone {
-			back := at.Sub(g[1]) // a busy machine takes its time to connect again; a stream that says it is idle is connected
+			back := at.Sub(g[1]) // a busy machine takes its time to reconnect; a stream that says it is idle is connected
 			if at.After(g[0]) && (back < slack || back < 5*slack && state != "idle") {
 				return
 			}

@@ -1,5 +1,5 @@
-// Package loghole proves that verify, restore --to and backups agree on what a hole in the archived log costs,
-// wherever it is.
+// Package loghole proves that verify, restore --to and backups agree on the effect of a gap in the
+// archived log, wherever it is.
 package loghole
 
 import (
@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// segments are numbers: of files of 1 MB in timeline 1.
+// Segments are identified by number: files of 1 MB in timeline 1.
 const segmentSize = 1 << 20
 
 func segmentName(n uint64) string { return fmt.Sprintf("00000001%08X%08X", n>>12, n&0xfff) }
@@ -27,9 +27,9 @@ type base struct {
 	end uint64
 }
 
-// An archive is a repository with backups and log, of which segments can be taken away.
+// An archive is a repository with backups and log, whose segments can be removed.
 type archive struct {
-	repo, used string // used is a folder that has something
+	repo, used string // used is a folder that is not empty
 	bases      []base // oldest first
 	all        []uint64
 }
@@ -72,7 +72,7 @@ func newArchive(t *testing.T) *archive {
 	return a
 }
 
-// A list is what backups --json says.
+// A list is what backups --json prints.
 type list struct {
 	Backups []struct {
 		ID     string `json:"id"`
@@ -95,10 +95,10 @@ func (a *archive) list(t *testing.T) (l list) {
 	return l
 }
 
-// reach is up to where a recovery from a backup comes with the segments that are there, by their numbers alone;
-// missing is the one that it lacks while later ones are there.
+// reach returns how far recovery from a backup gets with the existing segments, by their numbers
+// only; missing is the segment that it lacks although later ones exist.
 func reach(b base, there []uint64) (end, missing uint64) {
-	last := b.end / segmentSize // the backup has that one
+	last := b.end / segmentSize // the backup contains that one
 	n := last + 1
 	for slices.Contains(there, n) {
 		n++
@@ -112,7 +112,7 @@ func reach(b base, there []uint64) (end, missing uint64) {
 	return n * segmentSize, 0
 }
 
-// agrees compares all verbs with what the names of the segments say.
+// agrees compares all verbs with what the segments' names imply.
 func (a *archive) agrees(t *testing.T, what string, there []uint64) {
 	t.Helper()
 	ends, missing, toEnd := map[string]uint64{}, map[string]uint64{}, false
@@ -159,7 +159,8 @@ func (a *archive) agrees(t *testing.T, what string, there []uint64) {
 	}
 }
 
-// restores asks for a target, with a folder that is refused when all else is found right.
+// restores requests a recovery target, with a folder that is refused only after everything else is
+// valid.
 func (a *archive) restores(t *testing.T, what string, ok bool, to string) {
 	t.Helper()
 	o := testdb.Run(t, "restore", a.repo, a.used, "--to", to, "--progress", "none")
@@ -193,7 +194,7 @@ func TestHoleAtEveryPlace(t *testing.T) {
 	}
 }
 
-// without takes segments away while do runs.
+// without removes segments while do runs.
 func (a *archive) without(t *testing.T, gone []uint64, do func(there []uint64)) {
 	t.Helper()
 	object := func(n uint64) string { return filepath.Join(a.repo, "wal", "00000001", segmentName(n)) }

@@ -11,7 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// What root restores is tried as the user who will run the server, before anything is written.
+// Before anything is written, root's restore checks the recovery as the user who will run the
+// server.
 func TestRecoveryIsTriedAsTheServersUser(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "wal_keep_size=64MB")
@@ -33,7 +34,7 @@ func TestRecoveryIsTriedAsTheServersUser(t *testing.T) {
 	restore := func(to string, args ...string) testdb.Outcome {
 		return testdb.Run(t, append([]string{"restore", repo, to, "--program", program, "--progress", "none"}, args...)...)
 	}
-	if os.Geteuid() == 0 { // else this user is the server's
+	if os.Geteuid() == 0 { // otherwise this user runs the server
 		for to, says := range map[string]string{data: "cannot fetch the log with it", closed: "cannot enter "} {
 			o := restore(to, "--to", "end")
 			if _, err := os.Stat(to); o.Code != 5 || !strings.Contains(o.ErrOut, says) || !os.IsNotExist(err) {

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// With --on-table-error continue one table is rejected, whatever is wrong with it, and all else is there: rows, keys and
-// the foreign keys between the others.
+// With --on-table-error continue only the bad table is rejected, whatever is wrong with it, and
+// everything else arrives: rows, keys and the foreign keys between the other tables.
 func TestOneTableIsRejected(t *testing.T) {
 	t.Parallel()
 	const good = "CREATE TABLE good (id int PRIMARY KEY); CREATE TABLE child (id int PRIMARY KEY, g int, CONSTRAINT c FOREIGN KEY (g) REFERENCES good (id)); INSERT INTO good VALUES (1), (2); INSERT INTO child VALUES (7, 2)"
@@ -37,7 +37,7 @@ func TestOneTableIsRejected(t *testing.T) {
 	}
 }
 
-// The same of a dump file.
+// The same for a dump file.
 func TestOneTableOfADumpIsRejected(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "d.sql")
@@ -51,7 +51,7 @@ func TestOneTableOfADumpIsRejected(t *testing.T) {
 	rejected(t, testdb.Run(t, "copy", "file:"+file, tgt, "--on-table-error", "continue"), "0000-00-00")
 	whole(t, tgt)
 
-	// A target that holds rows stops the run in any case.
+	// A target that holds rows always stops the run.
 	tgt = testdb.Postgres(t, 17).NewDatabase(t, "go")
 	testdb.Query(t, tgt, "CREATE TABLE bad (id int, must int NOT NULL); INSERT INTO bad VALUES (1, 2)")
 	out := testdb.Run(t, "copy", "file:"+file, tgt, "--on-table-error", "continue", "--zero-dates", "null")
@@ -68,7 +68,7 @@ func rejected(t *testing.T, out testdb.Outcome, why string) {
 	}
 }
 
-// whole looks for all but table bad.
+// whole checks that everything except table bad has arrived.
 func whole(t *testing.T, url string) {
 	t.Helper()
 	if got := strings.Fields(testdb.Query(t, url, "SELECT (SELECT count(*) FROM good), (SELECT count(*) FROM child WHERE g = 2)")); strings.Join(got, " ") != "2 1" {

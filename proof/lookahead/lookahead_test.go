@@ -1,4 +1,4 @@
-// Package lookahead holds tests of what a copy finds before it writes.
+// Package lookahead tests what a copy finds before it writes.
 package lookahead
 
 import (
@@ -10,7 +10,8 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// A refusal is a table that the target refuses, which --plan, check and copy all say before anything is written.
+// A refusal is a table that the target refuses; --plan, check and copy all report it before
+// anything is written.
 type refusal struct {
 	name           string
 	source, target func(testing.TB) *testdb.Server
@@ -71,7 +72,7 @@ func TestFoundBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-// schema is where tables of a database go.
+// schema returns where tables of a database go.
 func schema(url string) string {
 	if strings.HasPrefix(url, "postgres") {
 		return "public"
@@ -81,13 +82,14 @@ func schema(url string) string {
 	return name
 }
 
-// tables lists the tables of a database but our own.
+// tables lists the tables of a database, except our own.
 func tables(t *testing.T, url string) string {
 	t.Helper()
 	return testdb.Query(t, url, "SELECT table_name FROM information_schema.tables WHERE table_schema = '"+schema(url)+"' AND table_name NOT LIKE 'tidemark%' ORDER BY 1")
 }
 
-// A date that is none in a NOT NULL column whose default is one: NULL goes in, and the plan says so.
+// An invalid date in a NOT NULL column whose default is invalid too: NULL is written, and the plan
+// reports it.
 func TestZeroDatesAsNull(t *testing.T) {
 	t.Parallel()
 	for _, server := range []*testdb.Server{testdb.MySQL(t), testdb.MariaDB(t)} {

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestDatabasesThatAreNotThere copies schemas to a server whose URL names no database: each becomes one. A key that the
-// server does not take as a primary one is a unique one there.
+// TestDatabasesThatAreNotThere copies schemas to a server whose URL names no database: each becomes
+// a database. A key that the server does not accept as primary becomes a unique key.
 func TestDatabasesThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	for _, server := range []*testdb.Server{testdb.OwnMySQL(t), testdb.OwnMariaDB(t)} {

@@ -15,8 +15,8 @@ import (
 
 var from = regexp.MustCompile(`replicate SOURCE TARGET --from (\S+)\.\s`)
 
-// A dump that says where in the log it was made: plan and report name the command that continues from there, and with
-// it nothing is missing and nothing doubled.
+// A dump records its log position: plan and report name the command that continues from there, and
+// with it no change is lost or applied twice.
 func TestContinueFromADump(t *testing.T) {
 	t.Parallel()
 	maria, my := testdb.MariaDB(t), testdb.MySQL(t)

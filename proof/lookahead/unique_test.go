@@ -8,8 +8,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// Of a unique key whose collation takes different texts for equal, plan, check and copy name each column; and a column
-// is named exactly where the source refuses a second value that PostgreSQL takes.
+// If a unique key's collation treats different texts as equal, plan, check and copy name each
+// column; a column is named exactly where the source refuses a second value that PostgreSQL
+// accepts.
 func TestUniqueKeysIgnoreLess(t *testing.T) {
 	t.Parallel()
 	for _, server := range []*testdb.Server{testdb.MySQL(t), testdb.MariaDB(t)} {
@@ -43,13 +44,13 @@ func TestUniqueKeysIgnoreLess(t *testing.T) {
 	}
 }
 
-// Between MySQL and MariaDB a collation may become another one: each column of a unique key that has one is named.
+// Between MySQL and MariaDB a collation may change: each affected column of a unique key is named.
 func TestUniqueKeysCompareOtherwise(t *testing.T) {
 	t.Parallel()
 	src, tgt := testdb.MariaDB(t).NewDatabase(t, "ci"), testdb.MySQL(t).NewDatabase(t, "ci")
 	testdb.Query(t, src, "CREATE TABLE u (id int PRIMARY KEY, a varchar(20) COLLATE utf8mb4_unicode_nopad_ci, b varchar(20), c varchar(20) COLLATE utf8mb4_bin, d varchar(20) COLLATE utf8mb4_general_nopad_ci, e varbinary(20), f varchar(20), "+
 		"UNIQUE (a), UNIQUE (b, c), KEY (d), UNIQUE (e)) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_nopad_ci")
-	testdb.Query(t, src, "INSERT INTO u (id, b, c) VALUES (1, 'x', '1'), (2, 'x ', '1')") // one value to MySQL
+	testdb.Query(t, src, "INSERT INTO u (id, b, c) VALUES (1, 'x', '1'), (2, 'x ', '1')") // equal values to MySQL
 	out := testdb.Must(t, "copy", src, tgt, "--plan")
 	for column, named := range map[string]bool{"id": false, "a": true, "b": true, "c": false, "d": false, "e": false, "f": false} {
 		if said := strings.Contains(out, ".u."+column+": a unique key compares it by "); said != named {

@@ -9,7 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A rule that leaves nothing out is told of, by each verb; one that leaves a table or a view out is not.
+// Each verb reports an exclude rule that matches nothing, but not one that excludes a table or a
+// view.
 func TestExcludeWithoutEffect(t *testing.T) {
 	t.Parallel()
 	const make = "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO a VALUES (1); INSERT INTO b VALUES (1); CREATE VIEW v AS SELECT id FROM a"

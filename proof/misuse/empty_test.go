@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestNothingToDo: no verb calls it a success that there was nothing to do.
+// TestNothingToDo: no verb reports success if there was nothing to do.
 func TestNothingToDo(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines() {

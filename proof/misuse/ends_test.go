@@ -8,8 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestBothEndsTheSame: no verb touches a database that is its own source, whatever names lead to it. One schema of a
-// server copies into another.
+// TestBothEndsTheSame: no verb touches a database that is its own source, whatever names lead to
+// it. One schema of a server can be copied into another.
 func TestBothEndsTheSame(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines() {
@@ -66,7 +66,8 @@ func TestBothEndsTheSame(t *testing.T) {
 	}
 }
 
-// TestStandbyOfItself: what is written to a server comes to its standby, which is no source for it.
+// TestStandbyOfItself: a server's standby receives what is written to the server, so it is no
+// source for it.
 func TestStandbyOfItself(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 15)
@@ -89,7 +90,7 @@ func TestStandbyOfItself(t *testing.T) {
 	testdb.Must(t, "diff", source, db)
 }
 
-// TestCutoverOfTheWrongStream: a fence comes after everything that can be found wrong without it.
+// TestCutoverOfTheWrongStream: the fence comes only after all checks that can fail without it.
 func TestCutoverOfTheWrongStream(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
@@ -111,8 +112,8 @@ func TestCutoverOfTheWrongStream(t *testing.T) {
 	}
 }
 
-// TestNoHintEndsOurSessions: a copy that waits for a lock names who holds it, and offers to end that session only
-// where it is none of Tidemark.
+// TestNoHintEndsOurSessions: a copy that waits for a lock names its holder, and suggests ending
+// that session only if it is not one of Tidemark's.
 func TestNoHintEndsOurSessions(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)

@@ -1,6 +1,6 @@
-// Package misuse runs the program as it should not be run: with both ends the same, the ends swapped, two at once,
-// in the wrong order, and with nothing to do. What was there before must be there afterwards, and the answer must say
-// what is wrong.
+// Package misuse runs the program the wrong way: with both ends the same, the ends swapped, two at
+// once, in the wrong order, and with nothing to do. Existing data must survive, and the answer must
+// say what is wrong.
 package misuse
 
 import (
@@ -25,10 +25,10 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// patience bounds what must come about, on a machine that is busy.
+// patience bounds each wait, on a busy machine.
 const patience = 3 * time.Minute
 
-// An engine is a kind of server, and what its tests are written with.
+// An engine is a kind of server, with the means to write tests for it.
 type engine struct {
 	name   string
 	server func(testing.TB) *testdb.Server
@@ -47,14 +47,14 @@ INSERT INTO orders VALUES (1, 'one'), (2, 'two'), (3, 'three');`
 
 const allOrders = "SELECT id, name FROM orders ORDER BY id"
 
-// full gives a database of a server with a table of orders.
+// full creates a database with a table of orders.
 func full(tb testing.TB, s *testdb.Server) string {
 	db := s.NewDatabase(tb, "shop")
 	testdb.Load(tb, db, strings.NewReader(orders))
 	return db
 }
 
-// run is testdb.Run that does not wait forever.
+// run is testdb.Run with a limit on the wait.
 func run(t *testing.T, args ...string) testdb.Outcome {
 	t.Helper()
 	cmd := testdb.Command(t, args...)
@@ -63,14 +63,14 @@ func run(t *testing.T, args ...string) testdb.Outcome {
 	var out, errOut bytes.Buffer
 	bound := exec.CommandContext(ctx, cmd.Path, args...)
 	bound.Dir, bound.Env, bound.Stdout, bound.Stderr = cmd.Dir, cmd.Env, &out, &errOut
-	_ = bound.Run() // its code says
+	_ = bound.Run() // its exit code is enough
 	if ctx.Err() != nil {
 		t.Fatalf("tidemark %q has not ended\n%s%s", args, &errOut, &out)
 	}
 	return testdb.Outcome{Code: bound.ProcessState.ExitCode(), Out: out.String(), ErrOut: errOut.String()}
 }
 
-// soon waits until something has come about.
+// soon waits until done returns true.
 func soon(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
@@ -82,10 +82,10 @@ func soon(t *testing.T, what string, done func() bool) {
 
 var streams atomic.Int64
 
-// streamName is one that no other test on the same servers has.
+// streamName returns a name that no other test on the same servers uses.
 func streamName() string { return fmt.Sprintf("misuse_%d_%d", os.Getpid(), streams.Add(1)) }
 
-// tables lists what a database has, those of Tidemark included.
+// tables lists a database's tables, including Tidemark's.
 func tables(t *testing.T, db string) string {
 	t.Helper()
 	what := "table_schema = database()"
@@ -95,7 +95,7 @@ func tables(t *testing.T, db string) string {
 	return testdb.Query(t, db, "SELECT table_name FROM information_schema.tables WHERE "+what+" ORDER BY 1")
 }
 
-// pooled starts a pgbouncer that pools sessions, and gives the database's URL through it.
+// pooled starts a pgbouncer that pools sessions, and returns the database's URL through it.
 func pooled(t *testing.T, s *testdb.Server, db string) string {
 	t.Helper()
 	address := testdb.FreeAddress(t)
@@ -113,7 +113,7 @@ func pooled(t *testing.T, s *testdb.Server, db string) string {
 	}
 	args := []string{"-q", config}
 	if os.Getuid() == 0 {
-		args = append([]string{"-u", "postgres"}, args...) // it does not run as root
+		args = append([]string{"-u", "postgres"}, args...) // pgbouncer refuses to run as root
 	}
 	cmd := exec.Command("/usr/sbin/pgbouncer", args...)
 	if err := cmd.Start(); err != nil {
@@ -133,7 +133,7 @@ func pooled(t *testing.T, s *testdb.Server, db string) string {
 	return at(t, db, address)
 }
 
-// at is a URL with another host and port.
+// at returns a URL with another host and port.
 func at(t *testing.T, db, address string) string {
 	t.Helper()
 	u, err := url.Parse(db)
@@ -144,7 +144,8 @@ func at(t *testing.T, db, address string) string {
 	return u.String()
 }
 
-// routes are ways to the same database of a server, which listens on a socket too.
+// routes returns different ways to reach the same database of a server, which listens on a socket
+// too.
 func routes(t *testing.T, s *testdb.Server, db string) map[string]string {
 	t.Helper()
 	port := strconv.Itoa(s.Port)
@@ -166,7 +167,7 @@ func routes(t *testing.T, s *testdb.Server, db string) map[string]string {
 	return out
 }
 
-// A process is tidemark at work.
+// A process is a running tidemark.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -181,7 +182,7 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.out.Write(b)
 }
 
-// start starts tidemark, which is killed with the test.
+// start starts tidemark; the end of the test kills it.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: testdb.Command(t, args...), end: make(chan struct{})}
@@ -191,7 +192,7 @@ func start(t *testing.T, args ...string) *process {
 	}
 	go func() {
 		defer close(p.end)
-		_ = p.cmd.Wait() // its code says
+		_ = p.cmd.Wait() // its exit code is enough
 	}()
 	t.Cleanup(p.kill)
 	return p
@@ -212,7 +213,7 @@ func (p *process) over() bool {
 	}
 }
 
-// says waits until a text is printed.
+// says waits until the output contains what.
 func (p *process) says(what string) {
 	p.t.Helper()
 	soon(p.t, what, func() bool {
@@ -223,7 +224,7 @@ func (p *process) says(what string) {
 	})
 }
 
-// wait waits for its end, and gives the exit code.
+// wait waits for the process to end, and returns the exit code.
 func (p *process) wait() int {
 	p.t.Helper()
 	soon(p.t, "its end", p.over)

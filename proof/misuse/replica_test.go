@@ -8,8 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestReplicaOfItself: a server and its replica are not copied into each other, in neither direction; a replica takes
-// other databases, and those of other servers.
+// TestReplicaOfItself: a server and its replica cannot be copied into each other, in either
+// direction; a replica accepts other databases, and those of other servers.
 func TestReplicaOfItself(t *testing.T) {
 	t.Parallel()
 	for _, e := range []struct {
@@ -58,7 +58,7 @@ func TestReplicaOfItself(t *testing.T) {
 			}
 			testdb.Must(t, "diff", src, to)
 			testdb.Must(t, "copy", src, r.NewDatabase(t, "archive"))
-			other := full(t, e.other(t)) // whose tables have the same names as those that are filled
+			other := full(t, e.other(t)) // whose tables have the same names as the existing ones
 			into := base(other)
 			testdb.Query(t, r.URL("mysql"), "CREATE DATABASE IF NOT EXISTS "+into)
 			testdb.Must(t, "copy", other, r.URL(into), "--prep", "drop")
@@ -66,7 +66,7 @@ func TestReplicaOfItself(t *testing.T) {
 	}
 }
 
-// base is the database that a URL names.
+// base returns the database that a URL names.
 func base(url string) string {
 	name, _, _ := strings.Cut(url[strings.LastIndexByte(url, '/')+1:], "?")
 	return name

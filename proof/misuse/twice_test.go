@@ -10,12 +10,12 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// otherState is a catalogue that knows nothing of the test's others, as on another host.
+// otherState returns a catalogue that knows nothing of the test's other ones, as on another host.
 func otherState(t *testing.T, args ...string) []string {
 	return append(args, "--state", filepath.Join(t.TempDir(), "catalog.db"))
 }
 
-// many are rows of a table that has no key, so that a row that comes twice stays.
+// many creates rows in a table without a key, so that duplicates stay.
 func many(tb testing.TB, s *testdb.Server, rows int) string {
 	db := s.NewDatabase(tb, "many")
 	numbers := "SELECT g, repeat('x', 100) FROM generate_series(1, %d) g"
@@ -46,8 +46,8 @@ func keysOf(t *testing.T, db string) string {
 	return testdb.Query(t, db, keys+schema)
 }
 
-// TestTwiceAtOnce runs two copies into one target that know nothing of each other: one is made, the other one refused,
-// and all is there once with its keys.
+// TestTwiceAtOnce runs two copies into one target that know nothing of each other: one succeeds,
+// the other is refused, and everything is there once with its keys.
 func TestTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines() {
@@ -115,8 +115,9 @@ func dumpOf(t *testing.T, rows int) string {
 	return file
 }
 
-// TestAfterAKilledRun: tables of a run that was killed belong to it, also for a catalogue that has never heard of it,
-// until they are dropped; and then that run cannot be resumed into what has replaced them.
+// TestAfterAKilledRun: tables of a killed run belong to it until they are dropped, even for a
+// catalogue that does not know the run; after that, the run cannot be resumed into the tables that
+// replaced them.
 func TestAfterAKilledRun(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines() {
@@ -138,7 +139,7 @@ func TestAfterAKilledRun(t *testing.T) {
 			if o := run(t, otherState(t, "copy", src, dst, "--prep", "drop")...); o.Code != 0 {
 				t.Fatalf("exit %d\n%s", o.Code, o.ErrOut)
 			}
-			if o := run(t, "copy", src, dst, "--resume", "last"); o.Code != 11 && o.Code != 2 { // 2: it was over before it was killed
+			if o := run(t, "copy", src, dst, "--resume", "last"); o.Code != 11 && o.Code != 2 { // 2: the run ended before the kill
 				t.Errorf("a resume of what was replaced: exit %d, want 11\n%s", o.Code, o.ErrOut)
 			}
 			testdb.Must(t, "diff", src, dst)
@@ -152,8 +153,8 @@ func TestAfterAKilledRun(t *testing.T) {
 	}
 }
 
-// TestDropBesideAStream: what a stream feeds is not emptied or dropped by a copy of another catalogue; other tables of the
-// same database are.
+// TestDropBesideAStream: a copy with another catalogue does not empty or drop the tables that a
+// stream feeds; it does so with other tables of the same database.
 func TestDropBesideAStream(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines() {

@@ -1,5 +1,5 @@
-// Package neighbours holds tests of streams in which every type stands next to every type: what a log says of one
-// column must never be taken for what it says of another.
+// Package neighbours tests streams in which every type is next to every other type: the log data of
+// one column must never be taken for another's.
 package neighbours
 
 import (
@@ -13,14 +13,14 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// A kind is a type and three of its values as the server reads them.
+// A kind is a type and three of its values as SQL literals.
 type kind struct {
 	sql    string
 	values [3]string
 }
 
-// common are types that both servers have: all that a TABLE_MAP event tells apart, and of text each length and
-// several character sets.
+// common are types that both servers have: all that a TABLE_MAP event distinguishes, and texts of
+// each length and several character sets.
 var common = []kind{
 	{"tinyint", [3]string{"-128", "127", "-1"}},
 	{"tinyint unsigned", [3]string{"255", "0", "128"}},
@@ -95,8 +95,8 @@ func TestMySQL(t *testing.T) {
 	neighbours(t, testdb.OwnMySQL(t), testdb.MySQL(t), common, []string{"FULL", "MINIMAL"})
 }
 
-// neighbours brings tables through a stream in each form of metadata. Table d has as neighbours all types i and i+d,
-// so that all tables have all pairs.
+// neighbours streams tables with each form of metadata. In table d, types i and i+d are neighbours,
+// so that the tables together cover all pairs.
 func neighbours(t *testing.T, source, target *testdb.Server, kinds []kind, forms []string) {
 	steps := make([]int, len(kinds))
 	for i := range steps {
@@ -112,7 +112,7 @@ func neighbours(t *testing.T, source, target *testdb.Server, kinds []kind, forms
 		var tables []table
 		for n, step := range steps {
 			x := newTable(fmt.Sprintf("t%d_%d", n, step), kinds, step)
-			if source.Engine == "mariadb" { // the forms of TIME, DATETIME and TIMESTAMP before MySQL 5.6
+			if source.Engine == "mariadb" { // the formats of TIME, DATETIME and TIMESTAMP before MySQL 5.6
 				testdb.Query(t, src, fmt.Sprintf("SET GLOBAL mysql56_temporal_format = %d", n%2))
 			}
 			testdb.Query(t, src, x.create)
@@ -137,7 +137,7 @@ type table struct {
 	changes            []string
 }
 
-// newTable makes the table of a step, in which each type i stands beside the type i+step.
+// newTable returns the table of a step, in which each type i is next to the type i+step.
 func newTable(name string, kinds []kind, step int) table {
 	x := table{name: name, columns: []string{"id", "base"}}
 	defs := []string{"id int", "base int not null default 7"}
@@ -149,7 +149,7 @@ func newTable(name string, kinds []kind, step int) table {
 		if set != "" {
 			set = " character set " + set
 		}
-		if body, is := strings.CutSuffix(def, " compressed"); is { // where MariaDB wants it: behind the character set
+		if body, is := strings.CutSuffix(def, " compressed"); is { // MariaDB requires it after the character set
 			def, set = body, set+" compressed"
 			if strings.HasPrefix(body, "varchar") || strings.HasSuffix(body, "blob") {
 				set = " compressed"
@@ -160,7 +160,7 @@ func newTable(name string, kinds []kind, step int) table {
 			values[i] = append(values[i], k.values[i])
 		}
 		x.columns = append(x.columns, c)
-		read = append(read, "hex("+c+")") // of numbers too: whole ones, and the rest by its text
+		read = append(read, "hex("+c+")") // of numbers too: integers, and the rest by their text
 		switch {
 		case strings.HasPrefix(def, "decimal"), strings.HasPrefix(def, "float"), strings.HasPrefix(def, "double"):
 			read[len(read)-1] = "concat(" + c + ")"
@@ -192,7 +192,8 @@ func newTable(name string, kinds []kind, step int) table {
 	return x
 }
 
-// order gives 0 to n-1 so that each i stands beside i+step somewhere: going round in as many circles as that takes.
+// order returns 0 to n-1 so that each i is next to i+step somewhere, in as many cycles as that
+// takes.
 func order(n, step int) (out []int) {
 	seen := make([]bool, n)
 	for begin := range n {

@@ -1,7 +1,7 @@
-// Package peers runs the program against servers that are not what they say: that speak
-// nonsense, promise packets of any size, stay silent, or fish for passwords. Whatever they
-// do, a command ends with an error, in bounded time and memory, and gives no secret away:
-// not to them, not in its output, and not in its catalogue.
+// Package peers runs the program against impostor servers: they speak nonsense, announce packets of
+// any size, stay silent, or fish for passwords. In every case a command ends with an error, in
+// bounded time and memory, and leaks no secret: not to the servers, not in its output, and not in
+// its catalogue.
 package peers
 
 import (
@@ -21,18 +21,18 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// secret is the password that no hostile server may see.
+// secret is the password that no hostile server may receive.
 const secret = "hush-7Fq!zT"
 
-// A hostile listens, and plays its part to each that comes.
+// A hostile listens, and plays its part for each client.
 type hostile struct {
 	addr string
 
 	mu    sync.Mutex
-	heard bytes.Buffer // of all connections
+	heard bytes.Buffer // from all connections
 }
 
-// listen starts a hostile server; play gets connections, which end when it returns.
+// listen starts a hostile server; play receives connections, which close when it returns.
 func listen(t *testing.T, play func(c net.Conn)) *hostile {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,7 +57,7 @@ func listen(t *testing.T, play func(c net.Conn)) *hostile {
 	return h
 }
 
-// overheard notes what is read.
+// overheard records what is read.
 type overheard struct {
 	net.Conn
 	h *hostile
@@ -81,7 +81,7 @@ func (h *hostile) got() string {
 	return h.heard.String()
 }
 
-// limits of a command beside a hostile server.
+// limits bounds a command that faces a hostile server.
 type limits struct {
 	time   time.Duration
 	memory int64 // bytes
@@ -89,8 +89,8 @@ type limits struct {
 
 var usual = limits{45 * time.Second, 400 << 20}
 
-// endure runs a command line that a hostile server is part of, and looks at all that must
-// be true of its end. It returns what the command said.
+// endure runs a command line that involves a hostile server, and checks everything that must be
+// true of its end. It returns the command's output.
 func endure(t *testing.T, h *hostile, within limits, args ...string) string {
 	t.Helper()
 	cmd := testdb.Command(t, args...)
@@ -136,7 +136,7 @@ func noSecret(t *testing.T, where, text string) {
 	}
 }
 
-// noSecretInFiles looks into all that a command has left: catalogue, logs, queues.
+// noSecretInFiles searches everything that a command has left: catalogue, logs, queues.
 func noSecretInFiles(t *testing.T, dir string) {
 	t.Helper()
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -149,7 +149,7 @@ func noSecretInFiles(t *testing.T, dir string) {
 	})
 }
 
-// pour writes the same bytes until whoever reads has had enough.
+// pour writes the same bytes until the reader closes.
 func pour(w io.Writer, p []byte) {
 	for {
 		if _, err := w.Write(p); err != nil {
@@ -158,5 +158,5 @@ func pour(w io.Writer, p []byte) {
 	}
 }
 
-// wait keeps a connection open without a word, until the other side closes it.
+// wait keeps a connection open silently until the peer closes it.
 func wait(c net.Conn) { _, _ = io.Copy(io.Discard, c) }

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// The URL of one engine at the port of another: the command says who listens there.
+// With the URL of one engine and the port of another, the command says which server listens there.
 func TestWrongDoor(t *testing.T) {
 	t.Parallel()
 	pg, maria := testdb.Postgres(t, 15).NewDatabase(t, "door"), testdb.MariaDB(t).NewDatabase(t, "door")

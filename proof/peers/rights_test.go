@@ -8,9 +8,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// traps are ways in which a table's owner can have a function of their own called when
-// somebody else writes to the table. Each function makes its caller's role a superuser's
-// gift: it grants itself what only a superuser may.
+// traps are ways in which a table's owner can have a function of their own called when somebody
+// else writes to the table. Each function exploits its caller's role: it grants itself what only a
+// superuser may.
 var traps = map[string]string{
 	"trigger":    "CREATE TRIGGER trap BEFORE INSERT OR UPDATE ON evil.t FOR EACH ROW EXECUTE FUNCTION evil.grab_row(); ALTER TABLE evil.t ENABLE ALWAYS TRIGGER trap",
 	"check":      "ALTER TABLE evil.t ADD CHECK (evil.grab(v))",
@@ -21,7 +21,7 @@ var traps = map[string]string{
 	"on a child": "CREATE TABLE evil.p (id int, v text, PRIMARY KEY (id)) PARTITION BY RANGE (id); DROP TABLE evil.t; CREATE TABLE evil.t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id); CREATE TABLE evil.c PARTITION OF evil.t DEFAULT; ALTER TABLE evil.c ADD CHECK (evil.grab(v))",
 }
 
-// layTrap makes a database with a role that may do nothing but own a table with a trap.
+// layTrap creates a database with a role whose only privilege is to own a table with a trap.
 func layTrap(t *testing.T, srv *testdb.Server, trap string) (url, role string) {
 	t.Helper()
 	url = srv.NewDatabase(t, "trap")
@@ -41,8 +41,8 @@ func gained(t *testing.T, url, role string) bool {
 	return testdb.Query(t, url, "SELECT rolcreatedb FROM pg_roles WHERE rolname = '"+role+"'") != "f"
 }
 
-// Nobody who owns a table, or a function that one calls, gets the rights of the superuser
-// who writes to it: the job refuses, and says what to do.
+// Nobody who owns a table, or a function that it calls, gains the privileges of a superuser who
+// writes to it: the job refuses, and says what to do.
 func TestNoRightsForOthersCode(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)
@@ -75,7 +75,7 @@ func TestNoRightsForOthersCode(t *testing.T) {
 	}
 }
 
-// The trap is laid while the stream is there.
+// The trap is laid while the stream exists.
 func TestNoRightsForOthersCodeInAStream(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgres(t, 15, "-c", "wal_level=logical")

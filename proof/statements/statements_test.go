@@ -1,5 +1,5 @@
-// Package statements holds tests of streams whose source logs statements in place of rows, and of skipping events of
-// its log.
+// Package statements tests streams from a source that logs statements instead of rows, and skipping
+// events of its log.
 package statements
 
 import (
@@ -35,7 +35,7 @@ CREATE FUNCTION writes(n int) RETURNS int MODIFIES SQL DATA BEGIN INSERT INTO ca
 
 var tables = strings.Fields("a1 a2 a3 a4 a5 a6 a7 a8 a9 b1 written called parent child loaded viewed quiet")
 
-// A step is what a session does that logs statements, and which tables it stops.
+// A step is what a session does while it logs statements, and which tables that stops.
 type step struct {
 	sql   string
 	stops []string
@@ -44,7 +44,7 @@ type step struct {
 var steps = []step{
 	{"INSERT INTO a1 VALUES (10, 'grün, it''s')", []string{"a1"}},
 	{"REPLACE INTO a2 (id, v) VALUES (1, 'x')", []string{"a2"}},
-	{"UPDATE a3 x JOIN quiet q ON q.id = x.id SET x.v = 'y'", []string{"a3", "quiet"}}, // which of them it changes is not looked at
+	{"UPDATE a3 x JOIN quiet q ON q.id = x.id SET x.v = 'y'", []string{"a3", "quiet"}}, // the program does not check which of them it changes
 	{"DELETE x FROM a4 AS x JOIN a5 AS y ON x.id = y.id", []string{"a4"}},
 	{"INSERT INTO a5 SELECT id + 100, v FROM a9", []string{"a5"}},
 	{"DELETE FROM parent WHERE id = 1", []string{"parent", "child"}},
@@ -71,8 +71,8 @@ func TestMySQLIntoPostgreSQL(t *testing.T) {
 	statements(t, testdb.MySQL(t), testdb.Postgres(t, 15), steps)
 }
 
-// A statement stops the tables that it has changed, and those alone: what is active is equal to the source, and what
-// was not touched is active.
+// A statement stops the tables that it has changed, and only those: active tables equal the source,
+// and untouched tables stay active.
 func statements(t *testing.T, source, target *testdb.Server, steps []step) {
 	src, tgt := source.NewDatabase(t, "st"), target.NewDatabase(t, "st")
 	testdb.Load(t, src, strings.NewReader(strings.ReplaceAll(schema, "BEGIN INSERT INTO called VALUES (n, 'called'); RETURN n; END;", "RETURN n;")))
@@ -107,7 +107,7 @@ func statements(t *testing.T, source, target *testdb.Server, steps []step) {
 	}
 }
 
-// states gives the state of each table.
+// states returns the state of each table.
 func states(t *testing.T, stream []string) map[string]string {
 	t.Helper()
 	var known []struct {
@@ -152,8 +152,8 @@ func check(t *testing.T, sql, src, tgt string, states map[string]string, stopped
 	}
 }
 
-// An event that is named by its log position is skipped, its transaction's others are applied, and what it held
-// stands among the exceptions, once.
+// An event named by its log position is skipped, the rest of its transaction is applied, and its
+// content is recorded once among the exceptions.
 func TestSkip(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -200,7 +200,8 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// events finds the last statement and the last row event of the table x, as the server lists its log.
+// events finds the last statement event and the last row event of table x, in the server's own list
+// of log events.
 func events(t *testing.T, src string) []string {
 	t.Helper()
 	binlogs := strings.Split(testdb.Query(t, src, "SHOW BINARY LOGS"), "\n")
@@ -210,7 +211,7 @@ func events(t *testing.T, src string) []string {
 	for _, line := range strings.Split(testdb.Query(t, src, "SHOW BINLOG EVENTS IN '"+file+"'"), "\n") {
 		f := strings.Split(line, "\t")
 		if len(f) < 6 {
-			continue // the rest of a statement of several lines
+			continue // continuation of a multi-line statement
 		}
 		at := file + ":" + f[1]
 		switch m := regexp.MustCompile(`table_id: (\d+)`).FindStringSubmatch(f[5]); {

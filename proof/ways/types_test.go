@@ -14,11 +14,11 @@ import (
 type typ struct {
 	name, ddl string
 	values    []string // SQL of the source
-	own       string   // SQL of a source's text of v
-	there     string   // SQL of the same text on a target of the other kind (MySQL's or PostgreSQL's)
+	own       string   // SQL for the text of v on the source
+	there     string   // SQL for the same text on a target of the other kind (MySQL's or PostgreSQL's)
 	norm      func(string) string
-	only      string // the one engine that has this type; "": all of its kind
-	before    string // SQL for the source, before the table
+	only      string // the only engine that has this type; "": all of its kind
+	before    string // SQL for the source, to run before the table is created
 	setup     string // session settings for its rows
 }
 
@@ -27,7 +27,7 @@ const (
 	textOfPostgres = "upper(encode(convert_to(v::text,'UTF8'),'hex'))"
 )
 
-// mysqlTypes are those of MySQL and MariaDB. Without more, v is compared as the text of both.
+// mysqlTypes are those of MySQL and MariaDB. By default, v is compared as the text of both.
 func mysqlTypes() []typ {
 	var out []typ
 	add := func(name, ddl, own, there string, norm func(string) string, values ...string) {
@@ -56,7 +56,8 @@ func mysqlTypes() []typ {
 		name, _, _ := strings.Cut(t, "(")
 		add(name, t+" CHARACTER SET utf8mb4", textOfMySQL, textOfPostgres, nil, texts...)
 	}
-	// Where the servers' tables are not those of browsers: C1 controls, and what Microsoft and IBM have added.
+	// Where the servers' character sets differ from browsers': C1 controls, and what Microsoft and
+	// IBM have added.
 	for set, value := range map[string]string{
 		"latin1": "x'e9809f818d8f909d'", "latin2": "x'f9e6808f9f'", "latin7": "x'80819fa1'", "greek": "x'80819fe1'", "hebrew": "x'80819fe0'", "cp1251": "x'cff0e8'",
 		"cp866": "x'8ff2f3f9'", "koi8u": "x'f0b4b6be'", "tis620": "x'80859fa1fb'", "keybcs2": "x'8087a8'",
@@ -74,7 +75,7 @@ func mysqlTypes() []typ {
 		name, _, _ := strings.Cut(t, "(")
 		add(name, t, "hex(v)", "upper(encode(v,'hex'))", nil, bytes...)
 	}
-	big := append(bytes, "repeat(x'00ff275c', 300000)") // beyond a piece of a dump
+	big := append(bytes, "repeat(x'00ff275c', 300000)") // larger than a chunk of a dump
 	out[len(out)-1].values = big
 	add("date", "date", "v", "v", nil, "'1000-01-01'", "'9999-12-31'", "'2024-02-29'", "'1970-01-01'")
 	trimmed := "trim(trailing '.' from trim(trailing '0' from v))"
@@ -107,10 +108,10 @@ func mysqlTypes() []typ {
 	return out
 }
 
-// ewkbOfMySQL makes the hex of EWKB of MySQL's own bytes: an SRID, then WKB.
+// ewkbOfMySQL turns MySQL's own bytes, an SRID and then WKB, into EWKB in hex.
 const ewkbOfMySQL = "lower(if(left(hex(v),8)='00000000', substr(hex(v),9), concat(substr(hex(v),9,8),'20',left(hex(v),8),substr(hex(v),19))))"
 
-// postgresTypes are those of PostgreSQL; on MySQL they are compared with what they print here.
+// postgresTypes are those of PostgreSQL; on MySQL they are compared with their text on PostgreSQL.
 func postgresTypes() []typ {
 	var out []typ
 	add := func(name, ddl, own, there string, norm func(string) string, values ...string) {
@@ -177,7 +178,7 @@ func plainName(ddl string) string {
 	return s
 }
 
-// float is one spelling of a number.
+// float returns a uniform spelling of a number.
 func float(s string) string {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil && s != "NULL" {
@@ -190,11 +191,11 @@ func float(s string) string {
 
 var isoPart = regexp.MustCompile(`(-?[0-9.]+)([YMDHS])`)
 
-// isoInterval gives years, months, days, hours, minutes and seconds of ISO 8601; PostgreSQL's own text it
-// leaves for that of the same value to be compared with on PostgreSQL.
+// isoInterval normalises years, months, days, hours, minutes and seconds of ISO 8601; it leaves
+// PostgreSQL's own text unchanged, to be compared on PostgreSQL with that of an equal value.
 func isoInterval(s string) string { return isoPart.ReplaceAllString(s, "$1$2") }
 
-// create gives the SQL that makes the type's table, or makes nothing where the server does not know it.
+// create returns the SQL that creates the type's table, or nothing if the server lacks the type.
 func (y typ) create() string {
 	sql := fmt.Sprintf("CREATE TABLE t_%s (id int PRIMARY KEY, v %s)", y.name, y.ddl)
 	if y.before != "" {
@@ -203,7 +204,7 @@ func (y typ) create() string {
 	return sql
 }
 
-// fill gives the SQL of its rows: each value inserted, and put in place of a NULL; a NULL alone.
+// fill returns the SQL of its rows: each value inserted, and replacing a NULL; and a lone NULL.
 func (y typ) fill() string {
 	var sql []string
 	if y.setup != "" {
@@ -216,7 +217,8 @@ func (y typ) fill() string {
 	return strings.Join(append(sql, fmt.Sprintf("INSERT INTO t_%s VALUES (1000, NULL)", y.name)), "; ")
 }
 
-// text gives what a database's own server says of the type's rows, in a session there; foreign is a target of the other kind.
+// text returns how a database's own server prints the type's rows, in a session there; foreign is a
+// target of the other kind.
 func (y typ) text(t *testing.T, url string, in *testdb.Session, foreign bool) string {
 	t.Helper()
 	expr := y.own

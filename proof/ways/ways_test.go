@@ -1,6 +1,6 @@
-// Package ways compares every way by which a value can travel: each type, at its edges, goes from each engine to each
-// other one by a copy, by dump files, by a stream and by a logical backup, and is compared with what the source's own
-// server says of it.
+// Package ways compares every way a value can travel: each type, at its edges, moves from each
+// engine to each other one by a copy, by dump files, by a stream and by a logical backup, and is
+// compared with what the source's own server prints.
 package ways
 
 import (
@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// A way brings all of a source's tables to a new database of a target.
+// A way moves all of a source's tables to a new database of a target.
 type way struct {
 	name string
 	go_  func(t *testing.T, p *pair) (target string)
@@ -29,7 +29,7 @@ type pair struct {
 	state          string // the catalogue
 }
 
-// nothingStops are options for values that the target has no form for.
+// nothingStops are options for values that the target cannot represent.
 var nothingStops = []string{"--zero-dates", "null", "--unrepresentable", "null"}
 
 func (p *pair) foreign() bool {
@@ -58,7 +58,7 @@ func compare(t *testing.T, p *pair) {
 	var create []string
 	kept := p.types[:0]
 	for _, y := range p.types {
-		if y.only != "" && y.only != p.server.Engine || y.name == "cs_gb18030" && p.target.Engine == "mariadb" { // which does not have it
+		if y.only != "" && y.only != p.server.Engine || y.name == "cs_gb18030" && p.target.Engine == "mariadb" { // MariaDB lacks gb18030
 			continue
 		}
 		kept, create = append(kept, y), append(create, y.create())
@@ -90,10 +90,11 @@ func compare(t *testing.T, p *pair) {
 	}
 }
 
-// name is of the pair's stream: a server has several of them.
+// name returns the name of the pair's stream: a server has several.
 func (p *pair) name() string { return "ways_" + p.target.Engine }
 
-// must runs tidemark with the pair's catalogue. What it says but errors is left out of the test's own report.
+// must runs tidemark with the pair's catalogue. Only errors from its output appear in the test's
+// own report.
 func (p *pair) must(t *testing.T, args ...string) {
 	t.Helper()
 	o := testdb.Run(t, append(args, "--state", p.state)...)
@@ -104,7 +105,7 @@ func (p *pair) must(t *testing.T, args ...string) {
 	t.Fatalf("tidemark %s: exit %d\n%s", args[0], o.Code, why)
 }
 
-// expected is what the target shall hold where the source has text.
+// expected returns what the target should hold if the source has text.
 func (p *pair) expected(y typ, text string) string {
 	if y.name == "zerodate" && p.foreign() {
 		return strings.ReplaceAll(text, "0000-00-00 00:00:00", "NULL")
@@ -112,7 +113,7 @@ func (p *pair) expected(y typ, text string) string {
 	return text
 }
 
-// different gives the first row that two texts do not share.
+// different returns the first row that differs between two texts.
 func different(got, want string) string {
 	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range a {
@@ -150,7 +151,7 @@ func copied(t *testing.T, p *pair) string {
 	return dst
 }
 
-// namesake goes to a schema that is called as the source's database is.
+// namesake copies to a schema with the name of the source's database.
 func namesake(t *testing.T, p *pair) string {
 	dst, schema := p.database(t), p.src[strings.LastIndex(p.src, "/")+1:]
 	p.must(t, append([]string{"copy", p.src, dst, "--target-schema", schema}, nothingStops...)...)
@@ -158,7 +159,7 @@ func namesake(t *testing.T, p *pair) string {
 	return dst
 }
 
-// streamed follows the source from before its rows came.
+// streamed follows the source from before its rows were written.
 func streamed(t *testing.T, p *pair) string {
 	p.must(t, append([]string{"replicate", p.src, p.early, "--name", p.name(), "--until", "now"}, nothingStops...)...)
 	return p.early
@@ -171,8 +172,8 @@ func backedUp(t *testing.T, p *pair) string {
 	return dst
 }
 
-// scripted restores a logical backup by its own script and the server's client. A backup of MySQL goes to where it
-// came from, so the source's tables are copied before, and dropped.
+// scripted restores a logical backup with its own script and the server's client. A backup of MySQL
+// restores into its original database, so the source's tables are first copied, and then dropped.
 func scripted(t *testing.T, p *pair) string {
 	src, place := p.src, t.TempDir()
 	if p.server.Engine != "postgres" {
@@ -196,7 +197,7 @@ func scripted(t *testing.T, p *pair) string {
 	return dst
 }
 
-// dumped goes by a file that the server's own dump program writes.
+// dumped transfers through a file written by the server's own dump program.
 func dumped(t *testing.T, p *pair, args ...string) string {
 	return loaded(t, p, testdb.MySQLDump(t, p.src, args...))
 }
