@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Hidden stands for what is not printed.
+// Hidden replaces what is not printed.
 const Hidden = "***"
 
 var (
@@ -29,8 +29,8 @@ type authority struct {
 	tail   string // path, query and fragment
 }
 
-// split cuts a URL. ok false means that it is not certain what of s is secret: it has no
-// scheme, or an @ behind the host, or a host that is none.
+// split cuts a URL. ok false means that it is not certain what of s is secret: it has no scheme, or
+// an @ after the host, or an invalid host.
 func split(s string) (a authority, ok bool) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || !schemeForm.MatchString(scheme) {
@@ -64,9 +64,9 @@ func split(s string) (a authority, ok bool) {
 	return a, err == nil
 }
 
-// MaskURL hides the secrets of a connection string, so that it may be printed, logged
-// and stored: the password, and what else may be one. Of what is not certainly a URL
-// nothing is left behind the scheme.
+// MaskURL hides the secrets of a connection string, so that it may be printed, logged and stored:
+// the password, and what else may be one. If the text is not certainly a URL, nothing after the
+// scheme is kept.
 func MaskURL(s string) string {
 	if strings.Contains(s, "://") && strings.Contains(s, ",") {
 		if all := strings.Split(s, ","); everyURL(all) {
@@ -86,7 +86,8 @@ func MaskURL(s string) string {
 	}
 	out := a.scheme + "://"
 	if a.login {
-		// NATS knows tokens, which stand where others have the user; what is masked already stays as it is.
+		// NATS knows tokens, which stand where others have the user; what is masked already stays
+		// as it is.
 		token := strings.EqualFold(a.scheme, "nats") || strings.EqualFold(a.scheme, "tls")
 		if !userForm.MatchString(a.user) || strings.Contains(strings.ToLower(a.user), "%3a") || token {
 			a.user = Hidden
@@ -134,15 +135,15 @@ func MaskText(s string) string {
 	return secretParam.ReplaceAllString(s, "${1}"+Hidden)
 }
 
-// ParseURL reads a connection string, and refuses what others may read differently. Its
-// errors have nothing of s in them.
+// ParseURL parses a connection string, and refuses what others may read differently. Its errors
+// contain nothing of s.
 func ParseURL(s string) (*url.URL, error) {
 	if _, ok := split(s); !ok {
 		switch {
 		case !strings.Contains(s, "://"):
 			return nil, errors.New("not a URL")
 		case strings.Contains(s, "@"):
-			return nil, errors.New("not a URL: user, password and host cannot be told apart")
+			return nil, errors.New("not a URL: user, password and host cannot be separated")
 		}
 		return nil, errors.New("not a URL: its host or port is not valid")
 	}

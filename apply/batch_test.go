@@ -22,7 +22,7 @@ func (r rig) each(t *testing.T, txs ...string) {
 	}
 }
 
-// inBatches applies what is there, in batches, and says what came of it.
+// inBatches applies everything available, in batches, and returns the result.
 func (r rig) inBatches(t *testing.T) apply.Stats {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -46,8 +46,8 @@ func (r *rig) as(t *testing.T, user string) {
 	r.dst = strings.Replace(r.dst, "//"+strings.SplitN(r.dst[strings.Index(r.dst, "//")+2:], "@", 2)[0]+"@", "//"+user+":x@", 1)
 }
 
-// What a batch comes to goes into the target in an order that foreign keys and unique
-// values take, where they can be known; and where not, the transactions go one by one.
+// A batch's net changes reach the target in an order that satisfies foreign keys and unique values,
+// if one can be determined; otherwise the transactions are applied one by one.
 func TestBatchOrder(t *testing.T) {
 	for _, x := range []struct {
 		name    string
@@ -85,8 +85,8 @@ func TestBatchOrder(t *testing.T) {
 	}
 }
 
-// A change that the target does not fit is found as exactly as without batches: what stands
-// before its transaction is applied, it and what is behind it is not.
+// A change that does not fit the target is found as precisely as without batches: everything before
+// its transaction is applied; the transaction and everything after it is not.
 func TestBatchConflict(t *testing.T) {
 	r := newRig(t)
 	r.each(t, "INSERT INTO district VALUES (1, 'a'), (2, 'b'), (3, 'c')")
@@ -95,7 +95,7 @@ func TestBatchConflict(t *testing.T) {
 	testdb.Query(t, r.src, "DO $$BEGIN FOR i IN 1..150 LOOP UPDATE district SET total = i WHERE id = 1; COMMIT; END LOOP; END$$")
 	r.each(t, "UPDATE district SET total = 1 WHERE id = 3; UPDATE district SET total = 1 WHERE id = 2", "UPDATE district SET total = 999 WHERE id = 1")
 	_, err := r.follow(t, t.Context(), apply.Options{Mode: apply.Batch})
-	if tidemark.KindOf(err) != tidemark.BadRow || err.Error() != `apply public.district: an update met 0 rows, not one` {
+	if tidemark.KindOf(err) != tidemark.BadRow || err.Error() != `apply public.district: an update matched 0 rows, not one` {
 		t.Errorf("%v: %v", tidemark.KindOf(err), err)
 	}
 	if rows := testdb.Query(t, r.dst, "SELECT string_agg(id || ' ' || total, ', ' ORDER BY id) FROM district"); rows != "1 150, 3 0" {
@@ -107,7 +107,7 @@ func TestBatchConflict(t *testing.T) {
 	}
 }
 
-// Batches begin when agents fall behind, and end when they need not.
+// Batches begin when agents fall behind, and end when they catch up.
 func TestBatchesBeginAndEnd(t *testing.T) {
 	r := newRig(t)
 	r.each(t, "INSERT INTO district VALUES (1, 'a')")

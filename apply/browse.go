@@ -11,29 +11,29 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A browser reads transactions, finds out what they depend on, and hands out those that
-// are free; or gathers them into batches.
+// A browser reads transactions, determines their dependencies, and hands out those that are free,
+// or gathers them into batches.
 type browser struct {
 	*runner
 	c  *flow.Clock
 	in *flow.Buffer[*change.Tx]
 	p  change.Progress
 
-	// What the stream has said of tables. The maps are made anew when it says something
-	// else, since earlier transactions may still need the old ones.
+	// Relations received from the stream. The maps are replaced when the stream sends another
+	// relation, since earlier transactions may still need the old ones.
 	bounds   map[uint32]*change.Bound
 	bindings map[uint32]*Binding
 	told     map[uint32]change.Relation
-	unbound  map[uint32]bool // told, and not bound since
+	unbound  map[uint32]bool // received, and not bound since
 	accesses []Access
 
-	next    *batch    // that is gathered; nil: transactions go one by one
-	since   time.Time // when its first transaction came, or looking began, of
+	next    *batch    // being gathered; nil: transactions are handed out one by one
+	since   time.Time // when its first transaction arrived, or when watch began to count
 	seen    int       // rows since then
-	newest  time.Time // when the last transaction was committed
+	newest  time.Time // commit time of the last transaction
 	refused int64     // batches, as far as the browser knows
-	rest    int       // transactions until the next try of batches
-	pause   int       // how many it will be after the next failure
+	rest    int       // transactions until batches are tried again
+	pause   int       // length of the next pause, in transactions
 }
 
 func newBrowser(r *runner, c *flow.Clock, in *flow.Buffer[*change.Tx], p change.Progress) *browser {
@@ -80,7 +80,7 @@ func (b *browser) run(ctx context.Context) error {
 			return err
 		}
 		if it.known || it.spool != nil {
-			b.accesses = b.accesses[:min(len(b.accesses), 1)] // it goes alone, or not at all
+			b.accesses = b.accesses[:min(len(b.accesses), 1)] // it is applied alone, or not at all
 		}
 		if !it.known {
 			if err := b.keep(it, tx, b.bounds, len(b.accesses)); err != nil {
@@ -98,8 +98,8 @@ func (b *browser) run(ctx context.Context) error {
 	}
 }
 
-// relations takes note of what a piece of a transaction says of tables, or to Told, and
-// binds those that it changes, if it is not on the target already.
+// relations records the relations in a piece of a transaction, passes its logical messages to Told,
+// and binds the tables that it changes, unless the target has it already.
 func (b *browser) relations(ctx context.Context, tx *change.Tx, known bool) error {
 	fresh := false
 	for rest := tx.Changes; len(rest) > 0; {
@@ -124,19 +124,20 @@ func (b *browser) relations(ctx context.Context, tx *change.Tx, known bool) erro
 	return nil
 }
 
-// same says whether two bindings say the same.
+// same reports whether two bindings are equal.
 func (b *Binding) same(other *Binding) bool {
 	return b != nil && other != nil && reflect.DeepEqual(b.Bound, other.Bound)
 }
 
-// isOff says whether what was bound of a table gets no more changes.
+// isOff reports whether a table, as bound so far, gets no more changes.
 func (r *runner) isOff(table tidemark.TableID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.off[table] != nil
 }
 
-// tell hands on a logical message. A changed definition waits until all before its transaction is applied.
+// tell delivers a logical message. A changed definition waits until everything before its
+// transaction is applied.
 func (b *browser) tell(ctx context.Context, body []byte, place uint64, known bool) error {
 	if b.opt.Told == nil {
 		return nil
@@ -156,11 +157,11 @@ func (b *browser) tell(ctx context.Context, body []byte, place uint64, known boo
 	if err := b.opt.Defined(m, place, known); err != nil {
 		return err
 	}
-	b.refresh() // what comes behind it in its transaction is of the new definition
+	b.refresh() // the rest of its transaction has the new definition
 	return nil
 }
 
-// settle waits until all that was admitted is done.
+// settle waits until everything admitted is done.
 func (b *browser) settle(ctx context.Context) error {
 	if err := b.handOver(ctx); err != nil {
 		return err
@@ -174,10 +175,10 @@ func (b *browser) settle(ctx context.Context) error {
 }
 
 func (b *browser) damaged(err error) error {
-	return &tidemark.Error{Op: "apply", Object: b.opt.Queue, Kind: tidemark.BadInput, Err: err, Hint: "The stream is damaged: if it came through a queue, --from-target begins that anew from where the target is."}
+	return &tidemark.Error{Op: "apply", Object: b.opt.Queue, Kind: tidemark.BadInput, Err: err, Hint: "The stream is damaged: if it came through a queue, --from-target restarts the queue from the target's position."}
 }
 
-// look finds what a piece of a transaction accesses.
+// look determines what a piece of a transaction accesses.
 func (b *browser) look(tx *change.Tx) error {
 	for rest := tx.Changes; len(rest) > 0; {
 		c, next, err := change.Next(rest)
@@ -205,9 +206,8 @@ func (b *browser) look(tx *change.Tx) error {
 	return nil
 }
 
-// admit waits for room and takes a transaction in flight. One that changes nothing
-// here, or that is on the target already, is done as it comes. If there is much to catch up
-// with, batches begin behind it.
+// admit waits for room and puts a transaction in flight. One that changes nothing here, or that the
+// target has already, is done at once. With a large backlog, batches begin after it.
 func (b *browser) admit(ctx context.Context, it *item) error {
 	full := false
 	for {
@@ -259,7 +259,7 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 	return nil
 }
 
-// awaitRoom waits until something is done.
+// awaitRoom waits until a transaction is done.
 func (b *browser) awaitRoom(ctx context.Context) error {
 	defer b.c.Enter(b.c.Enter(flow.WaitBuffer))
 	select {
@@ -270,8 +270,8 @@ func (b *browser) awaitRoom(ctx context.Context) error {
 	}
 }
 
-// enter counts a transaction that has come, and leave one that is done, or all of a
-// batch. The lock is held.
+// enter counts a transaction that has arrived; leave counts one, or a whole batch, that is done.
+// The lock is held.
 func (r *runner) enter(it *item) {
 	r.bytes += it.bytes
 	r.rows += it.rows
@@ -284,7 +284,7 @@ func (r *runner) leave(it *item) {
 	r.flying -= it.transactions()
 }
 
-// transactions is how many an item stands for.
+// transactions returns how many transactions an item represents.
 func (it *item) transactions() int {
 	if it.batch != nil {
 		return len(it.batch.items)
@@ -292,5 +292,5 @@ func (it *item) transactions() int {
 	return 1
 }
 
-// alone says whether nothing else may be in flight with it.
+// alone reports whether nothing else may be in flight at the same time.
 func (it *item) alone() bool { return it.spool != nil || it.batch != nil }

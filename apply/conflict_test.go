@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A table that a change does not fit gets no more changes; all others go on.
+// A table that a change does not fit gets no more changes; all others continue.
 func TestDisable(t *testing.T) {
 	r := newRig(t)
 	testdb.Query(t, r.src, "INSERT INTO district VALUES (1, 'a', 0)")
@@ -45,7 +45,7 @@ func TestDisable(t *testing.T) {
 		t.Errorf("%d exceptions are noted:\n%s", stats.Exceptions, got)
 	}
 	if n := len(told); n != 1 {
-		t.Errorf("it was told %d times", n)
+		t.Errorf("it was called %d times", n)
 	} else if got := <-told; got != `apply public.customer: insert of the row id=1: duplicate key value violates unique constraint "customer_pkey" (Key (id)=(1) already exists)` {
 		t.Error(got)
 	}

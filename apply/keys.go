@@ -13,31 +13,31 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A Binding is a Bound with the keys that a row of it takes part in.
+// A Binding is a Bound with the keys of its rows.
 type Binding struct {
 	change.Bound
 
 	table  Key
 	keys   []boundKey // of the table itself: written
 	refs   []boundKey // of the tables that it references: read
-	acting *acting    // nil: the stream tells what foreign keys do
+	acting *acting    // nil: the stream has the effects of foreign keys
 	net    netKind
-	netKey boundKey // tells rows apart in a net
-	depth  int      // of references that lead from the table
+	netKey boundKey // identifies rows in a net
+	depth  int      // longest chain of references from the table
 	vals   []change.Value
 	olds   []change.Value
 	buf    []byte
 }
 
-// An acting is what foreign keys do where a row of the binding's table goes, or does to
-// others.
+// An acting describes what foreign keys do to other rows when a row of the binding's table is
+// deleted or its key changes.
 type acting struct {
 	children []Key      // tables that reference this one
-	deep     []Key      // tables whose rows hang on those of the children
-	unkeyed  bool       // a row may hang on one that no key tells
-	ends     []boundKey // what of this table is referenced; what is no key has no acts
-	// Untold has the tables of which changes have come that do not tell all parents which a
-	// row has or had: for all bindings of a stream.
+	deep     []Key      // tables whose rows depend on rows of the children
+	unkeyed  bool       // a row may depend on one that no key identifies
+	ends     []boundKey // what other tables reference here; if it is not a key, acts is false
+	// untold holds the tables with changes that do not name all parents that a row has or had. All
+	// bindings of a stream share it.
 	untold map[Key]bool
 }
 
@@ -45,16 +45,17 @@ type acting struct {
 type boundKey struct {
 	salt    Key
 	columns []int
-	// whole: which values are equal is not known here (a collation, numbers that can be
-	// spelled in several ways, an expression), so all values count as one.
+	// whole: equality of values cannot be decided here (a collation, numbers with several
+	// spellings, an expression), so all values count as one.
 	whole bool
 	trim  []trim // per column
 	acts  bool   // it is at one end of a foreign key that changes rows
 	of    Of
 }
 
-// Bind finds the table for a relation, and its keys and references among tables, which
-// are all that the stream fills. Columns without a name are left out. The error names what is missing.
+// Bind finds the table for a relation, and its keys and references among tables, which are all
+// tables that the stream fills. Columns without a name are left out. The error names what is
+// missing.
 func Bind(r change.Relation, to *tidemark.Table, tables map[tidemark.TableID]*tidemark.Table) (*Binding, error) {
 	b := &Binding{Bound: change.Bound{Relation: r, Table: to}, table: tableKey(to.TableID)}
 	for _, c := range r.Columns {
@@ -62,7 +63,7 @@ func Bind(r change.Relation, to *tidemark.Table, tables map[tidemark.TableID]*ti
 	}
 	for i, at := range b.Columns {
 		if at < 0 && (r.Columns[i].Key || r.Columns[i].Name != "") {
-			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "apply", Object: to.String(), Err: fmt.Errorf("the target's table has no column %s, for which there are values", r.Columns[i].Name), Hint: "Add the column " + r.Columns[i].Name + " to it"}
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "apply", Object: to.String(), Err: fmt.Errorf("the target's table has no column %s, for which there are values", r.Columns[i].Name), Hint: "Add the column " + r.Columns[i].Name + " to it."}
 		}
 	}
 	for _, x := range keysOf(to) {
@@ -81,20 +82,20 @@ func Bind(r change.Relation, to *tidemark.Table, tables map[tidemark.TableID]*ti
 	return b, nil
 }
 
-// Cascades prepares for a stream in which it is not told what foreign keys do to other rows,
-// children of this table's. A child itself reads the keys that it references and has
-// referenced, so it keeps its place. Two things are not known so closely:
+// Cascades prepares for a stream that lacks the effects of foreign keys on other rows: children of
+// this table's rows. A child itself reads the keys that it references or did reference, so its
+// order is kept. Two dependencies are known less exactly:
 //
-//   - what hangs on a child in turn says nothing of this table. So where a row goes, or its
-//     key changes, all such tables are held for changed;
-//   - a change may not tell which parent its row has or had, or which key a parent had
-//     (binlog_row_image=MINIMAL). A delete of the parent that gets before an update of the child would take
-//     the row away, so where the one or the other is not told, the child's table is held for
-//     changed too. A delete of the parent may be overtaken by such an update: what that does not
-//     tell it does not write, and a row that is gone is not updated any more. The same where what is
-//     referenced is no key (which InnoDB allows): then it is not known who has the same parent.
+//   - changes of rows that depend on a child do not name this table. So when a row is deleted, or
+//     its key changes, all such tables count as changed;
+//   - a change may not say which parent its row has or had, or which key a parent had
+//     (binlog_row_image=MINIMAL). A delete of the parent that ran before an update of the child
+//     would delete the row, so if either is missing, the child's table counts as changed too. Such
+//     an update may run before a delete of the parent: it does not write what it does not contain,
+//     and a deleted row is no longer updated. The same applies if the referenced columns are not a
+//     key (which InnoDB allows): then it is unknown which rows share a parent.
 //
-// untold is the same map for all bindings of a stream, empty at first.
+// All bindings of a stream share untold, which is empty at first.
 func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table, untold map[Key]bool) {
 	b.acting = &acting{untold: untold}
 	for _, f := range b.Table.ForeignKeys {
@@ -142,7 +143,7 @@ func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table, untold m
 	}
 }
 
-// actOn gives the tables with foreign keys to id that do something to their rows.
+// actOn returns the tables whose foreign keys to id change their rows.
 func actOn(tables map[tidemark.TableID]*tidemark.Table, id tidemark.TableID) (out []tidemark.TableID) {
 	for _, t := range tables {
 		for _, f := range t.ForeignKeys {
@@ -154,7 +155,7 @@ func actOn(tables map[tidemark.TableID]*tidemark.Table, id tidemark.TableID) (ou
 	return out
 }
 
-// act appends what foreign keys do beside a change, as far as it cannot be said by keys.
+// act appends the effects of foreign keys on other rows that keys cannot express.
 func (b *Binding) act(c change.Change, out []Access) []Access {
 	a := b.acting
 	b.vals, b.olds = c.New.Values(b.vals[:0]), c.Old.Values(b.olds[:0])
@@ -176,8 +177,8 @@ func (b *Binding) act(c change.Change, out []Access) []Access {
 	return out
 }
 
-// hides says whether the row in vals, or the one in olds, may have a parent that is not told.
-// An update without an old row, or with its key alone, has left the parents as they were.
+// hides reports whether the row in vals, or the one in olds, may have a parent that the change does
+// not contain. An update without an old row, or with only its key, has not changed the parents.
 func (b *Binding) hides(c change.Change) bool {
 	if b.acting.unkeyed {
 		return true
@@ -196,8 +197,8 @@ func (b *Binding) hides(c change.Change) bool {
 	return false
 }
 
-// goes says whether a change takes a key away from rows that may hang on it, and whether it
-// does not tell which key. The row is in vals, the old one in olds.
+// goes reports whether a change removes a key that rows may depend on, and whether it does not
+// contain that key. The row is in vals, the old one in olds.
 func (b *Binding) goes(c change.Change) (goes, untold bool) {
 	if c.Old == nil {
 		return false, false
@@ -221,7 +222,7 @@ func (b *Binding) goes(c change.Change) (goes, untold bool) {
 	return goes, untold
 }
 
-// keysOf gives the primary key and the unique indexes of a table.
+// keysOf returns the primary key and the unique indexes of a table.
 func keysOf(t *tidemark.Table) []*tidemark.Index {
 	var out []*tidemark.Index
 	if t.Key != nil {
@@ -235,7 +236,7 @@ func keysOf(t *tidemark.Table) []*tidemark.Index {
 	return out
 }
 
-// partColumns gives an index's columns, "" for what is none.
+// partColumns returns an index's columns, "" for a part that is not a column.
 func partColumns(x *tidemark.Index) []string {
 	out := make([]string, len(x.Parts))
 	for i, p := range x.Parts {
@@ -246,8 +247,8 @@ func partColumns(x *tidemark.Index) []string {
 	return out
 }
 
-// referenced finds the key of the parent that a foreign key points to, and the child's
-// columns in the order of that key.
+// referenced finds the parent's key that a foreign key references, and the child's columns in the
+// order of that key.
 func referenced(parent *tidemark.Table, f tidemark.ForeignKey) (*tidemark.Index, []string) {
 	for _, x := range keysOf(parent) {
 		columns := partColumns(x)
@@ -269,9 +270,9 @@ func referenced(parent *tidemark.Table, f tidemark.ForeignKey) (*tidemark.Index,
 	return nil, nil
 }
 
-// bound makes the key x of table t be computed from these columns of the binding's own
-// table. Both ends of a foreign key must come to the same hash, so how values compare
-// is looked up at the key, not at the columns that they are taken from.
+// bound returns key x of table t as computed from these columns of the binding's own table. Both
+// ends of a foreign key must produce the same hash, so the rules of comparison come from the key's
+// columns, not from those that the values come from.
 func (b *Binding) bound(t *tidemark.Table, x *tidemark.Index, columns []string) boundKey {
 	k := boundKey{salt: Key(xxh3.HashString(t.Schema + "\x00" + t.Name + "\x00" + x.Name)), whole: x.Where != "", of: OfUnique}
 	if x == t.Key {
@@ -300,13 +301,13 @@ func (b *Binding) bound(t *tidemark.Table, x *tidemark.Index, columns []string) 
 	return k
 }
 
-// A trim says what does not count at the end of a value's text.
+// A trim is what is ignored at the end of a value's text.
 type trim uint8
 
 const (
-	whole  trim = iota // everything counts
-	blanks             // blanks do not
-	zeros              // nor do zeros behind a decimal point
+	whole  trim = iota // nothing is ignored
+	blanks             // trailing blanks
+	zeros              // zeros after a decimal point too
 )
 
 func (t trim) of(v []byte) []byte {
@@ -319,8 +320,8 @@ func (t trim) of(v []byte) []byte {
 	return v
 }
 
-// equality says whether values of a type are equal exactly when their texts are, but for
-// what does not count at the end.
+// equality reports whether values of a type are equal exactly when their texts are, apart from what
+// is ignored at the end.
 func equality(t tidemark.Type) (exact bool, end trim) {
 	switch t.Kind {
 	case tidemark.Bool, tidemark.Int, tidemark.Date, tidemark.DateTime, tidemark.Timestamp, tidemark.Year, tidemark.UUID,
@@ -337,10 +338,9 @@ func equality(t tidemark.Type) (exact bool, end trim) {
 	return false, whole
 }
 
-// bytewise says whether a collation holds only equal bytes for equal: PostgreSQL's
-// default and its deterministic ones, and MySQL's binary ones, most of which pad with
-// blanks. A collation that has a name is taken for one that does not, unless its name
-// says otherwise; citext is a type of its own.
+// bytewise reports whether a collation treats only equal bytes as equal: PostgreSQL's default and
+// its deterministic ones, and MySQL's binary ones, most of which pad with blanks. A named collation
+// is assumed not to, unless its name says otherwise; citext is a type of its own.
 func bytewise(t tidemark.Type) (exact bool, end trim) {
 	if t.Charset == "" && t.Collation == "" {
 		return t.Native != "citext" && !strings.HasSuffix(t.Native, ".citext"), whole
@@ -359,12 +359,12 @@ func tableKey(id tidemark.TableID) Key {
 	return Key(xxh3.HashString(id.Schema + "\x00" + id.Name))
 }
 
-// Accesses appends what a change of the bound relation accesses. It is all that the
-// stream tells: old values of keys outside of the replica identity it does not, so a
-// transaction can come too early at a value that nobody knew of. The target refuses
-// it then, and it has to be tried again when those before it are done.
+// Accesses appends what a change of the bound relation accesses, as far as the stream says: old
+// values of keys outside the replica identity are missing, so a transaction can reach such a value
+// too early. The target then refuses it, and it is retried once the transactions before it are
+// done.
 func (b *Binding) Accesses(c change.Change, out []Access) []Access {
-	// Without a key any two equal rows will do, and which one is changed matters.
+	// Without a key any of several equal rows will do, and which one is changed matters.
 	alone := c.Kind == tidemark.TruncateChange || len(b.keys) == 0 && c.Kind != tidemark.InsertChange
 	out = append(out, Access{Key: b.table, Write: alone})
 	if b.acting != nil {
@@ -381,8 +381,8 @@ func (b *Binding) Accesses(c change.Change, out []Access) []Access {
 	return out
 }
 
-// row appends the accesses of the row in vals, of which only the replica identity may
-// be known.
+// row appends the accesses of the row in vals, of which possibly only the replica identity is
+// known.
 func (b *Binding) row(out []Access, identity bool) []Access {
 	for i := range b.keys {
 		if k, ok := b.hash(&b.keys[i], identity); ok {
@@ -397,8 +397,8 @@ func (b *Binding) row(out []Access, identity bool) []Access {
 	return out
 }
 
-// hash gives the key of the row in vals; false where it takes part in none, because a
-// value is NULL, or where a value is not told.
+// hash returns the key of the row in vals; false if the row has no such key, because a value is
+// NULL, or if a value is unknown.
 func (b *Binding) hash(k *boundKey, identity bool) (Key, bool) {
 	if k.whole {
 		return k.salt, true

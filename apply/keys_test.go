@@ -61,7 +61,7 @@ type dumbRow struct {
 	values []string
 }
 
-// points gives what a row writes and reads, in words.
+// points returns what a row writes and reads, in words.
 func (r dumbRow) points() map[string]bool {
 	out := map[string]bool{}
 	v := r.values
@@ -98,8 +98,8 @@ func tuple(values []string) change.Tuple {
 	return change.AppendTuple(nil, out)
 }
 
-// Two changes meet exactly when a key value of one is a key value of the other, or is
-// referenced by it; two children of one parent do not.
+// Two changes conflict exactly if one has a key value that the other has or references; two
+// children of one parent do not.
 func TestAccessesAgainstDumbTwin(t *testing.T) {
 	bound := bindings(t)
 	met, passed := 0, 0
@@ -146,8 +146,8 @@ func TestAccessesAgainstDumbTwin(t *testing.T) {
 	}
 }
 
-// What cannot be computed from the values makes all rows of a key meet; blanks at the
-// end of char(n) do not count.
+// If keys cannot be computed from the values, all rows conflict on that key; blanks at the end of
+// char(n) do not count.
 func TestKeysThatAreNotBytes(t *testing.T) {
 	for _, x := range []struct {
 		typ  tidemark.Type
@@ -160,7 +160,7 @@ func TestKeysThatAreNotBytes(t *testing.T) {
 		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_bin"}, "a", "a ", true}, // PAD SPACE
 		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_0900_bin"}, "a", "a ", false},
 		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_bin"}, "a", "A", false},
-		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4"}, "a", "A", false}, // as the table's
+		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4"}, "a", "A", false}, // with the table's collation
 		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4"}, "a", "a ", false},
 		{tidemark.Type{Kind: tidemark.Decimal}, "1.0", "1.00", true},
 		{tidemark.Type{Kind: tidemark.Decimal, Precision: 65, Scale: 30}, "10", "10.000", true},
@@ -189,7 +189,8 @@ func TestKeysThatAreNotBytes(t *testing.T) {
 	}
 }
 
-// A table that is truncated, or has no key to tell its rows apart, is one's alone.
+// A table that is truncated, or has no key to identify its rows, is used by one transaction at a
+// time.
 func TestWholeTables(t *testing.T) {
 	b := bindings(t)["parent"]
 	insert := b.Accesses(change.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1", "2", "3"})}, nil)
@@ -210,7 +211,7 @@ func TestWholeTables(t *testing.T) {
 	}
 }
 
-// What a transaction has to wait for is told apart.
+// The causes of waiting transactions are counted separately.
 func TestCauses(t *testing.T) {
 	b := bindings(t)
 	insert := func(table string, values ...string) []Access {
@@ -246,8 +247,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// Where foreign keys act and the stream does not tell, a row that goes, or whose key
-// changes, keeps its place before and behind the changes of what hangs on its children.
+// If foreign keys act and their effects are not in the stream, a row that is deleted, or whose key
+// changes, keeps its order before and after changes of rows that depend on its children.
 func TestCascades(t *testing.T) {
 	tables := shop()
 	parent, child := tables[tidemark.TableID{Schema: "s", Name: "parent"}], tables[tidemark.TableID{Schema: "s", Name: "child"}]
@@ -284,14 +285,14 @@ func TestCascades(t *testing.T) {
 		{"an insert", change.Change{Kind: tidemark.InsertChange, New: row("1", "x", "y")}, false},
 	} {
 		if got := meet(above.Accesses(x.c, nil), ch); got != x.want {
-			t.Errorf("%s of the parent and an update of the grandchild meet: %v", x.name, got)
+			t.Errorf("%s of the parent and an update of the grandchild conflict: %v", x.name, got)
 		}
 	}
 }
 
-// Where foreign keys act and the stream does not tell, the changes of a child, and those that
-// take a key from it, stay in their order, also where the log does not tell which parent a
-// child had.
+// If foreign keys act and their effects are not in the stream, the changes of a child, and those
+// that remove a key that it references, keep their order, also if the log lacks the child's old
+// parent.
 func TestCascadesOfParents(t *testing.T) {
 	tables := shop()
 	child := tables[tidemark.TableID{Schema: "s", Name: "child"}]
@@ -320,11 +321,11 @@ func TestCascadesOfParents(t *testing.T) {
 	}
 	for _, x := range []struct {
 		name   string
-		of     string // the first one's table, and the second one's
+		of     string // the first change's table, and the second's
 		first  change.Change
 		second change.Change
 		waits  bool
-		plain  bool // the child references x alone too
+		plain  bool // the child references only x too
 	}{
 		{name: "a child that gets another parent, and the old one goes", of: "child parent", first: update("1 7 - -", "1 8 - -"), second: remove("7"), waits: true},
 		{name: "and the new one goes", of: "child parent", first: update("1 7 - -", "1 8 - -"), second: remove("8"), waits: true},

@@ -14,11 +14,11 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A twin is a table as a target has it that applies one change after the other, and is
-// strict about which rows there are.
+// A twin is a table on a target that applies one change after the other, and is strict about which
+// rows exist.
 type twin map[string][]string
 
-var errTwin = errors.New("a change does not meet its row")
+var errTwin = errors.New("a change does not find its row")
 
 func texts(row change.Tuple) (out []string) {
 	for _, v := range row.Values(nil) {
@@ -95,7 +95,7 @@ func rowOf(values ...string) change.Tuple {
 	return change.AppendTuple(nil, out)
 }
 
-// a change as it stands in a transaction.
+// told returns a change as it is in a transaction.
 func told(kind tidemark.ChangeKind, table uint32, oldKey bool, old, now change.Tuple) []byte {
 	return change.Append(nil, message(kind, change.Change{Table: table, Old: old, OldKey: oldKey}, now))
 }
@@ -131,7 +131,7 @@ func netBinding(t interface{ Fatal(...any) }, name string, id uint32, identity b
 	return b
 }
 
-// draw makes the next change that a source with these rows can have made, and makes it there.
+// draw draws a change that is possible on a source with these rows, and applies it to them.
 func draw(r *rapid.T, rows twin, table uint32, identity byte) []byte {
 	id := strconv.Itoa(rapid.IntRange(0, 5).Draw(r, "id"))
 	value := func() string { return rapid.SampledFrom([]string{"null", "a", "b", "c"}).Draw(r, "value") }
@@ -162,7 +162,7 @@ func draw(r *rapid.T, rows twin, table uint32, identity byte) []byte {
 		}
 	}
 	row := append([]string(nil), now...)
-	// A row that gets a new key has values that are not told only where all of the old one is.
+	// If a row gets a new key, values are missing only if the whole old row is there.
 	if at := rapid.IntRange(1, 4).Draw(r, "same"); at < 3 && (now[0] == id || identity == 'f') {
 		now[at], row[at] = was[at], "same"
 	}
@@ -170,8 +170,8 @@ func draw(r *rapid.T, rows twin, table uint32, identity byte) []byte {
 	return told(tidemark.UpdateChange, table, oldKey && old != nil, old, rowOf(row...))
 }
 
-// What a net comes to leaves what the transactions leave, one after the other; and no row
-// is changed more than by one change, or a delete and an insert.
+// A net leaves the same rows as its transactions one after the other; and each row has at most one
+// change, or a delete and an insert.
 func TestNetAgainstDumbTwin(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		identity := rapid.SampledFrom([]byte("df")).Draw(r, "identity")
@@ -217,8 +217,8 @@ func TestNetAgainstDumbTwin(t *testing.T) {
 	})
 }
 
-// Deletes go first, those of children before those of parents, and then parents before
-// children; changes of rows that nothing tells apart keep their order.
+// Deletes come first, those of children before those of parents, and then parents before children;
+// changes of rows that nothing identifies keep their order.
 func TestNetOrder(t *testing.T) {
 	parent, child, loose := netBinding(t, "parent", 1, 'd'), netBinding(t, "child", 2, 'd'), netBinding(t, "loose", 3, 'f')
 	n := newNetChanges()
@@ -251,7 +251,7 @@ func TestNetOrder(t *testing.T) {
 	}
 }
 
-// What cannot be part of a net is said before anything of its transaction is in it.
+// A change that cannot be part of a net is reported before anything of its transaction is added.
 func TestNetRefuses(t *testing.T) {
 	insert := told(tidemark.InsertChange, 1, false, nil, rowOf("1", "a", "b"))
 	truncate := change.Append(nil, []byte{'T', 0, 0, 0, 1, 0, 0, 0, 0, 1})
@@ -274,7 +274,7 @@ func TestNetRefuses(t *testing.T) {
 			t.Errorf("%s: taken %v, error %v, %d rows known", name, ok, err, len(n.known))
 		}
 	}
-	// What contradicts itself is for the target to say.
+	// Contradictions are left to the target to report.
 	n := newNetChanges()
 	bindings := map[uint32]*Binding{1: netBinding(t, "parent", 1, 'd')}
 	if ok, err := n.take(&change.Tx{Changes: append(append([]byte(nil), insert...), insert...)}, bindings, nil); !ok || err != nil || !n.broken {

@@ -7,10 +7,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is transactions in commit order, each with what it accesses.
+// A history is transactions in commit order, each with its accesses.
 type history [][]Access
 
-// meet says whether two transactions must not change places.
+// conflict reports whether two transactions must not change places.
 func meet(a, b []Access) bool {
 	for _, x := range a {
 		for _, y := range b {
@@ -22,7 +22,7 @@ func meet(a, b []Access) bool {
 	return false
 }
 
-// A transaction may begin exactly when all earlier ones that it meets are done: not
+// A transaction may begin exactly when all earlier ones that it conflicts with are done: not
 // before, and not later. Transactions end in any order.
 func TestTrackerAgainstDumbTwin(t *testing.T) {
 	access := rapid.Custom(func(r *rapid.T) Access {
@@ -76,8 +76,8 @@ func TestTrackerAgainstDumbTwin(t *testing.T) {
 	})
 }
 
-// A chain holds only what waits for itself, so that in commit order it can be done by one
-// hand, however little of the rest is done; and all such as there is room for.
+// A chain contains only transactions that wait for others in it, so one agent can apply them in
+// commit order, whatever else is not done; and as many of these as fit.
 func TestChain(t *testing.T) {
 	access := rapid.Custom(func(r *rapid.T) Access {
 		return Access{Key: Key(rapid.IntRange(0, 6).Draw(r, "key")), Write: rapid.Bool().Draw(r, "write")}
@@ -125,7 +125,7 @@ func TestReadersRunAtOnce(t *testing.T) {
 	var children [100]Node
 	for i := range children {
 		if tr.Add(&children[i], []Access{{Key: Key(10 + i), Write: true}, {Key: 1}}) {
-			t.Fatal("a child overtakes its parent")
+			t.Fatal("a child runs before its parent")
 		}
 	}
 	if ready := tr.Done(parent, nil); len(ready) != 100 {

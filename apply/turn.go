@@ -8,20 +8,20 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A turnstile lets transactions commit in the source's order. The first agent takes
-// nothing but the oldest transaction: else all of them could wait for their turn, and the
-// one whose turn it is for an agent.
+// A turnstile makes transactions commit in the source's order. The first agent takes only the
+// oldest transaction: otherwise all agents could wait for their turn, while the transaction whose
+// turn it is waits for an agent.
 type turnstile struct {
 	first chan *item    // the oldest, for the first agent; one at a time
-	moved chan struct{} // closed, and made anew, when another one is the oldest
-	at    time.Time     // when it was
+	moved chan struct{} // closed and replaced when another one becomes the oldest
+	at    time.Time     // when it became the oldest
 }
 
-// errGaveWay ends a group that has waited for its turn while the oldest made no progress:
-// perhaps that waits for a lock of this one, which no database could see.
-var errGaveWay = errors.New("it gave way to an older transaction")
+// errGaveWay ends a group that has waited for its turn while the oldest made no progress: perhaps
+// the oldest waits for a lock of this one, a deadlock that no database can detect.
+var errGaveWay = errors.New("it yielded to an older transaction")
 
-// patience is how long that is tolerated.
+// patience is how long the oldest may make no progress.
 const patience = time.Second
 
 // free hands out a transaction that may begin. The lock is held.
@@ -37,8 +37,8 @@ func (r *runner) free(it *item) {
 	r.tellEnough()
 }
 
-// next is called when another transaction is the oldest. If it is free and nobody has it
-// yet, the first agent gets it. The lock is held.
+// next is called when another transaction becomes the oldest. If it is free and no agent has it,
+// the first agent gets it. The lock is held.
 func (r *runner) next() {
 	close(r.turns.moved)
 	r.turns.moved, r.turns.at = make(chan struct{}), time.Now()
@@ -48,8 +48,8 @@ func (r *runner) next() {
 	}
 }
 
-// takeOne gives an agent the transaction that it got, unless the first agent has it
-// already. The lock is held.
+// takeOne returns the transaction that an agent received, unless the first agent has it already.
+// The lock is held.
 func (r *runner) takeOne(it *item, n int) []*item {
 	if n != 0 && it.taken && !it.held {
 		return []*item{}

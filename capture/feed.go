@@ -15,70 +15,67 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A Chunker is a Source whose tables can be read piece by piece while it is followed.
+// A Chunker is a Source whose tables can be read in chunks while it is followed.
 type Chunker interface {
-	// Publish lets a stream that is held have the changes of one more move's table. Those
-	// that Chunk does not see afterwards are in the stream.
+	// Publish adds the changes of one more move's table to a held stream. Those that Chunk does not
+	// see afterwards are in the stream.
 	Publish(ctx context.Context, stream string, m *tidemark.Move) error
-	// Chunk reads rows of a move's table, as the stream would tell them, from a key on, that
-	// row included; nil: from the first row. It stops at so many rows, or when they take so
-	// many bytes.
+	// Chunk reads rows of a move's table, in the form of the stream, starting with a key,
+	// inclusive; nil: with the first row. It stops after so many rows or bytes.
 	Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error)
-	// Mark finds a place in the log, above another one, behind all that Chunk has seen.
+	// Mark returns a log position, above another one, after everything that Chunk has seen.
 	Mark(ctx context.Context, above uint64) (change.LogMark, error)
 }
 
-// A Feed is a Stream into which chunks of tables are put that are read beside it.
+// A Feed is a Stream that inserts chunks of tables which are read while it runs.
 //
-// A chunk is read at some moment between two places of the stream: Record begins, and
-// behind the Mark that was made after the reading the chunk is given away. What the
-// stream has told of the table in between is laid over the rows, in order. Each change
-// says what it makes of the columns that it tells; so, wherever the reading was among
-// them, the rows come to what the table had at the Mark. Whoever applies the stream has
-// thus, at every place of it, some rows of the table, each as it was there: no value of a
-// unique key is there twice that the source has not twice.
+// A chunk is read at some moment between two places of the stream: Record begins, and the chunk is
+// emitted after the Mark that was made after the reading. The changes that the stream has for the
+// table in between are applied to the rows, in order. Each change sets the columns that it
+// contains; so wherever among them the reading was, the rows end up as the table was at the Mark.
+// Thus, at every place of the stream, its receiver has some rows of the table, each in its state at
+// that place: no value of a unique key is there twice unless the source has it twice.
 //
-// Of a row that is not there yet an update tells too little: it is passed over, and the
-// row's own chunk has it. Only where such an update has moved the row, from keys that are
-// still to be read to those that were, no chunk would: its new key is told to Moved, and
-// has to be read again.
+// An update contains too little of a row that is not there yet: it is skipped, and the row comes
+// with its own chunk. Only if such an update has moved the row, from keys still to be read to keys
+// already read, no chunk would contain it: Moved gets its new key, which has to be read again.
 type Feed struct {
 	Stream
-	// Tables are those that are being loaded, with the columns of their primary keys, and
-	// Moved hears the new keys of rows; both are set before Run.
+	// Tables are those being loaded, with the columns of their primary keys, and Moved receives the
+	// new keys of rows; both are set before Run.
 	Tables map[tidemark.TableID][]string
 	Moved  func(ctx context.Context, table tidemark.TableID, key map[string]string) error
-	// Silent are, by a table that is loaded, those whose deletes, and updates that tell an old
-	// row, may change rows of it of which the stream has no word. A chunk during which there were any
-	// is read again. It is set before Run.
+	// Silent lists, for each table being loaded, the tables whose deletes, and updates that contain
+	// an old row, may change its rows without a trace in the stream. A chunk during which there
+	// were any is read again. It is set before Run.
 	Silent map[tidemark.TableID][]tidemark.TableID
-	// Empty says that something may be put where no table is loaded. It is set before Run.
+	// Empty allows Put while no table is loaded. It is set before Run.
 	Empty bool
 
 	mu        sync.Mutex
 	emit      func(*change.Tx) error
-	inside    bool // a transaction
+	inside    bool // inside a transaction
 	relations map[uint32]*change.Relation
 	silent    map[uint32]tidemark.TableID // relations of Silent's
 	recent    []uint32                    // XIDs of the last transactions, in a ring
 	next      int
 	window    *window
 	offer     *offer
-	// seen, if not 0, is a place before that of the chunk that waits for its own.
+	// seen, if not 0, is a place before that of the waiting chunk.
 	seen atomic.Uint64
 }
 
-// A window is what the stream has told of a table since it was begun.
+// A window holds the stream's changes of a table since it was begun.
 type window struct {
 	table   tidemark.TableID
 	changes [][]byte // messages
 	names   [][]string
 	bytes   int
-	spoiled bool // too much for memory
-	silent  bool // something may have changed in silence
+	spoiled bool // too many for memory
+	silent  bool // something may have changed without a trace
 }
 
-// An offer is a chunk, or a word about the load, that waits for its place.
+// An offer is a chunk, or a message about the load, that waits for its place.
 type offer struct {
 	mark  change.LogMark
 	chunk *change.Chunk
@@ -86,10 +83,10 @@ type offer struct {
 	done  chan error
 }
 
-// Errors of Put that say that a chunk has to be read again.
+// Errors of Put after which a chunk must be read again.
 var (
 	ErrAgain  = errors.New("the chunk is of no use")
-	ErrSilent = errors.New("rows of the table may have been changed in silence")
+	ErrSilent = errors.New("rows of the table may have changed without a log record")
 )
 
 const (
@@ -97,8 +94,8 @@ const (
 	maxWindow = 32 << 20
 )
 
-// Seen is what the stream has Seen, as far as no chunk waits that is to come before it: else
-// it would be noted that all is there up to a place behind the chunk's.
+// Seen returns what the stream has Seen, limited by a waiting chunk: otherwise progress would go
+// past the chunk's place.
 func (f *Feed) Seen() uint64 {
 	seen := f.Stream.Seen()
 	if before := f.seen.Load(); before > 0 {
@@ -107,7 +104,7 @@ func (f *Feed) Seen() uint64 {
 	return seen
 }
 
-// Run gives the stream's transactions, and the chunks between them.
+// Run emits the stream's transactions, with the chunks between them.
 func (f *Feed) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	if len(f.Tables) == 0 && !f.Empty {
 		return f.Stream.Run(ctx, emit)
@@ -127,7 +124,7 @@ func (f *Feed) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	return err
 }
 
-// idle gives chunks away where no transaction comes.
+// idle emits chunks while no transaction arrives.
 func (f *Feed) idle(ctx context.Context, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -150,7 +147,7 @@ func (f *Feed) idle(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// take looks at a transaction, or a piece of one, and hands it on.
+// take examines a transaction, or a piece of one, and hands it on.
 func (f *Feed) take(ctx context.Context, tx *change.Tx) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,7 +172,7 @@ func (f *Feed) take(ctx context.Context, tx *change.Tx) error {
 	return f.emit(tx)
 }
 
-// look takes note of what a transaction tells of the tables that are loaded.
+// look records the transaction's changes of tables that are being loaded.
 func (f *Feed) look(ctx context.Context, tx *change.Tx) error {
 	for rest := tx.Changes; len(rest) > 0; {
 		c, next, err := change.Next(rest)
@@ -249,8 +246,8 @@ func names(r *change.Relation) []string {
 	return out
 }
 
-// movedKey gives the new key of a row that was moved by an update which does not tell all
-// of it.
+// movedKey returns the new key of a row that was moved by an update which does not contain all of
+// it.
 func (f *Feed) movedKey(r *change.Relation, c change.Change) map[string]string {
 	if c.Kind != tidemark.UpdateChange || c.Old == nil {
 		return nil
@@ -274,8 +271,8 @@ func (f *Feed) movedKey(r *change.Relation, c change.Change) map[string]string {
 	return key
 }
 
-// Record begins to keep what the stream tells of a table. It gives the transactions that
-// the stream gave last.
+// Record begins to keep the stream's changes of a table. It returns the transactions that the
+// stream emitted last.
 func (f *Feed) Record(ctx context.Context, table tidemark.TableID) ([]uint32, error) {
 	for {
 		f.mu.Lock()
@@ -292,14 +289,14 @@ func (f *Feed) Record(ctx context.Context, table tidemark.TableID) ([]uint32, er
 	return slices.Clone(f.recent), nil
 }
 
-// Put gives a chunk away at a place that mark finds, of which the stream has given nothing
-// yet, and waits until that is done. With say, that is said there instead, and the table is
-// emptied where its load begins: chunk tells then what columns it has, and is nil at the end. With neither
-// it is a transaction that changes nothing, for what others add to one.
-// ErrAgain: what the stream has told meanwhile cannot be laid over it; ErrSilent: see Silent.
+// Put emits a chunk at a place that mark finds, for which the stream has emitted nothing yet, and
+// waits until that is done. With say, that message is emitted instead, and the table is emptied if
+// its load begins: chunk then defines its columns, and is nil at the end. With neither it is a
+// transaction that changes nothing, for others to add to. ErrAgain: the stream's changes meanwhile
+// cannot be applied to the chunk; ErrSilent: see Silent.
 func (f *Feed) Put(ctx context.Context, chunk *change.Chunk, say *change.Load, mark func() (change.LogMark, error)) (place uint64, err error) {
 	o := &offer{chunk: chunk, say: say, done: make(chan error, 1)}
-	f.mu.Lock() // so that the stream cannot pass the place
+	f.mu.Lock() // so that the stream cannot go past the place
 	f.seen.Store(max(f.Stream.Seen(), 1))
 	if o.mark, err = mark(); err == nil {
 		f.offer = o
@@ -318,7 +315,7 @@ func (f *Feed) Put(ctx context.Context, chunk *change.Chunk, say *change.Load, m
 	}
 }
 
-// give gives the chunk away that waits. The lock is held.
+// give emits the waiting chunk. The lock is held.
 func (f *Feed) give() error {
 	o, w := f.offer, f.window
 	f.offer, f.window = nil, nil
@@ -348,7 +345,7 @@ func (f *Feed) give() error {
 	return nil
 }
 
-// pieces makes a transaction of what is said, or of a chunk's rows.
+// pieces returns a transaction with the message, or with a chunk's rows.
 func (o *offer) pieces(rows []change.Tuple) (out []*change.Tx, err error) {
 	now := time.Now()
 	begin := func() *change.Tx {
@@ -391,9 +388,9 @@ func (o *offer) pieces(rows []change.Tuple) (out []*change.Tx, err error) {
 	return append(out, tx), nil
 }
 
-// over lays what the stream has told over a chunk's rows; those that are gone are nil.
-// Inserts it has told as a whole, and whoever applies it has them. It is false where the
-// table was altered meanwhile, or too much was told.
+// over applies the stream's changes to a chunk's rows; deleted rows become nil. It leaves out
+// inserts: the receiver of the stream has their whole rows. It returns false if the table was
+// altered meanwhile, or there were too many changes.
 func (w *window) over(chunk *change.Chunk) ([]change.Tuple, bool) {
 	if w == nil || w.spoiled {
 		return nil, false
@@ -424,7 +421,7 @@ func (w *window) over(chunk *change.Chunk) ([]change.Tuple, bool) {
 		default:
 			is := c.New
 			if c.Old != nil {
-				is = overlay(c.Old, c.New) // a key that is out of line may not be told again
+				is = overlay(c.Old, c.New) // a key that is stored out of line may not be sent again
 			}
 			key := keyText(chunk.Key, is)
 			if c.Old != nil && keyText(chunk.Key, c.Old) != key {
@@ -444,7 +441,7 @@ func drop(rows []change.Tuple, at map[string]int, key string) {
 	}
 }
 
-// keyText is a row's key as one text.
+// keyText returns a row's key as one text.
 func keyText(key []int, row change.Tuple) string {
 	vals := row.Values(nil)
 	var out []byte
@@ -457,7 +454,7 @@ func keyText(key []int, row change.Tuple) string {
 	return string(out)
 }
 
-// overlay sets the values of a row that an update tells.
+// overlay sets the values of a row that an update contains.
 func overlay(row, told change.Tuple) change.Tuple {
 	vals, news := row.Values(nil), told.Values(nil)
 	for i := range vals {

@@ -11,52 +11,52 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A Filter leaves rows out of the transactions of a Source that does not filter its log
-// itself, so that a stream has what it would have of one that does: an update that takes a
-// row into the filters of its table becomes an insert, one that takes it out a delete, and
-// what happens outside of them is not told.
+// A Filter drops rows from the transactions of a Source that does not filter its log itself, so
+// that a stream has what a filtering source would send: an update that moves a row into the filter
+// of its table becomes an insert, one that moves it out a delete, and changes outside the filter
+// are dropped.
 //
-// It compares values as the source's own WHERE does, which a copy of the same moves uses;
-// where that cannot be known, NewFilter refuses. It is for one session of a stream, and for
-// one goroutine.
+// It compares values as the source's own WHERE does, which a copy of the same moves uses; if that
+// is not certain, NewFilter returns an error. It serves one session of a stream, and is not safe
+// for concurrent use.
 type Filter struct {
 	tables    map[tidemark.TableID]*tableFilter
 	relations map[uint32]*filtering // of tables that are filtered
-	// told says that the log has the whole old row where a column of a filter has changed.
-	// Otherwise it has those columns that the relation says to be keys, where one of these
-	// has changed.
+	// told means that the log has the whole old row if a column of a filter has changed. Otherwise
+	// it has the columns that the relation marks as key, if one of these has changed.
 	told    bool
-	remedy  string // for rows that are not told
+	remedy  string // for rows that lack old values
 	old     []change.Value
 	new     []change.Value
 	scratch []byte
 }
 
-// A tableFilter is what rows of a table have to pass: all tests.
+// A tableFilter holds the tests that rows of a table have to pass, all of them.
 type tableFilter struct {
-	columns []string // that the tests look at
+	columns []string // used by the tests
 	tests   []test
-	stopped bool // nothing of it is told
+	stopped bool // none of its changes are sent
 }
 
 // A filtering is a tableFilter for a relation.
 type filtering struct {
 	*tableFilter
 	table    tidemark.TableID
-	at       []int // of each column of the tableFilter in the relation
+	at       []int // index in the relation of each column of the tableFilter
 	key      []bool
 	whole    bool // the replica identity is all columns
 	was, are []change.Value
 }
 
-// A FilteredRowSource is a Source that does not filter rows, and knows what its log tells of them.
+// A FilteredRowSource is a Source that does not filter rows, and knows what its log contains of
+// them.
 type FilteredRowSource interface {
-	// TellsRows gives an error of Kind Unsupported, with what has to be done on the source,
-	// where the log does not tell what the columns of the moves' filters had before a change.
+	// TellsRows returns an error of Kind Unsupported, with a hint for the source, if the log lacks
+	// the old values of the columns in the moves' filters.
 	TellsRows(ctx context.Context, moves []tidemark.Move) error
 }
 
-// Columns gives the columns that a table is filtered by.
+// Columns returns the columns in a table's filter.
 func (f *Filter) Columns(table tidemark.TableID) []string {
 	if t := f.tables[table]; t != nil {
 		return t.columns
@@ -64,18 +64,18 @@ func (f *Filter) Columns(table tidemark.TableID) []string {
 	return nil
 }
 
-// Only takes all changes away of tables that have a filter and that want does not want:
-// they were stopped, and what their rows are like is not looked at any more.
+// Only drops all changes of filtered tables that want does not select: they were stopped, and their
+// rows are no longer evaluated.
 func (f *Filter) Only(want func(tidemark.TableID) bool) {
 	for id, t := range f.tables {
 		t.stopped = !want(id)
 	}
 }
 
-// Pass takes out of a transaction, or a piece of one, what the filters do not let through.
-// Transactions come in the order of the stream. Errors of Kind Unsupported name the table.
+// Pass removes from a transaction, or a piece of one, what does not pass the filters. Transactions
+// come in the order of the stream. Errors of Kind Unsupported name the table.
 func (f *Filter) Pass(_ context.Context, tx *change.Tx) error {
-	// What is left of a message is never longer than it was, so it stays where it is.
+	// A filtered message is never longer than before, so this works in place.
 	b, end := tx.Changes, 0
 	for at := 0; at < len(b); {
 		message, rest, err := change.NextMessage(b[at:])
@@ -89,7 +89,7 @@ func (f *Filter) Pass(_ context.Context, tx *change.Tx) error {
 			err = f.relate(message[1:])
 		case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
 			if len(message) < 5 {
-				break // whoever reads it says so
+				break // its decoder reports the error
 			}
 			if r := f.relations[binary.BigEndian.Uint32(message[1:])]; r != nil {
 				if n, err = f.sift(r, message); n == 0 {
@@ -111,7 +111,7 @@ func (f *Filter) Pass(_ context.Context, tx *change.Tx) error {
 	return nil
 }
 
-// relate takes note of what a table is like from here on.
+// relate records the definition of a table from here on.
 func (f *Filter) relate(body []byte) error {
 	rel, err := change.ParseRelation(body)
 	if err != nil {
@@ -126,7 +126,7 @@ func (f *Filter) relate(body []byte) error {
 	for _, name := range t.columns {
 		at := slices.IndexFunc(rel.Columns, func(c change.RelationColumn) bool { return c.Name == name })
 		if at < 0 && !t.stopped {
-			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: rel.Table.String(), Err: errors.New("its row filter is by " + name + ", which the log does not have: the column was dropped or renamed"), Hint: "Begin anew with other rules (--anew), or leave the table out."}
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: rel.Table.String(), Err: errors.New("its row filter uses " + name + ", which the log does not have: the column was dropped or renamed"), Hint: "Start over with other rules (--anew), or leave the table out."}
 		}
 		r.at = append(r.at, at)
 		r.key = append(r.key, at >= 0 && rel.Columns[at].Key)
@@ -135,7 +135,7 @@ func (f *Filter) relate(body []byte) error {
 	return nil
 }
 
-// sift makes of a change what the filter leaves of it, and gives its length; 0 is nothing.
+// sift rewrites a change as the filter requires, and returns its length; 0 means dropped.
 func (f *Filter) sift(r *filtering, message []byte) (int, error) {
 	if r.stopped {
 		return 0, nil
@@ -167,14 +167,14 @@ func (f *Filter) sift(r *filtering, message []byte) (int, error) {
 	case is:
 		return f.enters(r, c, message)
 	}
-	if c.Old == nil { // its filter's columns are the same, so it cannot leave
+	if c.Old == nil { // its filter's columns are unchanged, so it cannot leave
 		return 0, r.untold("its rows", f.remedy)
 	}
 	message[0] = byte(tidemark.DeleteChange)
 	return 6 + len(c.Old), nil // its kind, the table, the kind of the row
 }
 
-// find gets the values that the filter looks at, before and after a change.
+// find returns the values that the filter uses, before and after a change.
 func (f *Filter) find(r *filtering, c change.Change) error {
 	r.was, r.are = r.was[:0], r.are[:0]
 	for i, at := range r.at {
@@ -190,7 +190,7 @@ func (f *Filter) find(r *filtering, c change.Change) error {
 			if is = f.new[at]; is.Kind == change.UnchangedValue && known {
 				is = was
 			}
-			// The log does not tell again what is the same.
+			// The log does not repeat unchanged values.
 			if !known && c.Kind == tidemark.UpdateChange && (f.told || c.Old == nil && r.key[i] && !r.whole) {
 				was, known = is, true
 			}
@@ -203,7 +203,7 @@ func (f *Filter) find(r *filtering, c change.Change) error {
 	return nil
 }
 
-// enters makes an insert of an update that takes a row into the filter.
+// enters converts an update that moves a row into the filter to an insert.
 func (f *Filter) enters(r *filtering, c change.Change, message []byte) (int, error) {
 	row := c.New
 	if slices.ContainsFunc(f.new, func(v change.Value) bool { return v.Kind == change.UnchangedValue }) {
@@ -212,7 +212,7 @@ func (f *Filter) enters(r *filtering, c change.Change, message []byte) (int, err
 				continue
 			}
 			if c.Old == nil || c.OldKey || f.old[i].Kind == change.UnchangedValue {
-				return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: r.table.String(), Err: errors.New("an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched"), Hint: f.remedy}
+				return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: r.table.String(), Err: errors.New("an update moved a row into the row filter, and the log does not have all of it: a value stored out of line (TOAST) did not change"), Hint: f.remedy}
 			}
 			f.new[i] = f.old[i]
 		}
@@ -224,15 +224,15 @@ func (f *Filter) enters(r *filtering, c change.Change, message []byte) (int, err
 }
 
 func (r *filtering) untold(what, remedy string) error {
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: r.table.String(), Err: errors.New("the log does not tell what " + what + " of its row filter had before a change"), Hint: remedy}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: r.table.String(), Err: errors.New("the log does not have what " + what + " of its row filter had before a change"), Hint: remedy}
 }
 
-// passes says whether a row, of which vals are what the tests look at, passes all.
+// passes reports whether a row passes all tests; vals are the values that they use.
 func (t *filtering) passes(vals []change.Value) (bool, error) {
 	for i := range t.tests {
 		ok, err := t.tests[i].passes(vals[t.tests[i].column])
 		if err != nil {
-			return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: t.table.String(), Err: errors.New("column " + t.columns[t.tests[i].column] + " of its row filter: " + err.Error()), Hint: "Begin anew with other rules (--anew), or leave the table out."}
+			return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: t.table.String(), Err: errors.New("column " + t.columns[t.tests[i].column] + " of its row filter: " + err.Error()), Hint: "Start over with other rules (--anew), or leave the table out."}
 		}
 		if !ok {
 			return false, nil

@@ -14,18 +14,17 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// NewFilter gives the filter of moves from a source of an engine's family (postgres or
-// mysql); nil where they have none.
+// NewFilter returns the filter of moves from a source of an engine's family (postgres or mysql);
+// nil if they have none.
 //
-// Kind Unsupported: a filter whose comparison with the source's own could differ, be it for
-// one value. Such are raw SQL, text under a collation that is not that of its bytes, types
-// that are not known here, and values that the source would have to round or cut to those of
-// the column.
+// Kind Unsupported: a filter whose comparison could differ from the source's for any value. These
+// are raw SQL, text under a collation that does not compare bytes, unknown types, and values that
+// the source would have to round or truncate to the column's type.
 func NewFilter(family string, moves []tidemark.Move) (*Filter, error) {
 	f := &Filter{tables: map[tidemark.TableID]*tableFilter{}, relations: map[uint32]*filtering{}, told: family == "mysql",
-		remedy: "On the source: ALTER TABLE ... REPLICA IDENTITY FULL; then begin anew with --anew"}
+		remedy: "On the source: ALTER TABLE ... REPLICA IDENTITY FULL; then start over with --anew."}
 	if f.told {
-		f.remedy = "On the source: SET GLOBAL binlog_row_image = 'FULL', let programs that are connected connect again, and begin anew with --anew"
+		f.remedy = "On the source: SET GLOBAL binlog_row_image = 'FULL', let programs that are connected connect again, and start over with --anew."
 	}
 	for i := range moves {
 		m := &moves[i]
@@ -52,13 +51,13 @@ func NewFilter(family string, moves []tidemark.Move) (*Filter, error) {
 	return f, nil
 }
 
-// planned makes a test of a filter.
+// planned returns the test for a filter.
 func planned(family string, t *tidemark.Table, f tidemark.Filter) (out test, err error) {
 	if f.SQL != "" {
 		return out, &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: t.String(), Err: errors.New("has a row filter in SQL, which only the source could evaluate, and its log has all rows"), Hint: "Write it as filters of --table-mappings, whose conditions are compared here; or leave the table out. PostgreSQL can from version 15 on."}
 	}
 	refuse := func(why string) (test, error) {
-		return test{}, &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: t.String(), Err: errors.New("its row filter by " + f.Column + " has to be evaluated here, since the source's log has all rows, and that cannot be done as the source does it: " + why), Hint: "Filter by another column or value, or leave the table out. PostgreSQL can filter its log from version 15 on."}
+		return test{}, &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: t.String(), Err: errors.New("its row filter by " + f.Column + " has to be evaluated here, since the source's log has all rows, and that is impossible with the source's own semantics: " + why), Hint: "Filter by another column or value, or leave the table out. PostgreSQL can filter its log from version 15 on."}
 	}
 	c := t.Column(f.Column)
 	switch {
@@ -84,7 +83,7 @@ func planned(family string, t *tidemark.Table, f tidemark.Filter) (out test, err
 	return out, nil
 }
 
-// condition reads one, or says why it cannot be one.
+// condition parses a condition, or returns why it cannot.
 func (b *basis) condition(given tidemark.Condition) (out condition, why string) {
 	out.op = given.Op
 	values := []string{given.Value}
@@ -97,7 +96,7 @@ func (b *basis) condition(given tidemark.Condition) (out condition, why string) 
 		fallthrough
 	case "gte", "ste":
 		if b.why == "" && !b.ordered {
-			return out, "it is not known here which values of its type are larger, only which are equal"
+			return out, "values of its type can be compared for equality here, not for order"
 		}
 	default:
 		return out, "the operator " + given.Op + " is not known"
@@ -122,15 +121,15 @@ func isDate(k tidemark.TypeKind) bool {
 // A basis is how the values of a column are compared.
 type basis struct {
 	scale   scale
-	ordered bool                             // what is larger is known too
-	form    string                           // what read takes, for messages
+	ordered bool                             // their order is known too
+	form    string                           // what read accepts, for messages
 	read    func(text string) (string, bool) // the canonical text of a filter's value
-	why     string                           // it is not known here how, since it is this
+	why     string                           // why the comparison is unknown here: the column is this
 }
 
 func unknown(why string) basis { return basis{why: why} }
 
-// arguments are those of a type's name.
+// arguments matches the arguments in a type's name.
 var arguments = regexp.MustCompile(`\([0-9, -]*\)`)
 
 func basisOf(family string, t *tidemark.Table, c *tidemark.Column) basis {
@@ -160,10 +159,10 @@ func basisOf(family string, t *tidemark.Table, c *tidemark.Column) basis {
 	return unknown("values of type " + c.Type.Native + " are not compared here")
 }
 
-// postgresText: every collation but a nondeterministic one takes only equal bytes for equal.
+// postgresText: every collation except a nondeterministic one treats only equal bytes as equal.
 func postgresText(c *tidemark.Column, name string) basis {
 	if own := c.Type.Collation; own != "" && !strings.HasPrefix(own, "pg_catalog.") {
-		return unknown("its collation " + own + " may take for equal what is not the same")
+		return unknown("its collation " + own + " may treat different values as equal")
 	}
 	b := basis{form: "a text that the column can hold", read: func(s string) (string, bool) {
 		n := c.Type.Length
@@ -178,7 +177,7 @@ func postgresText(c *tidemark.Column, name string) basis {
 func mysqlBasis(t *tidemark.Table, c *tidemark.Column) basis {
 	switch c.Type.Kind {
 	case tidemark.Bool:
-		// A column of numbers, of which the log's reader makes t whatever is not 0.
+		// A column of numbers, of which the log's reader turns every nonzero value into t.
 		return basis{byBytes, false, "f (write noteq f for t)", func(s string) (string, bool) { return "f", s == "f" || s == "false" || s == "0" }, ""}
 	case tidemark.Int:
 		return integers(0)
@@ -191,7 +190,7 @@ func mysqlBasis(t *tidemark.Table, c *tidemark.Column) basis {
 	case tidemark.Date, tidemark.DateTime:
 		return moments(c.Type, 1)
 	case tidemark.Timestamp:
-		return moments(c.Type, 1971) // before 1970 and after 2038 it has none
+		return moments(c.Type, 1971) // it cannot hold years before 1970 and after 2038
 	case tidemark.Time:
 		return clocks(c.Type, mysqlSpan)
 	case tidemark.Binary, tidemark.Varbinary, tidemark.Blob:
@@ -209,7 +208,7 @@ func mysqlBasis(t *tidemark.Table, c *tidemark.Column) basis {
 	return unknown("values of type " + c.Type.Native + " are not compared here")
 }
 
-// mysqlText: text under a collation of bytes, where a value is in the column's character set.
+// mysqlText: text under a collation of bytes, if a value is in the column's character set.
 func mysqlText(t *tidemark.Table, c *tidemark.Column) basis {
 	collation := c.Type.Collation
 	if collation == "" {
@@ -222,7 +221,7 @@ func mysqlText(t *tidemark.Table, c *tidemark.Column) basis {
 		b.scale = byText
 	case "0900_bin", "nopad_bin":
 	default:
-		return unknown("its collation " + collation + " takes for equal what is not the same; one of bytes (utf8mb4_bin) does not")
+		return unknown("its collation " + collation + " treats different values as equal; a binary one (utf8mb4_bin) does not")
 	}
 	last := map[string]rune{"utf8mb4": utf8.MaxRune, "utf8mb3": 0xffff, "utf8": 0xffff, "latin1": 0x7f, "ascii": 0x7f}[set]
 	if last == 0 {
@@ -234,8 +233,8 @@ func mysqlText(t *tidemark.Table, c *tidemark.Column) basis {
 	return b
 }
 
-// mysqlEnum: labels are compared as text under a collation, which tells those apart that
-// differ in more than the case of their letters.
+// mysqlEnum: labels are compared as text under a collation, which distinguishes those that differ
+// in more than the case of their letters.
 func mysqlEnum(labels []string) basis {
 	known := map[string]bool{}
 	for _, l := range labels {
@@ -254,7 +253,7 @@ func oneOf(labels []string) basis {
 
 var plain = regexp.MustCompile(`^-?[0-9]{1,1000}(\.[0-9]{1,1000})?$`)
 
-// integers are of so many bits, or of any number if that is 0.
+// integers returns the basis for integers of so many bits, or of any size if that is 0.
 func integers(bits int) basis {
 	return basis{byNumber, true, "an integer that the column can hold", func(s string) (string, bool) {
 		if bits > 0 {
@@ -275,7 +274,7 @@ func decimals(t tidemark.Type) basis {
 	}, ""}
 }
 
-// moments are dates from a year on, and times of these.
+// moments returns the basis for dates from a year on, with or without times.
 func moments(t tidemark.Type, first int) basis {
 	form := "a date such as 2026-01-31"
 	if t.Kind != tidemark.Date {
@@ -303,10 +302,11 @@ func moments(t tidemark.Type, first int) basis {
 
 var hourOfDay = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?$`)
 
-// mysqlSpan is a TIME, which goes up to 838:59:59.
+// mysqlSpan matches a TIME, which goes up to 838:59:59.
 var mysqlSpan = regexp.MustCompile(`^-?([0-7]?[0-9]{2}|8[0-2][0-9]|83[0-7]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?$`)
 
-// fits says whether a time has no more digits of a second than its type; -1 are six.
+// fits reports whether a time has no more fractional digits of a second than its type; -1 means
+// six.
 func fits(hour string, precision int) bool {
 	_, fraction, _ := strings.Cut(string(trimFraction([]byte(hour))), ".")
 	return precision < 0 || len(fraction) <= precision

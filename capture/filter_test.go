@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// filtered is a table of which the rows with 10 <= a <= 20 or without an a, and b = 'x', go on.
+// filtered returns a table of which rows with 10 <= a <= 20 or without an a, and b = 'x', are sent.
 func filtered() tidemark.Move {
 	t := &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "t"}, Collation: "utf8mb4_bin", Columns: []tidemark.Column{
 		{Name: "id", Type: tidemark.Type{Kind: tidemark.Int, Bits: 32, Native: "integer"}},
@@ -25,7 +25,7 @@ func filtered() tidemark.Move {
 		{Column: "b", Conditions: []tidemark.Condition{{Op: "eq", Value: "x"}}}}}
 }
 
-// A row of the table; "" is NULL.
+// A row is a row of the table; "" is NULL.
 type row struct{ id, a, b, c string }
 
 func (r row) inside() bool {
@@ -41,12 +41,12 @@ func value(s string) change.Value {
 }
 
 func (r row) values() []change.Value {
-	return []change.Value{value(r.a), value(r.id), value(r.b), value(r.c)} // in another order than the table has
+	return []change.Value{value(r.a), value(r.id), value(r.b), value(r.c)} // in another order than in the table
 }
 
-// A logger writes changes as an engine's log has them.
+// A logger writes changes like an engine's log.
 type logger struct {
-	engine string // mysql, full or key: PostgreSQL with all columns as the identity, or with the filter's among it
+	engine string // mysql, full or key: PostgreSQL with all columns as the identity, or with the filter's columns in it
 	rnd    *rand.Rand
 }
 
@@ -59,7 +59,7 @@ func (l logger) relation(id uint32) change.Relation {
 	return r
 }
 
-// old appends the row before a change as the engine tells it.
+// old appends the row before a change as the engine logs it.
 func (l logger) old(m []byte, was, is *row) []byte {
 	whole := l.engine == "full" || l.engine == "mysql" && (is == nil || was.a != is.a || was.b != is.b)
 	switch {
@@ -98,7 +98,7 @@ func (l logger) change(id uint32, was, is *row) []byte {
 	return m
 }
 
-// follow applies changes to rows, and is strict about what has to be there.
+// follow applies changes to rows, and is strict about which rows must exist.
 func follow(t *testing.T, rows map[string]row, changes []byte) (n int) {
 	t.Helper()
 	for len(changes) > 0 {
@@ -146,8 +146,8 @@ func follow(t *testing.T, rows map[string]row, changes []byte) (n int) {
 	return n
 }
 
-// TestFilter compares what a filtered stream comes to with the rows that pass the filter,
-// for the logs of all engines, over random transactions.
+// TestFilter compares the result of a filtered stream with the rows that pass the filter, for the
+// logs of all engines, over random transactions.
 func TestFilter(t *testing.T) {
 	for _, engine := range []string{"mysql", "full", "key"} {
 		t.Run(engine, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestFilter(t *testing.T) {
 							is.c = was.c
 						}
 					default:
-						if was == nil || rnd.IntN(2) == 0 { // so that they grow in number
+						if was == nil || rnd.IntN(2) == 0 { // so that their number grows
 							continue
 						}
 						add(l.change(1, was, nil))
@@ -220,7 +220,7 @@ func TestFilter(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n := follow(t, target, tx.Changes); n != tx.Rows {
-					t.Fatalf("%d changes are left, and %d are told", n, tx.Rows)
+					t.Fatalf("%d changes are left, and %d are reported", n, tx.Rows)
 				}
 			}
 			want := maps.Clone(source)
@@ -232,7 +232,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestFilterUntold stops where the log does not tell enough.
+// TestFilterUntold expects an error if the log contains too little.
 func TestFilterUntold(t *testing.T) {
 	in, out := row{"1", "15", "x", "c"}, row{"1", "30", "x", "c"}
 	moved := row{"2", "15", "x", "c"}
@@ -251,14 +251,14 @@ func TestFilterUntold(t *testing.T) {
 		message      []byte
 		want         string
 	}{
-		{"an update that tells no old row", "postgres", byID, logger{engine: "mysql"}.change(1, &in, &in), "does not tell what column a"},
-		{"a key that does not have the column", "postgres", byID, logger{engine: "mysql"}.change(1, &in, &moved), "does not tell what column a"},
-		{"a delete by a key that does not have it", "postgres", byID, change.AppendTuple([]byte{'D', 0, 0, 0, 1, 'K'}, in.values()), "does not tell what column a"},
-		{"a delete by a key, from MySQL", "mysql", byID, change.AppendTuple([]byte{'D', 0, 0, 0, 1, 'K'}, in.values()), "does not tell what column a"},
-		{"a value out of line", "postgres", keyed, unchanged, "does not tell what column a"},
-		{"a value that the image has not", "mysql", byID, unchanged, "does not tell what column a"},
-		{"a row that comes without a value", "postgres", keyed, partial(), "an update took a row into the row filter"},
-		{"a column that is gone", "postgres", renamed, nil, "is by a, which the log does not have"},
+		{"an update that tells no old row", "postgres", byID, logger{engine: "mysql"}.change(1, &in, &in), "does not have what column a"},
+		{"a key that does not have the column", "postgres", byID, logger{engine: "mysql"}.change(1, &in, &moved), "does not have what column a"},
+		{"a delete by a key that does not have it", "postgres", byID, change.AppendTuple([]byte{'D', 0, 0, 0, 1, 'K'}, in.values()), "does not have what column a"},
+		{"a delete by a key, from MySQL", "mysql", byID, change.AppendTuple([]byte{'D', 0, 0, 0, 1, 'K'}, in.values()), "does not have what column a"},
+		{"a value out of line", "postgres", keyed, unchanged, "does not have what column a"},
+		{"a value that the image has not", "mysql", byID, unchanged, "does not have what column a"},
+		{"a row that comes without a value", "postgres", keyed, partial(), "an update moved a row into the row filter"},
+		{"a column that is gone", "postgres", renamed, nil, "uses a, which the log does not have"},
 		{"a value of another type", "mysql", byID, logger{engine: "mysql"}.change(1, nil, &row{"1", "abc", "x", ""}), "not in the form of the type"},
 	} {
 		f, err := NewFilter(x.family, []tidemark.Move{filtered()})
@@ -274,7 +274,7 @@ func TestFilterUntold(t *testing.T) {
 		if tidemark.KindOf(err) != tidemark.Unsupported || !strings.Contains(err.Error(), x.want) || !strings.Contains(err.Error(), "s.t") {
 			t.Errorf("%s: %v", x.name, err)
 		}
-		// Once the table is stopped, nothing of it goes on and nothing is looked at.
+		// Once the table is stopped, none of its changes are sent or evaluated.
 		f.Only(func(tidemark.TableID) bool { return false })
 		if err := f.Pass(t.Context(), again); err != nil || x.message != nil && again.Rows != 0 {
 			t.Errorf("%s, stopped: %v, %d rows", x.name, err, again.Rows)
@@ -282,7 +282,7 @@ func TestFilterUntold(t *testing.T) {
 	}
 }
 
-// TestFilterRefused names what cannot be compared as the source does it.
+// TestFilterRefused expects errors that name what cannot be compared as the source does it.
 func TestFilterRefused(t *testing.T) {
 	column := func(kind tidemark.TypeKind, native string) tidemark.Column {
 		return tidemark.Column{Name: "c", Type: tidemark.Type{Kind: kind, Native: native, Bits: 32, Precision: 5, Scale: 2, Length: 3}}
@@ -295,7 +295,7 @@ func TestFilterRefused(t *testing.T) {
 		c      tidemark.Column
 		op     string
 		value  string
-		want   string // "" is none
+		want   string // "": none
 	}{
 		{"postgres", column(tidemark.Int, "integer"), "eq", "3000000000", "not an integer"},
 		{"postgres", column(tidemark.Int, "integer"), "eq", "1.5", "not an integer"},
@@ -307,7 +307,7 @@ func TestFilterRefused(t *testing.T) {
 		{"postgres", column(tidemark.Float, "real"), "gte", "1", "values of type real"},
 		{"postgres", column(tidemark.Float, "real"), "notnull", "", ""},
 		{"postgres", column(tidemark.Varchar, "character varying(3)"), "eq", "abcd", "that the column can hold"},
-		{"postgres", column(tidemark.Varchar, "character varying(3)"), "gte", "abc", "which values of its type are larger"},
+		{"postgres", column(tidemark.Varchar, "character varying(3)"), "gte", "abc", "not for order"},
 		{"postgres", coll(column(tidemark.Text, "text"), "public.blind"), "eq", "abc", "its collation public.blind"},
 		{"postgres", coll(column(tidemark.Text, "text"), `pg_catalog."C"`), "eq", "abc", ""},
 		{"postgres", column(tidemark.Text, "public.citext"), "eq", "abc", "values of type public.citext"},
@@ -323,7 +323,7 @@ func TestFilterRefused(t *testing.T) {
 		{"mysql", column(tidemark.Bool, "tinyint(1)"), "eq", "t", "write noteq f"},
 		{"mysql", column(tidemark.Timestamp, "timestamp"), "gte", "1969-01-01", "not a time"},
 		{"mysql", column(tidemark.Year, "year"), "eq", "24", "not a year"},
-		{"mysql", column(tidemark.UUID, "uuid"), "gte", "00000000-0000-0000-0000-000000000000", "which values of its type are larger"},
+		{"mysql", column(tidemark.UUID, "uuid"), "gte", "00000000-0000-0000-0000-000000000000", "not for order"},
 		{"mysql", column(tidemark.Varchar, "varchar(3)"), "eq", "abc", "its collation utf8mb4_general_ci"},
 		{"mysql", coll(column(tidemark.Varchar, "varchar(3)"), "utf8mb4_bin"), "eq", "abc", ""},
 		{"mysql", coll(column(tidemark.Varchar, "varchar(3)"), "latin1_bin"), "eq", "é", "in the column's character set"},

@@ -10,17 +10,17 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Tells is an error where a change has to find more on the target than the log tells of its
+// Tells returns an error if the conflict rule compares more on the target than the log has of the
 // old row.
 func (b *Bound) Tells(c Change) error {
 	if !b.Conflict.Rule.Checks(c.Kind) || c.Old != nil && !c.OldKey {
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "apply", Object: b.Table.String(), Err: fmt.Errorf("the log does not tell all that a row had before it was changed, which the conflict rule %s looks at", b.Conflict.Rule), Hint: "The source has begun to tell it later (REPLICA IDENTITY FULL, binlog_row_image): run once with --conflict-rule key --until now, then as before."}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "apply", Object: b.Table.String(), Err: fmt.Errorf("the log does not have all of a row's values from before a change, which the conflict rule %s compares", b.Conflict.Rule), Hint: "The source began to log them later (REPLICA IDENTITY FULL, binlog_row_image): run once with --conflict-rule key --until now, then as before."}
 }
 
-// An Exception is a change that did not find the target as it has to be, and what was
-// done about it. The names of reasons are those of IBMQREP_EXCEPTIONS.
+// An Exception is a change that conflicted with the target, and what was done about it. The names
+// of reasons are those of IBMQREP_EXCEPTIONS.
 type Exception struct {
 	Time      time.Time `json:"exception_time"`
 	Queue     string    `json:"recvq"`
@@ -31,37 +31,38 @@ type Exception struct {
 	Reason    string    `json:"reason"` // NOTFOUND, DUPLICATE, CHECKFAILED, SQLERROR, OKSQLSTATE; SKIPPED: an event of the log
 	SQLState  string    `json:"sqlstate,omitempty"`
 	Message   string    `json:"message"`
-	SQL       string    `json:"text"` // with its values
+	SQL       string    `json:"text"` // with values
 	Applied   bool      `json:"is_applied"`
 }
 
-// An ExceptionFilter says which exceptions are meant. The zero value is all.
+// An ExceptionFilter selects exceptions. The zero value selects all.
 type ExceptionFilter struct {
 	Queue  string    // of this stream
 	Table  string    // of this table: schema.name, or the name alone
-	Since  time.Time // noted from then on
-	Before time.Time // noted before then
+	Since  time.Time // recorded since then
+	Before time.Time // recorded before then
 }
 
-// A Misfit says that a change has not met one row, or one that is not as the source's was.
+// A Misfit means that a change did not find exactly one row, or found one that differs from the
+// source's.
 type Misfit struct {
 	Kind    tidemark.ChangeKind
 	Met     int64
-	Changed bool // the row is there, with other values
+	Changed bool // the row exists, with other values
 }
 
 func (m *Misfit) Error() string {
 	verb := map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}[m.Kind]
 	if m.Changed {
-		return verb + " met a row that is not as the source's was"
+		return verb + " found a row that differs from the source's"
 	}
-	return fmt.Sprintf("%s met %d rows, not one", verb, m.Met)
+	return fmt.Sprintf("%s matched %d rows, not one", verb, m.Met)
 }
 
-// OtherRows is what to do about a Misfit.
+// OtherRows is the hint for a Misfit.
 const OtherRows = "The target has other rows than the source: compare them (tidemark diff)."
 
-// StateOf gives the SQLSTATE of the error of a server in err's chain; "" if there is none.
+// StateOf returns the SQLSTATE of the error of a server in err's chain; "" if there is none.
 func StateOf(err error) string {
 	var said interface{ SQLState() string }
 	if errors.As(err, &said) {
@@ -70,15 +71,15 @@ func StateOf(err error) string {
 	return ""
 }
 
-// Passes says whether an error is of those that are passed over.
+// Passes reports whether an error is skipped.
 func (g *Group) Passes(err error) bool {
 	return err != nil && slices.Contains(g.OKStates, StateOf(err))
 }
 
-// Judge says what becomes of a change that has failed with cause, of which x says more: it is
-// passed over, or forced, or its table, with which Disable was called, gets no more. A value that
-// the target refuses is no conflict, and stops its table where a conflict would stop the stream. err is
-// cause where that ends the group.
+// Judge decides what happens to a change that failed with cause, described by x: it is skipped, or
+// forced, or its table, with which Disable was called, gets no more changes. A value that the
+// target refuses is not a conflict, and stops its table where a conflict would stop the stream. err
+// is cause if it ends the group.
 func (g *Group) Judge(b *Bound, c Change, cause error, x Exception) (tidemark.ConflictAction, error) {
 	action := b.Conflict.On(c.Kind)
 	refused := x.Reason == refusedValue && action != tidemark.StopQueueOnConflict
@@ -94,10 +95,11 @@ func (g *Group) Judge(b *Bound, c Change, cause error, x Exception) (tidemark.Co
 	return tidemark.StopOnConflict, cause
 }
 
-// refusedValue is the Reason of an Exception that is neither a missing nor a present nor a changed row.
+// refusedValue is the Reason of an Exception whose row is neither missing, nor present already, nor
+// changed.
 const refusedValue = "SQLERROR"
 
-// whyDisabled is the error for which a table gets no more changes.
+// whyDisabled returns the error that explains why a table gets no more changes.
 func (b *Bound) whyDisabled(c Change, cause error, x Exception) error {
 	text, hint := x.Message, tidemark.HintOf(cause)
 	if row := b.rowText(c); row != "" {
@@ -105,12 +107,12 @@ func (b *Bound) whyDisabled(c Change, cause error, x Exception) error {
 	}
 	switch {
 	case x.Reason != refusedValue:
-		hint = "Compare the table on both sides"
+		hint = "Compare the table on both sides."
 	case hint != "":
 	case x.SQLState == "22007" || x.SQLState == "22008":
-		hint = "Correct the row at the source, or run with --zero-dates=null if it is an invalid date, or change the column on the target"
+		hint = "Correct the row at the source, or run with --zero-dates=null if it is an invalid date, or change the column on the target."
 	default:
-		hint = "Correct the row at the source, or change the target's table so that it takes the row"
+		hint = "Correct the row at the source, or change the target's table so that it accepts the row."
 	}
 	return &tidemark.Error{Kind: tidemark.BadRow, Op: "apply", Object: b.Table.String(), Err: errors.New(text), Hint: hint}
 }
@@ -118,7 +120,7 @@ func (b *Bound) whyDisabled(c Change, cause error, x Exception) error {
 // maxKeyText is how much of a value is printed.
 const maxKeyText = 60
 
-// rowText names the row of a change by its key: "id=7"; "" where there is none.
+// rowText names the row of a change by its key: "id=7"; "" if it has none.
 func (b *Bound) rowText(c Change) string {
 	row := c.New
 	if c.Kind != tidemark.InsertChange && c.Old != nil {
@@ -144,15 +146,14 @@ func (b *Bound) rowText(c Change) string {
 	return strings.Join(parts, ", ")
 }
 
-// A QueueStop is what a change has failed with that does not fit a table whose Conflict says
-// that the queue stops.
+// A QueueStop is the error of a change that conflicts with a table whose Conflict stops the queue.
 type QueueStop struct{ Err error }
 
 func (e *QueueStop) Error() string { return e.Err.Error() }
 func (e *QueueStop) Unwrap() error { return e.Err }
 
-// Exception describes a change of a table that has failed with cause. duplicate says that
-// a row with its key was there.
+// Exception describes a change of a table that has failed with cause. duplicate means that a row
+// with its key existed.
 func (g *Group) Exception(tx *Tx, b *Bound, kind tidemark.ChangeKind, sql string, cause error, duplicate bool) Exception {
 	x := Exception{Queue: g.Queue, Place: tx.Place, Commit: tx.Time, Table: b.Table.String(), SQLState: StateOf(cause), Message: cause.Error(), SQL: sql, Reason: refusedValue,
 		Operation: map[tidemark.ChangeKind]string{tidemark.InsertChange: "INSERT", tidemark.UpdateChange: "UPDATE", tidemark.DeleteChange: "DELETE"}[kind]}

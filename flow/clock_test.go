@@ -57,7 +57,7 @@ func TestRunningWaitIsVisibleAndStopFreezes(t *testing.T) {
 		c.Stop()
 		time.Sleep(time.Hour)
 		if got := c.Snapshot(); got.Total != time.Hour {
-			t.Errorf("a stopped clock went on to %v", got.Total)
+			t.Errorf("a stopped clock advanced to %v", got.Total)
 		}
 	})
 }
@@ -74,8 +74,8 @@ func TestZeroClockStartsAtFirstUse(t *testing.T) {
 	})
 }
 
-// The clock against the dumb way to do it: add every sleep to the state it was
-// slept in. The four always sum up to the age, to the nanosecond.
+// The clock is compared with a simple sum: each sleep is added to the state in which it happened.
+// The four always sum up to the age, to the nanosecond.
 func TestTimesAddUp(t *testing.T) {
 	type step struct {
 		State flow.State
@@ -95,7 +95,7 @@ func TestTimesAddUp(t *testing.T) {
 				time.Sleep(time.Duration(s.Sleep))
 				want[s.State] += time.Duration(s.Sleep)
 				if s.Sleep%3 == 0 {
-					c.Snapshot() // looking changes nothing
+					c.Snapshot() // reading changes nothing
 				}
 			}
 			got = c.Snapshot()
