@@ -15,19 +15,20 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// Options of a Log. The zero value is good.
+// Options of a Log. The zero value is usable.
 type Options struct {
-	// MaxMessage is how many bytes a message has at most; default 1 MB less a bit, so that
-	// it passes a NATS server with default settings. Larger ones cost fewer fsyncs: one
-	// of 64 KB with 0.3 ms each gives at most 200 MB/s, one of 1 MB is bound by the disk.
+	// MaxMessage is the largest message size in bytes; default slightly less than 1 MB, so that a
+	// NATS server with default settings accepts it. Larger ones cost fewer fsyncs: 64 KB with 0.3
+	// ms each give at most 200 MB/s; with 1 MB the disk is the limit.
 	MaxMessage int
-	// MaxTransactions is how many begin in a message at most; default: as many as fit.
+	// MaxTransactions is how many transactions begin in a message, at most; default: as many as
+	// fit.
 	MaxTransactions int
-	// Compress packs messages with zstd: less to write and to send, for about 2 ms of
-	// CPU per MB.
+	// Compress compresses messages with zstd: fewer bytes to write and send, for about 2 ms of CPU
+	// per MB.
 	Compress bool
-	// Waiting, if not nil, is called when Append begins and when it ends to wait for room,
-	// on the goroutine that called Append.
+	// Waiting, if not nil, is called when Append begins and when it stops waiting for room, on the
+	// goroutine that called Append.
 	Waiting func(bool)
 }
 
@@ -37,42 +38,42 @@ const (
 	maxMessage     = 32 << 20
 )
 
-// A Log is a queue of transactions in the order of their commits.
+// A Log is a queue of transactions in commit order.
 //
-// Begin and Append are for the one who captures; Read and Trim for the one who applies,
-// who may be in another process with a Log of his own. All methods may be called at once.
+// The capture calls Begin and Append; the apply, which may be another process with its own Log,
+// calls Read and Trim. All methods are safe for concurrent use.
 type Log struct {
 	store Store
 	opt   Options
 
 	mu     sync.Mutex // of the writer
-	writes bool       // Begin has been, and no Append has failed since
+	writes bool       // Begin was called, and no Append has failed since
 	p      packer
-	began  uint64 // number of the last message when Begin looked
+	began  uint64 // number of the last message at Begin
 	stored uint64 // and now
-	open   uint64 // and of that in which a transaction that is unfinished there begins
+	open   uint64 // number of the message in which the transaction unfinished there begins
 
 	statsMu sync.Mutex
-	stats   Stats // what counts up, and Full
+	stats   Stats // the counters, and Full
 }
 
-// Stats is what a Log holds, and what this one has appended to it.
+// Stats is the content of a Log, and what this one has appended.
 type Stats struct {
-	Messages     int64 // stored; the last one stays when all of it is applied
+	Messages     int64 // stored; the last one stays even when everything is applied
 	Bytes, Limit int64
-	// Behind First, up to and with Last the whole transactions in it lie. 0: there never were any.
+	// The whole transactions in it are after First, up to and including Last. 0: there never were
+	// any.
 	First, Last uint64
 	Full        bool // Append waits for room
-	// Since New: messages appended, their bytes, the time that it took to store them, and
-	// the time that Append has waited for room.
+	// Since New: messages appended, their bytes, the time it took to store them, and the time that
+	// Append has waited for room.
 	Put      int64
 	PutBytes int64
 	PutTime  time.Duration
 	FullTime time.Duration
 }
 
-// New makes a Log of what a Store holds. Kind Invalid: the store is too small for
-// messages of this size.
+// New creates a Log on a Store. Kind Invalid: the store is too small for messages of this size.
 func New(ctx context.Context, store Store, opt Options) (*Log, error) {
 	st, err := store.State(ctx)
 	if err != nil {
@@ -85,7 +86,7 @@ func New(ctx context.Context, store Store, opt Options) (*Log, error) {
 	l := &Log{store: store, opt: opt, p: packer{max: opt.MaxMessage, most: opt.MaxTransactions}}
 	if opt.MaxMessage < minMessage || st.Limit < 4*int64(opt.MaxMessage) {
 		return nil, l.fail(tidemark.Invalid, "open queue", fmt.Errorf("a queue of %d bytes does not hold four messages of %d", st.Limit, opt.MaxMessage),
-			"Raise the limit of the queue, or lower the size of messages, which is 4 KB at least.")
+			"Raise the limit of the queue, or lower the size of messages, which is at least 4 KB.")
 	}
 	if opt.Compress {
 		l.p.compress, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
@@ -100,26 +101,25 @@ func (l *Log) fail(kind tidemark.Kind, op string, err error, hint string) error 
 	return &tidemark.Error{Op: op, Object: l.store.Name(), Kind: kind, Hint: hint, Err: err}
 }
 
-// wrap words an error of the store, or of a message that is not what it should be.
+// wrap explains an error of the store, or an invalid message.
 func (l *Log) wrap(op string, err error) error {
 	var own *tidemark.Error
 	switch {
 	case err == nil, errors.As(err, &own), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, errFormat):
-		return l.fail(tidemark.Unsupported, op, err, "Let the version that wrote it apply what is there, or begin the queue anew from where the target is, with --from-target, if the source still has its log from there.")
+		return l.fail(tidemark.Unsupported, op, err, "Let the version that wrote it apply what is there, or restart the queue from the target's position with --from-target, if the source still has its log from there.")
 	case errors.Is(err, errDamaged), errors.Is(err, errChange), errors.Is(err, ErrMissing):
-		return l.fail(tidemark.Corrupt, op, err, "Nothing behind the damage was applied. --from-target begins the queue anew from where the target is, if the source still has its log from there.")
+		return l.fail(tidemark.Corrupt, op, err, "Nothing after the damage was applied. --from-target restarts the queue from the target's position, if the source still has its log from there.")
 	case errors.Is(err, errTrimmed):
-		return l.fail(tidemark.Lost, op, err, "Somebody else trims the queue: end what else applies from it. Capture again if the target has not reached that place.")
+		return l.fail(tidemark.Lost, op, err, "Another process trims the queue: end any other apply from it. Capture again if the target has not reached that place.")
 	case errors.Is(err, ErrFenced):
-		return l.fail(tidemark.Lost, op, err, "Two captures run for one queue: end one of them. Nothing of this one's was lost that it had put there.")
+		return l.fail(tidemark.Lost, op, err, "Two captures run for one queue: end one of them. Nothing that this one has written is lost.")
 	}
 	return l.fail(tidemark.Bug, op, err, "")
 }
 
-// errTrimmed is a message that is missing because it was before the first one when it was
-// looked for.
+// errTrimmed means that a message is missing because it was already before the first one.
 var errTrimmed = errors.New("it was trimmed")
 
 // get reads a message.
@@ -142,8 +142,7 @@ func (l *Log) get(ctx context.Context, seq uint64) (*message, error) {
 	return m, nil
 }
 
-// last gives the header and the checksum of the last message, or nothing if there never
-// was one.
+// last returns the header and the checksum of the last message; zero if there never was one.
 func (l *Log) last(ctx context.Context) (header, uint64, error) {
 	st, err := l.store.State(ctx)
 	if err != nil || st.Last == 0 {
@@ -156,16 +155,16 @@ func (l *Log) last(ctx context.Context) (header, uint64, error) {
 	return m.header, m.sum, nil
 }
 
-// Begin begins to append, and says behind which transaction the capture goes on: the Place
-// and the End of the last whole one in the log. In a log that was never written to, end
-// is from, where the stream of the capture begins, and place the one before it; the log
-// takes note, and can tell a reader who asks for what was before it that this is not there.
+// Begin begins to append, and returns the transaction after which the capture continues: the Place
+// and the End of the last whole one in the log. In a log that was never written to, end is from,
+// where the capture's stream begins, and place the one before it; the log records this, so a reader
+// that asks for an earlier place gets an error.
 //
-// Whoever appended before gets an error of Kind Lost as soon as this one has appended. Until
-// then it is this one who may find that there is more: what a process that was killed had on
-// its way arrives whenever it does. That is of Kind Transient, and Begin has to look again.
-// A transaction of which the log has only the first pieces is given up, and has to come
-// again from its first piece; and relations have to come again before they are used.
+// An earlier writer gets an error of Kind Lost once this one has appended. Until then this one may
+// find more messages: those that a killed process had in flight may still arrive. That is an error
+// of Kind Transient, and requires another Begin. A transaction of which the log has only the first
+// pieces is abandoned, and must come again from its first piece; relations must come again before
+// they are used.
 func (l *Log) Begin(ctx context.Context, from uint64) (place, end uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,19 +181,19 @@ func (l *Log) Begin(ctx context.Context, from uint64) (place, end uint64, err er
 	return last.whole, last.end, nil
 }
 
-// Append puts transactions, or pieces of them, behind what is there, in the order of their
-// commits. They are durable when it returns. While the log is full it waits, and drops
-// nothing; a transaction that is larger than the whole log is an error of Kind Full.
+// Append appends transactions, or pieces of them, in commit order. They are durable when it
+// returns. While the log is full it waits, and drops nothing; a transaction that is larger than the
+// whole log is an error of Kind Full.
 //
-// After an error nobody knows how much of txs is in the log: Begin says it. Kind Lost:
-// another Log has begun to append. Transient: it has appended since this one began; see Begin.
+// After an error it is unknown how much of txs is in the log: Begin finds out. Kind Lost: another
+// Log has begun to append. Transient: it has appended since this one began; see Begin.
 func (l *Log) Append(ctx context.Context, txs []*change.Tx) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.writes {
 		return l.fail(tidemark.Bug, "append to", errors.New("Append without Begin"), "")
 	}
-	l.writes = false // until this one has gone well
+	l.writes = false // until this one has succeeded
 	l.p.hint = 0
 	for _, tx := range txs {
 		l.p.hint += entrySize + len(tx.GTID) + len(tx.Origin) + len(tx.Changes)
@@ -214,9 +213,9 @@ func (l *Log) Append(ctx context.Context, txs []*change.Tx) error {
 	return nil
 }
 
-// put stores messages, and waits for room where there is none.
+// put stores messages, and waits for room if necessary.
 func (l *Log) put(ctx context.Context, messages [][]byte) error {
-	var full time.Time // since when
+	var full time.Time // when it became full
 	defer func() {
 		if !full.IsZero() {
 			l.waits(false, time.Since(full))
@@ -261,13 +260,13 @@ func (l *Log) put(ctx context.Context, messages [][]byte) error {
 	return nil
 }
 
-// How long Append waits before it asks a full store again.
+// How long Append waits before it tries a full store again.
 const (
 	shortPause = 5 * time.Millisecond
 	longPause  = 200 * time.Millisecond
 )
 
-// waits says that Append waits for room, or has waited for so long.
+// waits records that Append begins to wait for room, or for how long it has waited.
 func (l *Log) waits(begins bool, took time.Duration) {
 	l.statsMu.Lock()
 	l.stats.Full = begins
@@ -288,18 +287,18 @@ func (l *Log) count(messages [][]byte, took time.Duration) {
 	}
 }
 
-// checkStuck finds a full log that will never have room: it holds nothing but the
-// beginning of a transaction, which can be applied only when its end is there too.
+// checkStuck detects a full log that will never have room: it contains only the beginning of a
+// transaction, which cannot be applied without its end.
 func (l *Log) checkStuck(st State) error {
 	if l.open == 0 || st.First < l.open {
 		return nil
 	}
-	return l.fail(tidemark.Full, "append to", fmt.Errorf("the transaction at place %d is larger than the whole queue of %d bytes", l.p.place, st.Limit),
+	return l.fail(tidemark.Full, "append to", fmt.Errorf("the transaction at position %d is larger than the whole queue of %d bytes", l.p.place, st.Limit),
 		"Raise the limit of the queue above the largest transaction.")
 }
 
-// Trim forgets the transactions up to the Place low, message by message: what stands in
-// one with a later transaction stays, as does the last message of all.
+// Trim removes the transactions up to the Place low, message by message: a message that also has a
+// later transaction stays, as does the last message.
 func (l *Log) Trim(ctx context.Context, low uint64) error {
 	const op = "trim"
 	seq, st, err := l.find(ctx, low)
@@ -312,8 +311,8 @@ func (l *Log) Trim(ctx context.Context, low uint64) error {
 	return l.wrap(op, l.store.Purge(ctx, seq))
 }
 
-// find gives the message in which the first transaction behind the Place after begins;
-// if there is none, the number behind the last.
+// find returns the message in which the first transaction after the Place after begins; if there is
+// none, the number after the last message.
 func (l *Log) find(ctx context.Context, after uint64) (seq uint64, st State, err error) {
 	for range 3 {
 		if st, err = l.store.State(ctx); err != nil {
@@ -326,22 +325,22 @@ func (l *Log) find(ctx context.Context, after uint64) (seq uint64, st State, err
 				seq = before.open
 			}
 		}
-		if !errors.Is(err, errTrimmed) { // which may happen while we look
+		if !errors.Is(err, errTrimmed) { // which may happen during the search
 			break
 		}
 	}
 	return seq, st, err
 }
 
-// search gives the first of the messages from first to last for which yes is true, last+1
-// if it is true for none. From one for which it is true on it is true for all. Messages
-// near first are found fastest.
+// search returns the first of the messages from first to last for which yes is true, last+1 if it
+// is true for none. Once true, it is true for all later ones. Messages near first are found
+// fastest.
 func (l *Log) search(ctx context.Context, first, last uint64, yes func(*message) bool) (uint64, error) {
 	lo, hi := first, last+1 // false before lo; true from hi on
 	for step := uint64(1); lo < hi; {
 		at := lo + step - 1
 		if step == 0 || at >= hi {
-			step = 0 // from here on by halves
+			step = 0 // binary search from here on
 			at = lo + (hi-lo)/2
 		}
 		m, err := l.get(ctx, at)
@@ -357,7 +356,7 @@ func (l *Log) search(ctx context.Context, first, last uint64, yes func(*message)
 	return lo, nil
 }
 
-// Stats says what there is.
+// Stats returns the present content and the counters.
 func (l *Log) Stats(ctx context.Context) (Stats, error) {
 	st, err := l.store.State(ctx)
 	if err != nil {
@@ -386,12 +385,12 @@ func (l *Log) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// Close ends the use of the log and of its store.
+// Close closes the log and its store.
 func (l *Log) Close() error { return l.store.Close() }
 
-// Ask leaves a text for whoever appends, of up to 4,000 bytes, in place of the one before: in a
-// queue things go one way only.
+// Ask leaves a text of up to 4,000 bytes for the writer, replacing an earlier one: the queue itself
+// has only one direction.
 func (l *Log) Ask(ctx context.Context, text []byte) error { return l.store.Ask(ctx, text) }
 
-// Asked gives the text that was left last; nil: there is none.
+// Asked returns the text that was left last; nil: there is none.
 func (l *Log) Asked(ctx context.Context) ([]byte, error) { return l.store.Asked(ctx) }

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// stored is a log with four messages of one transaction each, at the places 101 to 104.
+// stored returns a log with four messages of one transaction each, at the places 101 to 104.
 func stored(t *testing.T) (*Log, *Memory) {
 	t.Helper()
 	s := NewMemory(1 << 20)
@@ -35,13 +35,14 @@ func stored(t *testing.T) (*Log, *Memory) {
 	return l, s
 }
 
-// sealed makes the checksum of a message right again.
+// sealed corrects the checksum of a message.
 func sealed(b []byte) []byte {
 	b = b[:len(b)-sumSize]
 	return binary.BigEndian.AppendUint64(b, xxh3.Hash(b))
 }
 
-// TestMaxTransactions begins a message where the one before has begun as many transactions as it may.
+// TestMaxTransactions begins a message once as many transactions have begun in the one before as
+// are allowed.
 func TestMaxTransactions(t *testing.T) {
 	for most, want := range map[int][]uint32{0: {7}, 1: {1, 1, 1, 1, 1, 1, 1}, 3: {3, 3, 1}} {
 		s := NewMemory(1 << 20)
@@ -73,17 +74,16 @@ func TestMaxTransactions(t *testing.T) {
 	}
 }
 
-// What was put into the store behind the log's back is found, and what was before it was
-// given away.
+// Messages put into the store without the log are found, and everything before them is emitted.
 func TestDamage(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		do    func(held [][]byte)
 		kind  tidemark.Kind
 		text  string
-		begin bool // found when a capture begins too
+		begin bool // also found when a capture begins
 	}{
-		{"a flipped bit", func(h [][]byte) { h[2][200] ^= 1 }, tidemark.Corrupt, "read queue in memory: message 3: it is not as it was written", false},
+		{"a flipped bit", func(h [][]byte) { h[2][200] ^= 1 }, tidemark.Corrupt, "read queue in memory: message 3: it is damaged", false},
 		{"exchanged", func(h [][]byte) { h[2], h[3] = h[3], h[2] }, tidemark.Corrupt, "message 3: it has the number 4", true},
 		{"doubled", func(h [][]byte) { h[2] = h[1] }, tidemark.Corrupt, "message 3: it has the number 2", false},
 		{"of another queue", func(h [][]byte) {
@@ -97,13 +97,13 @@ func TestDamage(t *testing.T) {
 				h[i] = sealed(h[i])
 			}
 		}, tidemark.Unsupported, "message 3: it is in the format of another version of the program: 9", true},
-		{"emptied", func(h [][]byte) { h[2] = nil }, tidemark.Corrupt, "message 3: it is not as it was written", false},
+		{"emptied", func(h [][]byte) { h[2] = nil }, tidemark.Corrupt, "message 3: it is damaged", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, s := stored(t)
 			c.do(s.held)
 			var got []uint64
-			// From the start, so that nothing is looked up before the damage.
+			// Read from the start, so that nothing is looked up before the damage.
 			err := l.Read(t.Context(), 0, func(tx *change.Tx) error {
 				got = append(got, tx.Place)
 				return nil
@@ -122,12 +122,12 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Somebody else trims what is being read.
+// Another process trims what is being read.
 func TestTrimmedAway(t *testing.T) {
 	l, s := stored(t)
 	err := l.Read(t.Context(), 100, func(tx *change.Tx) error {
 		if tx.Place == 101 {
-			for range 6 { // what was asked for ahead is there already
+			for range 6 { // messages read ahead are there already
 				b := bytes.Clone(s.held[len(s.held)-1])
 				_, _ = s.Put(t.Context(), s.first+uint64(len(s.held)), [][]byte{b})
 			}
@@ -147,7 +147,7 @@ func TestTooSmall(t *testing.T) {
 	}
 }
 
-// What Append does not survive, Begin does.
+// After Append is cancelled, Begin works.
 func TestCancelledAppend(t *testing.T) {
 	l, _ := stored(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -165,7 +165,7 @@ func TestCancelledAppend(t *testing.T) {
 	}
 }
 
-// BenchmarkPack and BenchmarkParse are what a message costs beside the store: bytes of
+// BenchmarkPack and BenchmarkParse measure the cost of a message apart from the store: bytes of
 // changes per second.
 func BenchmarkPack(b *testing.B) {
 	txs, size := backlog()
@@ -207,7 +207,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// backlog is transactions of five rows of 315 bytes.
+// backlog returns transactions of five rows of 315 bytes.
 func backlog() (txs []*change.Tx, size int) {
 	row := insert(300)
 	for i := range 5000 {

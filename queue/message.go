@@ -26,7 +26,7 @@ const (
 // Flags of a message.
 const (
 	packedFlag    = 1 << 0 // the payload is zstd
-	continuesFlag = 1 << 1 // its first entry goes on with a transaction of an earlier message
+	continuesFlag = 1 << 1 // its first entry continues a transaction of an earlier message
 )
 
 // Flags of an entry.
@@ -34,26 +34,26 @@ const (
 	moreFlag      = 1 << 0 // tidemark.Tx.More
 	firstFlag     = 1 << 1 // the transaction begins here
 	relationsFlag = 1 << 2 // there are relations among its changes
-	partFlag      = 1 << 3 // its last change goes on in the next entry
+	partFlag      = 1 << 3 // its last change continues in the next entry
 )
 
-// A header is what a message says of itself.
+// A header describes a message.
 type header struct {
 	flags  byte
 	seq    uint64 // its number in the store
 	prev   uint64 // checksum of the message before it; 0 in the first of a log
-	writer uint64 // whoever wrote it: random
+	writer uint64 // identifies the writer: random
 	after  uint64 // Place of the last whole transaction before it
 	whole  uint64 // Place and End of the last whole transaction at its end
 	end    uint64
 	open   uint64 // number of the message in which a transaction that is unfinished at its end begins; 0 if none is
-	// Of the payload: entries in it, bytes of them, bytes of them and the relations behind them.
+	// Of the payload: its entries, their bytes, and their bytes including the relations after them.
 	entries uint32
 	changes uint32
 	size    uint32
 }
 
-// A message is one that was read.
+// A message is a parsed message.
 type message struct {
 	header
 	sum       uint64
@@ -67,10 +67,10 @@ type entry struct {
 	tx    change.Tx
 }
 
-// errDamaged is what is not as it was written, and errFormat what another version of the
-// program has written.
+// errDamaged means that a message is not as it was written, errFormat that another version of the
+// program wrote it.
 var (
-	errDamaged = errors.New("it is not as it was written")
+	errDamaged = errors.New("it is damaged")
 	errFormat  = errors.New("it is in the format of another version of the program")
 )
 
@@ -86,7 +86,7 @@ func (h *header) put(b []byte) {
 	}
 }
 
-// parseHeader checks the whole message b, and reads its header.
+// parseHeader verifies the whole message b, and reads its header.
 func parseHeader(b []byte) (h header, sum uint64, err error) {
 	if len(b) < headerSize+sumSize || string(b[:3]) != magic {
 		return h, 0, errDamaged
@@ -111,10 +111,10 @@ func parseHeader(b []byte) (h header, sum uint64, err error) {
 	return h, sum, nil
 }
 
-// openOf gives the field open of a message that we have made.
+// openOf returns the field open of a message that we have made.
 func openOf(b []byte) uint64 { return binary.BigEndian.Uint64(b[56:]) }
 
-// parse reads a message in place: what it gives is b's memory, unless that is compressed.
+// parse reads a message in place: the result refers to b's memory, unless that is compressed.
 func parse(b []byte) (*message, error) {
 	h, sum, err := parseHeader(b)
 	if err != nil {
@@ -148,7 +148,7 @@ func unpack(b []byte, size int) ([]byte, error) {
 	return unpacker.DecodeAll(b, make([]byte, 0, size))
 }
 
-// append writes e behind b.
+// append appends e to b.
 func (e *entry) append(b []byte) []byte {
 	tx := &e.tx
 	b = append(b, e.flags)
@@ -166,7 +166,7 @@ func (e *entry) append(b []byte) []byte {
 	return append(b, tx.Changes...)
 }
 
-// parse reads the entry at the beginning of b, and gives the rest.
+// parse reads the entry at the beginning of b, and returns the rest.
 func (e *entry) parse(b []byte) (rest []byte, err error) {
 	if len(b) < entrySize {
 		return nil, errDamaged
@@ -193,8 +193,8 @@ func (e *entry) parse(b []byte) (rest []byte, err error) {
 	return b[changes:], nil
 }
 
-// eachRelation calls f with each relation among changes: its ID, and the whole message
-// behind its length.
+// eachRelation calls f with each relation among changes: its ID, and the whole message preceded by
+// its length.
 func eachRelation(changes []byte, f func(id uint32, framed []byte)) error {
 	for len(changes) > 0 {
 		n, err := frame(changes)
@@ -209,9 +209,9 @@ func eachRelation(changes []byte, f func(id uint32, framed []byte)) error {
 	return nil
 }
 
-var errChange = errors.New("a change that is not in its format")
+var errChange = errors.New("a malformed change")
 
-// frame gives the length of the first of changes, with the four bytes that say it.
+// frame returns the length of the first of changes, including the four bytes of its length.
 func frame(changes []byte) (int, error) {
 	if len(changes) < 5 {
 		return 0, errChange

@@ -17,7 +17,7 @@ import (
 var orders = change.Relation{ID: 7, Table: tidemark.TableID{Schema: "public", Name: "orders"}, Identity: 'd',
 	Columns: []change.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}, {Name: "text", Type: 25, Mod: -1}}}
 
-// insert is an insert into orders.
+// insert returns an insert into orders.
 func insert(size int) []byte {
 	m := binary.BigEndian.AppendUint32([]byte{'I'}, orders.ID)
 	m = append(m, 'N')
@@ -91,7 +91,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Every bit of a message counts.
+// Every flipped bit of a message is found.
 func TestFlippedBits(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		b := packed(t, 4096, compress, &change.Tx{Place: 100, End: 110, Rows: 1, Changes: append(described(), insert(500)...)})[0]
@@ -113,18 +113,17 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// A table whose description does not go into a message is refused, and so are changes
-// that are none.
+// A table whose description does not fit into a message is rejected, and so are malformed changes.
 func TestRefused(t *testing.T) {
 	wide := orders
 	for range 400 {
 		wide.Columns = append(wide.Columns, change.RelationColumn{Name: "a name of a column", Type: 25})
 	}
 	for want, changes := range map[string][]byte{
-		"the description of a table does not go into a message of 4096 bytes": change.Append(nil, wide.Append(nil)),
-		"a change of the table number 7, which the stream has not described":  insert(5),
-		"a change that is not in its format":                                  {0, 0, 0, 9, 'I'},
-		"the transaction at place 90 is not behind the last one, at 90":       nil,
+		"the description of a table does not fit into a message of 4096 bytes": change.Append(nil, wide.Append(nil)),
+		"a change of table number 7, which the stream has not described":       insert(5),
+		"a malformed change": {0, 0, 0, 9, 'I'},
+		"the transaction at position 90 is not after the last one, at 90": nil,
 	} {
 		p := packer{max: 4096}
 		p.begin(header{whole: 90}, 0, 1)
@@ -138,8 +137,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whatever comes, parse and the reader refuse it or give transactions that take no more
-// memory than was asked for.
+// Any input is rejected by parse and the reader, or yields transactions within the memory limit.
 func FuzzMessage(f *testing.F) {
 	for _, compress := range []bool{false, true} {
 		for _, b := range packed(f, 4096, compress,
@@ -150,7 +148,7 @@ func FuzzMessage(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		b = binary.BigEndian.AppendUint64(bytes.Clone(b), xxh3.Hash(b)) // else nothing would pass
+		b = binary.BigEndian.AppendUint64(bytes.Clone(b), xxh3.Hash(b)) // otherwise nothing would be accepted
 		m, err := parse(b)
 		if err != nil {
 			return
@@ -167,8 +165,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// Whatever a capture gives is refused, or comes out again in messages of the size that
-// was asked for.
+// Anything from a capture is rejected, or comes out again in messages of the requested size.
 func FuzzPack(f *testing.F) {
 	f.Add(append(described(), insert(10)...), 5000)
 	f.Add(append(described(), insert(9000)...), 5000)

@@ -13,37 +13,37 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A packer packs transactions into messages. The zero value of what is not set by begin
-// is good. After an error it is of no more use.
+// A packer packs transactions into messages. Fields that begin does not set start as zero. After an
+// error it must not be used again.
 type packer struct {
 	max      int
 	most     int           // transactions that may begin in a message; 0: as many as fit
 	compress *zstd.Encoder // nil: payloads stay as they are
 
-	h         header // of the message that is being filled
+	h         header // of the message being filled
 	begins    int    // transactions that begin in it
-	b         []byte // room for its header, and its entries
+	b         []byte // space for its header, and its entries
 	relations []byte
-	declared  map[uint32]bool // tables whose relation stands in it, before their first change
+	declared  map[uint32]bool // tables whose relation it contains, before their first change
 
 	known map[uint32][]byte // relations of the stream
-	amid  bool              // the transaction at place is not whole yet
+	amid  bool              // the transaction at place is incomplete
 	place uint64
 	begun uint64 // number of the message in which it begins
 
 	out  [][]byte // filled messages
-	hint int      // about as many bytes are still to come
+	hint int      // estimate of the bytes still to come
 }
 
-// begin makes p go on behind the message with this header and checksum, as a capture
-// that begins does: with no relation known, and what was unfinished given up.
+// begin makes p continue after the message with this header and checksum, as a starting capture
+// does: no relation is known, and what was unfinished is abandoned.
 func (p *packer) begin(last header, sum, writer uint64) {
 	p.h = header{seq: last.seq + 1, prev: sum, writer: writer, after: last.whole, whole: last.whole, end: last.end}
 	p.b, p.relations, p.out, p.begins, p.amid = nil, nil, nil, 0, false
 	p.declared, p.known = map[uint32]bool{}, map[uint32][]byte{}
 }
 
-// room is how many bytes of entries and relations go into the message.
+// room returns how many bytes of entries and relations fit into the message.
 func (p *packer) room() int {
 	return p.max - headerSize - sumSize - max(0, len(p.b)-headerSize) - len(p.relations)
 }
@@ -52,17 +52,17 @@ func (p *packer) room() int {
 func (p *packer) add(tx *change.Tx) error {
 	switch {
 	case p.amid && tx.Place != p.place:
-		return fmt.Errorf("the transaction at place %d has not ended when the one at %d begins", p.place, tx.Place)
+		return fmt.Errorf("the transaction at position %d has not ended when the one at %d begins", p.place, tx.Place)
 	case !p.amid && tx.Place <= p.h.whole:
-		return fmt.Errorf("the transaction at place %d is not behind the last one, at %d", tx.Place, p.h.whole)
+		return fmt.Errorf("the transaction at position %d is not after the last one, at %d", tx.Place, p.h.whole)
 	case len(tx.GTID) > maxName || len(tx.Origin) > maxName:
-		return errors.New("a name of a transaction that is too long")
+		return errors.New("a transaction's name is too long")
 	}
 	if p.most > 0 && p.begins >= p.most && !p.amid {
 		p.seal()
 	}
 	over := entrySize + len(tx.GTID) + len(tx.Origin)
-	// Most transactions shall be whole in a message.
+	// Most transactions should be whole in a message.
 	if need := over + len(tx.Changes); need > p.room() && need <= p.max-headerSize-sumSize {
 		p.seal()
 	}
@@ -93,8 +93,7 @@ func (p *packer) add(tx *change.Tx) error {
 	}
 }
 
-// fit finds how many of changes go into room bytes, and declares the relations of their
-// tables.
+// fit returns how many of changes fit into room bytes, and declares the relations of their tables.
 func (p *packer) fit(changes []byte, room int) (n, rows int, flags byte, err error) {
 	for n < len(changes) {
 		c := changes[n:]
@@ -104,7 +103,7 @@ func (p *packer) fit(changes []byte, room int) (n, rows int, flags byte, err err
 		}
 		c = c[:size]
 		if size > room {
-			return n, rows, flags, nil // which spares a look at the relations
+			return n, rows, flags, nil // which avoids looking at the relations
 		}
 		extra, err := p.declare(c, room-size)
 		if err != nil {
@@ -126,9 +125,8 @@ func (p *packer) fit(changes []byte, room int) (n, rows int, flags byte, err err
 	return n, rows, flags, nil
 }
 
-// declare adds to the message the relations that a change needs and that are not in it,
-// if they take no more than room bytes. It gives the bytes that they take, -1 if they are
-// too many.
+// declare adds to the message the relations that a change needs and that it lacks, if they fit into
+// room bytes. It returns their size in bytes, -1 if they do not fit.
 func (p *packer) declare(c []byte, room int) (int, error) {
 	var need []uint32
 	switch tidemark.ChangeKind(c[4]) {
@@ -149,7 +147,7 @@ func (p *packer) declare(c []byte, room int) (int, error) {
 	for _, id := range need {
 		r, ok := p.known[id]
 		if !ok {
-			return 0, fmt.Errorf("a change of the table number %d, which the stream has not described", id)
+			return 0, fmt.Errorf("a change of table number %d, which the stream has not described", id)
 		}
 		if !p.declared[id] {
 			extra += len(r)
@@ -167,8 +165,8 @@ func (p *packer) declare(c []byte, room int) (int, error) {
 	return extra, nil
 }
 
-// cut packs the first of changes, which no message can hold, in parts. The message that
-// is being filled is empty. left are the rows that the piece has still to say.
+// cut packs the first of changes, which does not fit in any message, in parts. The message being
+// filled is empty. left is the number of rows of the piece not yet counted.
 func (p *packer) cut(tx *change.Tx, changes []byte, over, left int) (n, rows int, err error) {
 	n, err = frame(changes)
 	if err != nil {
@@ -181,7 +179,7 @@ func (p *packer) cut(tx *change.Tx, changes []byte, over, left int) (n, rows int
 		return 0, 0, err
 	}
 	if extra < 0 || tidemark.ChangeKind(change[4]) == tidemark.RelationChange {
-		return 0, 0, fmt.Errorf("the description of a table does not go into a message of %d bytes", p.max)
+		return 0, 0, fmt.Errorf("the description of a table does not fit into a message of %d bytes", p.max)
 	}
 	switch tidemark.ChangeKind(change[4]) {
 	case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
@@ -229,7 +227,7 @@ func (p *packer) entry(tx *change.Tx, changes []byte, rows int, flags byte, more
 	p.hint -= len(p.b) - n
 }
 
-// seal ends the message that is being filled, unless it is empty, and begins the next.
+// seal ends the message being filled, unless it is empty, and begins the next.
 func (p *packer) seal() {
 	if p.h.entries == 0 {
 		return
@@ -260,7 +258,7 @@ func (p *packer) seal() {
 	clear(p.declared)
 }
 
-// take gives the filled messages and the one that was being filled.
+// take returns the filled messages and the one being filled.
 func (p *packer) take() [][]byte {
 	p.seal()
 	out := p.out

@@ -11,20 +11,20 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// ahead is how many messages Read has asked for before they are needed.
+// ahead is how many messages Read requests before they are needed.
 const ahead = 4
 
-// Read gives the transactions behind the Place after, one after the other, and waits for
-// more until ctx ends. emit owns what it gets, and may take its time; an error of it is
-// returned as it is. after 0 means from the first that is there.
+// Read emits the transactions after the Place after, one by one, and waits for more until ctx ends.
+// emit owns what it gets, and may block; its error is returned unchanged. after 0 means from the
+// first that exists.
 //
-// The pieces of a transaction follow each other; they may be other, and more, than those
-// that were appended. A relation comes before its first use, and again when it has
-// changed, whatever it was in the stream that was appended.
+// The pieces of a transaction follow each other; they may differ from those that were appended. A
+// relation comes before its first use, and again when it has changed, whatever the appended stream
+// had.
 //
-// Errors: Lost, if the log begins behind after, or has ended before what was read from it
-// already; Corrupt, if a message is not as it was written, or not there; Transient, if
-// a transaction began again of which emit has got the first pieces.
+// Errors: Lost, if the log begins after the place after, or ends before what was already read from
+// it; Corrupt, if a message is damaged or missing; Transient, if a transaction restarts after emit
+// has received its first pieces.
 func (l *Log) Read(ctx context.Context, after uint64, emit func(*change.Tx) error) error {
 	next, _, err := l.find(ctx, after)
 	if err != nil {
@@ -46,8 +46,8 @@ func (l *Log) Read(ctx context.Context, after uint64, emit func(*change.Tx) erro
 		}
 		switch {
 		case first && after > 0 && m.after > after:
-			return l.fail(tidemark.Lost, "read", fmt.Errorf("it begins behind place %d, and %d is where the target is", m.after, after),
-				"What lies between is not in the queue any more: tidemark capture --from-target begins it anew from where the target is.")
+			return l.fail(tidemark.Lost, "read", fmt.Errorf("it begins after position %d, and the target is at %d", m.after, after),
+				"The changes in between are no longer in the queue: tidemark capture --from-target restarts it from the target's position.")
 		case !first && m.prev != prev:
 			return l.wrap("read", fmt.Errorf("message %d does not follow the one that was before it: %w", m.seq, errDamaged))
 		}
@@ -71,13 +71,13 @@ func (l *Log) Read(ctx context.Context, after uint64, emit func(*change.Tx) erro
 	}
 }
 
-// A fetched is a message, or why there is none.
+// A fetched is a message, or the error that replaces it.
 type fetched struct {
 	m   *message
 	err error
 }
 
-// take gives the next message.
+// take returns the next message.
 func take(ctx context.Context, in <-chan chan fetched) (*message, error) {
 	select {
 	case f := <-in:
@@ -91,8 +91,8 @@ func take(ctx context.Context, in <-chan chan fetched) (*message, error) {
 	return nil, ctx.Err()
 }
 
-// fetch reads messages from the one numbered seq on, several at once, until ctx ends or
-// one cannot be had.
+// fetch reads messages from the one numbered seq on, several at once, until ctx ends or one cannot
+// be read.
 func (l *Log) fetch(ctx context.Context, wg *crash.Group, seq uint64, out chan<- chan fetched) {
 	var last uint64
 	for seq := seq; ; seq++ { // each message has a variable of its own
@@ -101,7 +101,7 @@ func (l *Log) fetch(ctx context.Context, wg *crash.Group, seq uint64, out chan<-
 			var err error
 			if last, err = l.store.Wait(ctx, seq); err == nil && last < seq-1 {
 				err = l.fail(tidemark.Lost, "read", fmt.Errorf("it ends with message %d, and message %d was there", last, seq-1),
-					"The queue was replaced, or has lost its end: begin it anew from where the target is, with --from-target.")
+					"The queue was replaced, or lost its end: restart it from the target's position with --from-target.")
 			}
 			if err != nil {
 				f <- fetched{err: err}
@@ -123,8 +123,8 @@ func (l *Log) fetch(ctx context.Context, wg *crash.Group, seq uint64, out chan<-
 	}
 }
 
-// givenUp says whether the transaction that begins in the message numbered seq, and goes
-// on behind it, was given up. One that is still being appended was not.
+// givenUp reports whether the transaction that begins in the message numbered seq, and continues
+// after it, was abandoned. One that is still being appended was not.
 func (l *Log) givenUp(ctx context.Context, seq uint64) (bool, error) {
 	st, err := l.store.State(ctx)
 	if err != nil || st.Last <= seq {
@@ -141,23 +141,22 @@ func (l *Log) givenUp(ctx context.Context, seq uint64) (bool, error) {
 	return m.flags&continuesFlag == 0, nil
 }
 
-var errAgain = errors.New("the capture has begun a transaction again of which the first pieces were read")
+var errAgain = errors.New("the capture restarted a transaction whose first pieces were already read")
 
-// emitError is what emit has returned.
+// emitError is an error returned by emit.
 type emitError struct{ error }
 
-// A reader gives away the transactions of messages that follow each other.
+// A reader emits the transactions of consecutive messages.
 type reader struct {
-	after   uint64            // Place of the last one that is not wanted
-	given   map[uint32][]byte // relations as emit has got them
-	pending map[uint32][]byte // and as they are now in the stream, where it may not have got them
-	part    []byte            // the beginning of a change that goes on in the next entry
-	skip    bool              // the transaction that has begun is not wanted
-	amid    bool              // emit has got pieces of a transaction whose end is to come
+	after   uint64            // Place of the last transaction to skip
+	given   map[uint32][]byte // relations as emit received them
+	pending map[uint32][]byte // and their current versions in the stream, if emit has not received them
+	part    []byte            // the beginning of a change that continues in the next entry
+	skip    bool              // the current transaction is skipped
+	amid    bool              // emit has received pieces of a transaction whose end is still to come
 }
 
-// give gives away what is in m. The transaction that is unfinished at its end is left out
-// if lost is set.
+// give emits the transactions in m. With lost, it leaves out the one that is unfinished at its end.
 func (r *reader) give(m *message, lost bool, emit func(*change.Tx) error) error {
 	note := func(id uint32, framed []byte) { r.pending[id] = framed }
 	clear(r.pending)
@@ -193,8 +192,8 @@ func (r *reader) give(m *message, lost bool, emit func(*change.Tx) error) error 
 	return nil
 }
 
-// entry gives away one entry, with the relations that have to stand before it. They do not
-// go between the parts of a change, but before the first of them.
+// entry emits one entry, preceded by the relations that it needs. They do not come between the
+// parts of a change, but before the first of them.
 func (r *reader) entry(e *entry, emit func(*change.Tx) error) error {
 	r.amid = e.tx.More
 	changes := e.tx.Changes
@@ -225,7 +224,7 @@ func (r *reader) entry(e *entry, emit func(*change.Tx) error) error {
 	return nil
 }
 
-// owed gives the relations that emit has not got yet, and takes note that it gets them.
+// owed returns the relations that emit has not received yet, and records that it receives them.
 func (r *reader) owed() []byte {
 	var out []byte
 	for id, framed := range r.pending {

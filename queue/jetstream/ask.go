@@ -7,10 +7,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// asks is the stream that holds what was asked last: one message. It is made when there is something to ask.
+// asks is the stream that holds the last request: one message. It is created at the first request.
 func (s *Store) asks() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: "TIDEMARK-ASKED_" + s.opt.Queue, Subjects: []string{"tidemark.asked." + s.opt.Queue}, Description: "what is asked of who writes to a queue of tidemark",
+		Name: "TIDEMARK-ASKED_" + s.opt.Queue, Subjects: []string{"tidemark.asked." + s.opt.Queue}, Description: "requests to the writer of a tidemark queue",
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, Storage: jetstream.FileStorage, MaxMsgs: 1, Replicas: max(1, s.opt.Replicas),
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// A cluster of three loses the server that leads, amid transactions: all is there, once,
-// and whoever reads goes on reading.
+// A cluster of three loses its leader in the middle of transactions: everything is there, once, and
+// readers continue.
 func TestCluster(t *testing.T) {
 	servers := map[string]*server.Server{}
 	var urls []string
 	var ports []int
-	var routes []*url.URL // each has to know of others when it starts
+	var routes []*url.URL // each must know the others when it starts
 	for range 3 {
 		l, err := testdb.Listen()
 		if err != nil {
@@ -70,7 +70,7 @@ func TestCluster(t *testing.T) {
 		appendPlaces(t, l, place, place, 20_000)
 	}
 	if err := <-done; err != nil {
-		t.Logf("the reader was told: %v", err) // and its caller reads again
+		t.Logf("the reader received: %v", err) // and its caller reads again
 	}
 	if _, err := readPlaces(far, t.Context(), 0, 200, 20_000); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/filelock"
 )
 
-// An embedded is a NATS server within this process, on a folder that is ours alone.
+// An embedded is a NATS server within this process, on a folder that only we use.
 type embedded struct {
 	server *server.Server
 	lock   *os.File
@@ -30,18 +30,18 @@ type embedded struct {
 	log    serverLog
 }
 
-// Files of the folder beside the server's own.
+// Our files in the folder, beside the server's own.
 const (
 	lockName    = "lock"
-	versionName = "tidemark-queue" // holds the version of what is in the folder
-	notedName   = "last"           // holds the number of the last message that was acknowledged
+	versionName = "tidemark-queue" // holds the version of the folder's content
+	notedName   = "last"           // holds the number of the last acknowledged message
 	version     = "1\n"
 )
 
-// maxPayload is what the embedded server takes in a message.
+// maxPayload is the largest message that the embedded server accepts.
 const maxPayload = 8 << 20
 
-// embed starts a server on opt.Dir, which is made if it is not there.
+// embed starts a server on opt.Dir, which it creates if it is missing.
 func embed(ctx context.Context, opt Options) (*embedded, error) {
 	const op = "open queue"
 	e := &embedded{log: serverLog{broken: make(chan struct{}), dead: make(chan struct{})}}
@@ -52,8 +52,8 @@ func embed(ctx context.Context, opt Options) (*embedded, error) {
 		ServerName: "tidemark", DontListen: true, NoSigs: true, DisableJetStreamBanner: true,
 		JetStream: true, StoreDir: opt.Dir,
 		SyncAlways: true, // fsync before the acknowledgement; the server's default is every two minutes
-		// The limit of the stream is what counts. Without these the server would take
-		// three quarters of the disk that is free at the moment.
+		// The limit of the stream is what counts. Without these the server would reserve three
+		// quarters of the disk space that is free at the moment.
 		JetStreamMaxStore: 1 << 60, JetStreamMaxMemory: 64 << 20,
 		MaxPayload: maxPayload,
 	}
@@ -71,7 +71,7 @@ func embed(ctx context.Context, opt Options) (*embedded, error) {
 	e.server = s
 	s.SetLoggerV2(&e.log, false, false, false)
 	crash.Go(s.Start)
-	// Recovery after a crash reads what there is.
+	// Recovery after a crash reads all data.
 	for !s.ReadyForConnections(100*time.Millisecond) || !s.JetStreamEnabled() {
 		select {
 		case <-e.log.dead:
@@ -87,10 +87,10 @@ func embed(ctx context.Context, opt Options) (*embedded, error) {
 	return e, nil
 }
 
-// Whoever only looks into a queue has its folder for a moment.
+// A process that only inspects a queue holds its folder briefly.
 const claimWait, claimPause = 3 * time.Second, 50 * time.Millisecond
 
-// claim locks the folder, and finds out whether it is one of ours.
+// claim locks the folder, and checks whether it is one of ours.
 func (e *embedded) claim(dir string) error {
 	const op = "open queue"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -127,12 +127,12 @@ func (e *embedded) claim(dir string) error {
 		return diskError(op, dir, err)
 	}
 	host, _ := os.Hostname()
-	_ = f.Truncate(0) // for the message above only, as what follows
+	_ = f.Truncate(0) // only for the message above, like what follows
 	_, _ = fmt.Fprintf(f, "process %d on %s", os.Getpid(), host)
 	return nil
 }
 
-// checkVersion reads the version of what is in dir, or writes it if there is nothing yet.
+// checkVersion reads the version of dir's content, or writes it if dir is empty.
 func checkVersion(dir string) error {
 	const op = "open queue"
 	path := filepath.Join(dir, versionName)
@@ -141,7 +141,7 @@ func checkVersion(dir string) error {
 	case err == nil && string(got) == version:
 		return nil
 	case err == nil:
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: dir, Err: fmt.Errorf("it is in the format %q of another version of the program, not %q", strings.TrimSpace(string(got)), strings.TrimSpace(version)), Hint: "Let the version that wrote it apply what is there, or begin the queue anew from where the target is, with --from-target, if the source still has its log from there."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: dir, Err: fmt.Errorf("it is in the format %q of another version of the program, not %q", strings.TrimSpace(string(got)), strings.TrimSpace(version)), Hint: "Let the version that wrote it apply what is there, or restart the queue from the target's position with --from-target, if the source still has its log from there."}
 	case !errors.Is(err, os.ErrNotExist):
 		return diskError(op, dir, err)
 	}
@@ -160,7 +160,7 @@ func checkVersion(dir string) error {
 	return nil
 }
 
-// listen opens a port of the server to others.
+// listen opens a port of the server for other processes.
 func listen(so *server.Options, opt Options) error {
 	bad := func(cause, hint string) error {
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "open queue", Object: opt.Listen, Err: errors.New(cause), Hint: hint}
@@ -168,7 +168,7 @@ func listen(so *server.Options, opt Options) error {
 	host, port, err := net.SplitHostPort(opt.Listen)
 	n, err2 := strconv.Atoi(port)
 	if err != nil || err2 != nil {
-		return bad("it is no address to listen on", "Write host:port.")
+		return bad("it is not an address to listen on", "Write host:port.")
 	}
 	if ip := net.ParseIP(host); opt.Password == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return bad("it can be reached from other hosts, and has no password", "Give a user and a password.")
@@ -188,14 +188,14 @@ func listen(so *server.Options, opt Options) error {
 	return nil
 }
 
-// note keeps the number of the last message that the server has acknowledged. A server
-// that finds damage in its last file when it starts drops what is behind it, and says
-// nothing: this number does. It is not synced, since after a power cut a smaller one does no harm.
+// note stores the number of the last message that the server has acknowledged. A server that finds
+// damage in its last file at start drops everything after it silently: this number reveals that. It
+// is not synced, since after a power cut a smaller number does no harm.
 func (e *embedded) note(seq uint64) {
 	_, _ = e.noted.WriteAt(binary.BigEndian.AppendUint64(nil, seq), 0)
 }
 
-// last is what note has kept.
+// last returns the number that note stored.
 func (e *embedded) last() uint64 {
 	b := make([]byte, 8)
 	if n, _ := e.noted.ReadAt(b, 0); n < len(b) {
@@ -204,7 +204,7 @@ func (e *embedded) last() uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-// connect gives a connection that does not leave the process.
+// connect returns a connection that does not leave the process.
 func (e *embedded) connect(opt Options) (*nats.Conn, error) {
 	options := []nats.Option{nats.InProcessServer(e.server), nats.Name("tidemark")}
 	if opt.Password != "" {
@@ -222,14 +222,14 @@ func (e *embedded) close() {
 		e.noted.Close()
 	}
 	if e.lock != nil {
-		e.lock.Close() // and with it goes the lock
+		e.lock.Close() // which releases the lock
 	}
 }
 
-// A serverLog keeps the last complaint of a server, which is all that is said of why it
-// does not start or does not write: a server whose disk fails does not answer.
+// A serverLog keeps the last error message of a server, the only source for why it does not start
+// or does not write: a server whose disk fails does not answer.
 type serverLog struct {
-	broken chan struct{} // closed when the server has stopped to write
+	broken chan struct{} // closed when the server has stopped writing
 	dead   chan struct{} // closed when it will not start
 
 	mu   sync.Mutex
@@ -248,7 +248,7 @@ func (l *serverLog) keep(format string, v ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ends {
-		return // what comes behind is of no more use
+		return // later messages do not help
 	}
 	l.text = fmt.Sprintf(format, v...)
 	if strings.Contains(l.text, "Critical write error") || strings.Contains(l.text, "failed to store a msg") {
@@ -257,7 +257,7 @@ func (l *serverLog) keep(format string, v ...any) {
 	}
 }
 
-// Noticef and the others are the server's interface for loggers.
+// Noticef and the others implement the server's interface for loggers.
 func (l *serverLog) Noticef(string, ...any)        {}
 func (l *serverLog) Warnf(format string, v ...any) {}
 func (l *serverLog) Fatalf(format string, v ...any) {

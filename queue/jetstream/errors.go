@@ -25,15 +25,15 @@ const (
 	codeNotEnabledHere = 10039
 	codeNoStream       = 10059
 	codeNotReady       = 10008 // no leader yet, or no longer
-	codeIncomplete     = 10004 // of a question to all servers, before all have answered
+	codeIncomplete     = 10004 // of a request to all servers, before all have answered
 )
 
 func wrongSequence(e *jetstream.APIError) bool {
 	return e.ErrorCode == codeWrongSequence || e.ErrorCode == codeWrongSequence2
 }
 
-// answered gives what the server says of why it did not do something; nil: it has said nothing for good, because it is
-// away, or not ready yet.
+// answered returns the server's reason for refusing a request; nil if it has not refused it for
+// good, because it is away or not ready yet.
 func answered(err error) *jetstream.APIError {
 	var api *jetstream.APIError
 	if !errors.As(err, &api) || api.ErrorCode == codeNotReady || api.ErrorCode == codeIncomplete {
@@ -42,7 +42,7 @@ func answered(err error) *jetstream.APIError {
 	return api
 }
 
-// refused words why a server has not stored a message.
+// refused explains why a server has not stored a message.
 func (s *Store) refused(e *jetstream.APIError) error {
 	switch {
 	case e.ErrorCode == codeStoreFailed && strings.Contains(e.Description, "maximum bytes"):
@@ -59,13 +59,13 @@ func (s *Store) refused(e *jetstream.APIError) error {
 	return s.error(tidemark.Bug, "append to", e, "")
 }
 
-// diskError is one of the file system.
+// diskError returns an error of the file system.
 func diskError(op, object string, err error) error {
 	out := &tidemark.Error{Op: op, Object: object, Kind: tidemark.Invalid, Err: err}
 	text := err.Error()
 	switch {
 	case errors.Is(err, syscall.ENOSPC), strings.Contains(text, syscall.ENOSPC.Error()), strings.Contains(text, syscall.EFBIG.Error()), strings.Contains(text, syscall.EDQUOT.Error()):
-		out.Kind, out.Hint = tidemark.Full, "Make room on the disk of the queue, and start again: nothing that was acknowledged is lost."
+		out.Kind, out.Hint = tidemark.Full, "Free space on the disk of the queue, then start again: nothing that was acknowledged is lost."
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
 		out.Kind, out.Hint = tidemark.Forbidden, "Give the user of this process the right to write there."
 	default:
@@ -78,7 +78,7 @@ func (s *Store) error(kind tidemark.Kind, op string, err error, hint string) err
 	return &tidemark.Error{Op: op, Object: s.Name(), Kind: kind, Hint: hint, Err: errors.New(s.opt.hide(err.Error()))}
 }
 
-// fail words an error of the client. Transient: the server does not answer, or is not ready yet.
+// fail explains an error of the client. Transient: the server does not answer, or is not ready yet.
 func (s *Store) fail(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:
@@ -97,14 +97,14 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 	case code == codeStoreFailed, code == codeNoResources, code == codeStorageLimit:
 		return s.refused(api)
 	case code == codeNoStream, errors.Is(err, jetstream.ErrStreamNotFound):
-		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: begin it anew from where the target is, with --from-target.")
+		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: restart it from the target's position with --from-target.")
 	case api != nil:
 		return s.error(tidemark.Invalid, op, err, "")
 	}
 	return s.error(tidemark.Transient, op, err, "")
 }
 
-// connectFailed words why there is no connection.
+// connectFailed explains why there is no connection.
 func (s *Store) connectFailed(err error) error {
 	var known *tidemark.Error
 	switch {
@@ -116,7 +116,7 @@ func (s *Store) connectFailed(err error) error {
 	return s.error(tidemark.Unreachable, "open", err, "")
 }
 
-// hide takes what logs in out of a text.
+// hide removes credentials from a text.
 func (o *Options) hide(text string) string {
 	for _, one := range strings.Split(o.URL, ",") {
 		u, err := url.Parse(strings.TrimSpace(one))
@@ -128,7 +128,7 @@ func (o *Options) hide(text string) string {
 		text = strings.ReplaceAll(text, strings.TrimSpace(one), bare.String())
 		if p, ok := u.User.Password(); ok && p != "" {
 			text = strings.ReplaceAll(text, p, "***")
-		} else if name := u.User.Username(); name != "" { // which is a token then
+		} else if name := u.User.Username(); name != "" { // then it is a token
 			text = strings.ReplaceAll(text, name, "***")
 		}
 	}

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// What a server may say: of a line, and of a message, for which NATS has a limit of its own.
+// Largest line that a server may send, and largest message, for which NATS has its own limit.
 const (
 	maxLine    = 1 << 20
 	maxMessage = 64 << 20
 )
 
-var errMalformed = errors.New("the server does not keep to NATS' protocol")
+var errMalformed = errors.New("the server violates the NATS protocol")
 
-// A guard looks at what a server says as it passes: the client believes the lengths in it. Within TLS it sees nothing;
-// there the server has proved who it is.
+// A guard checks what a server sends as it arrives: the client trusts the lengths in it. Inside TLS
+// it sees nothing; there the server has proved its identity.
 type guard struct {
 	net.Conn
-	line   []byte // what has come of it
-	skip   int    // bytes of a message that have not passed
-	sealed bool   // the client has begun TLS
+	line   []byte // the part received so far
+	skip   int    // bytes of a message still to come
+	sealed bool   // the client has started TLS
 }
 
 // guardDialer opens guarded connections.
@@ -37,7 +37,7 @@ func (guardDialer) Dial(network, address string) (net.Conn, error) {
 }
 
 func (g *guard) Write(p []byte) (int, error) {
-	if len(p) > 0 && p[0] == 0x16 { // a handshake; words of the protocol are letters
+	if len(p) > 0 && p[0] == 0x16 { // a handshake; commands of the protocol are letters
 		g.sealed = true
 	}
 	return g.Conn.Write(p)
@@ -80,7 +80,7 @@ func (g *guard) pass(p []byte) error {
 	return nil
 }
 
-// payload is how many bytes come behind a line.
+// payload returns how many bytes follow a line.
 func payload(line []byte) (int, error) {
 	fields := bytes.Fields(line)
 	if len(fields) == 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// Set in a process that a test has started: what it does, and in which folder.
+// Set in a process that a test has started: its task, and the folder for it.
 const (
 	childVariable = "TIDEMARK_QUEUE_CHILD"
 	childFolder   = "TIDEMARK_QUEUE_FOLDER"
@@ -35,12 +35,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child appends one transaction after the other, and says the place of each as soon as it
-// is acknowledged. It ends with the error that stops it.
+// child appends one transaction after the other, and prints the place of each as soon as it is
+// acknowledged. It ends with the error that stops it.
 func child(what, dir string) error {
 	ctx := context.Background()
 	if what == "small files" {
-		// A file system that is full, as far as a process can make one by itself.
+		// A full file system, as far as a process can simulate one.
 		signal.Ignore(syscall.SIGXFSZ)
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 2 << 20, Max: 2 << 20}); err != nil {
 			return err
@@ -72,8 +72,8 @@ func child(what, dir string) error {
 	}
 }
 
-// run starts a child, and kills it some time after it has said something. It gives the
-// last place that was acknowledged, and what else it has said.
+// run starts a child, and kills it some time after its first output. It returns the last place that
+// was acknowledged, and the rest of the output.
 func run(t *testing.T, what, dir string, life time.Duration) (acked uint64, said string) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -103,8 +103,8 @@ func run(t *testing.T, what, dir string, life time.Duration) (acked uint64, said
 	return acked, said
 }
 
-// Whenever the process is killed, all that it acknowledged is there, once and in order,
-// and it goes on behind that.
+// Whenever the process is killed, everything that it acknowledged is there, once and in order, and
+// it continues after that.
 func TestKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "queue")
 	var before, trimmed uint64
@@ -120,7 +120,7 @@ func TestKilled(t *testing.T) {
 		l := openLog(t, open(t, Options{Queue: "q", Dir: dir}), queue.Options{})
 		place, end, err := l.Begin(t.Context(), 1)
 		if err != nil || place < acked || place > acked+1 || end != place+1 {
-			t.Fatalf("run %d acknowledged up to %d, and the queue goes on behind %d, at %d, %v", i, acked, place, end, err)
+			t.Fatalf("run %d acknowledged up to %d, and the queue continues after %d, at %d, %v", i, acked, place, end, err)
 		}
 		if at := acked - acked%20; what == "trim" && at > 50 {
 			trimmed = max(trimmed, at-50)
@@ -133,8 +133,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// The disk is full: it says so, what was acknowledged is there, and when there is room it
-// goes on.
+// If the disk is full, that is reported, everything acknowledged is there, and with room again it
+// continues.
 func TestFullDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "queue")
 	acked, said := run(t, "small files", dir, 5*time.Minute)

@@ -1,17 +1,14 @@
-// Package jetstream keeps a queue's messages in a stream of NATS JetStream: of a server
-// within this process, which writes to a folder and has no port, or of one that is
-// there already.
+// Package jetstream keeps a queue's messages in a stream of NATS JetStream: of a server within this
+// process, which writes to a folder and has no port, or of an existing server.
 //
-// What it relies on, and what not (nats-server 2.15): the embedded server calls fsync before it
-// acknowledges. Nothing is deleted in the middle, nothing expires, nothing is dropped
-// when the stream is full. A message is published under the condition that it becomes
-// the one behind the last that we know of, so that it is stored once however often it is
-// sent, and so that two writers cannot mix. Messages are read by their number, not through
-// a consumer: there is no state of a reader on the server, and one that is missing is
-// seen at once. The last ones of an embedded server are read without it. A second subject
-// rings whoever waits for the next message; a ring that is missed costs half a second.
-// That a server says a message is durable when it is not, or gives another one than was
-// put, is for the queue's own checksums to find.
+// It relies on the following (nats-server 2.15): the embedded server calls fsync before it
+// acknowledges. Nothing is deleted in the middle, nothing expires, nothing is dropped when the
+// stream is full. A message is published on the condition that it follows the last one that we know
+// of, so it is stored once however often it is sent, and two writers cannot mix. Messages are read
+// by number, not through a consumer: the server keeps no state of readers, and a missing message is
+// noticed at once. The last ones of an embedded server are read from memory. A second subject
+// notifies readers that wait for the next message; a missed notification costs half a second. The
+// queue's own checksums find lost or changed messages.
 //
 // Start reading at Open.
 package jetstream
@@ -39,30 +36,29 @@ import (
 
 // Options of Open. Exactly one of Dir and URL is set.
 type Options struct {
-	// Queue names it: letters, digits, - and _.
+	// Queue is its name: letters, digits, - and _.
 	Queue string
-	// Limit is how many bytes it holds at most; default what it has, and 10 GB for a new one.
-	// What is there already is never dropped because of it.
+	// Limit is how many bytes it holds, at most; default its present limit, and 10 GB for a new
+	// one. It never drops stored messages.
 	Limit int64
 
-	// Dir is the folder of a server within this process. One process has it open at a time.
+	// Dir is the folder of a server within this process. Only one process can have it open.
 	Dir string
-	// Listen is host:port under which other processes reach that server; it has none by
-	// default, and needs a password if it can be reached from other hosts.
+	// Listen is host:port under which other processes reach that server; default none. It requires
+	// a password if other hosts can reach it.
 	Listen         string
 	User, Password string
 
-	// URL is one or more addresses of servers, nats://user:password@host:4222 or
-	// tls://host:4222, with commas between them. Behind a ? at its end stand the files below:
-	// creds=, ca=, cert=, key=.
+	// URL is one or more addresses of servers, nats://user:password@host:4222 or tls://host:4222,
+	// separated by commas. The files below may follow after a ?: creds=, ca=, cert=, key=.
 	URL string
 	// Credentials is a file with a JWT and its key.
 	Credentials string
-	// Replicas is on how many servers of a cluster each message is; default 1.
+	// Replicas is on how many servers of a cluster each message is stored; default 1.
 	Replicas int
 
-	// CA, Cert and Key are files for TLS: with URL whom to trust and who we are; with
-	// Listen the server's own, and with CA whose clients it trusts.
+	// CA, Cert and Key are files for TLS: with URL, the CA to trust and our own certificate; with
+	// Listen, the server's certificate, and the CA of clients that it trusts.
 	CA, Cert, Key string
 }
 
@@ -81,16 +77,16 @@ type Store struct {
 	recent   recent // of the embedded server
 
 	mu     sync.Mutex
-	last   uint64        // number of the last message, as far as we have heard
+	last   uint64        // number of the last message, as far as known
 	rang   chan struct{} // closed when last has changed
 	closed bool
 }
 
 var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-// Open opens a queue, and makes it if it is not there. Kinds of errors: Invalid, also if
-// another process has the folder open; Unsupported for what another version has written;
-// Unreachable, Denied; Full for a full disk.
+// Open opens a queue, and creates it if it is missing. Kinds of errors: Invalid, also if another
+// process has the folder open; Unsupported if another version wrote it; Unreachable, Denied; Full
+// if the disk is full.
 func Open(ctx context.Context, opt Options) (*Store, error) {
 	const op = "open queue"
 	if !queueName.MatchString(opt.Queue) || (opt.Dir == "") == (opt.URL == "") {
@@ -107,15 +103,15 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	return s, nil
 }
 
-// Is says whether a text is meant as the URL of a queue in NATS.
+// Is reports whether a text looks like the URL of a queue in NATS.
 func Is(text string) bool {
 	return strings.HasPrefix(text, "nats://") || strings.HasPrefix(text, "tls://")
 }
 
-// Check says what is wrong with what a URL says of files.
+// Check validates the files that a URL names.
 func Check(url string) error { return (&Options{URL: url}).files() }
 
-// files takes the names of files out of the URL.
+// files extracts the names of files from the URL.
 func (o *Options) files() error {
 	servers, query, _ := strings.Cut(o.URL, "?")
 	for one := range strings.SplitSeq(servers, ",") {
@@ -128,12 +124,12 @@ func (o *Options) files() error {
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("what stands behind ? is not of the form name=value&name=value")
+		return errors.New("the part after ? is not of the form name=value&name=value")
 	}
 	for name, v := range values {
 		to, ok := map[string]*string{"creds": &o.Credentials, "ca": &o.CA, "cert": &o.Cert, "key": &o.Key}[name]
 		if !ok {
-			return errors.New("behind ? it takes creds, ca, cert and key")
+			return errors.New("after ? it takes creds, ca, cert and key")
 		}
 		*to = v[0]
 	}
@@ -176,7 +172,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	return s.fail(ctx, "open", err)
 }
 
-// dial connects to servers that are there.
+// dial connects to existing servers.
 func dial(opt Options) (*nats.Conn, error) {
 	options := []nats.Option{nats.Name("tidemark"), nats.SetCustomDialer(guardDialer{}), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(10 * time.Second)}
 	if opt.Credentials != "" {
@@ -191,7 +187,7 @@ func dial(opt Options) (*nats.Conn, error) {
 	return nats.Connect(opt.URL, options...)
 }
 
-// openStream finds the stream, or makes it.
+// openStream finds the stream, or creates it.
 func (s *Store) openStream(ctx context.Context) error {
 	want := jetstream.StreamConfig{
 		Name: "TIDEMARK_" + s.opt.Queue, Subjects: []string{s.subject}, Description: "a queue of tidemark",
@@ -213,7 +209,7 @@ func (s *Store) openStream(ctx context.Context) error {
 	switch {
 	case c.Retention != want.Retention || c.Discard != want.Discard || c.Storage != want.Storage || c.MaxAge != 0 || c.MaxMsgs > 0 || len(c.Subjects) != 1 || c.Subjects[0] != s.subject:
 		return s.error(tidemark.Invalid, "open", fmt.Errorf("there is a stream %s with other settings", want.Name),
-			"Remove it, or name the queue otherwise: it has to keep messages until they are purged, and to refuse new ones when it is full.")
+			"Remove it, or give the queue another name: it has to keep messages until they are purged, and to refuse new ones when it is full.")
 	case s.opt.Limit > 0 && s.opt.Limit < int64(got.State.Bytes):
 		return s.error(tidemark.Invalid, "open", fmt.Errorf("it holds %d bytes already, more than the limit of %d", got.State.Bytes, s.opt.Limit), "Raise the limit, or apply first what is there.")
 	case s.opt.Limit > 0 && c.MaxBytes != s.opt.Limit || s.opt.Replicas > 0 && c.Replicas != s.opt.Replicas:
@@ -226,7 +222,7 @@ func (s *Store) openStream(ctx context.Context) error {
 	return s.fail(ctx, "open", err)
 }
 
-// checkEnd finds out whether an embedded server has lost messages at the end.
+// checkEnd fails if an embedded server has lost messages at the end.
 func (s *Store) checkEnd(ctx context.Context) error {
 	if s.embedded == nil {
 		return nil
@@ -237,12 +233,12 @@ func (s *Store) checkEnd(ctx context.Context) error {
 	}
 	if noted := s.embedded.last(); st.Last < noted {
 		return s.error(tidemark.Corrupt, "open", fmt.Errorf("it ends with message %d, and message %d was there", st.Last, noted),
-			"A file of the queue is damaged: --from-target begins the queue anew from where the target is, if the source still has its log from there.")
+			"A file of the queue is damaged: --from-target restarts the queue from the target's position, if the source still has its log from there.")
 	}
 	return nil
 }
 
-// Addr is where the embedded server listens; empty if it does not.
+// Addr returns where the embedded server listens; "" if it does not.
 func (s *Store) Addr() string {
 	if s.embedded == nil || s.opt.Listen == "" {
 		return ""
@@ -254,23 +250,23 @@ func (s *Store) Addr() string {
 func (s *Store) Name() string { return "queue " + s.name }
 
 const (
-	// ackTimeout is how long an answer may take before we ask again. That of a server that
-	// died does not come; whether the message is there we see for ourselves then, and
-	// if it was only late, sending it twice is what it costs.
+	// ackTimeout is how long an answer may take before we retry. A server that died never answers;
+	// then we check ourselves whether the message is stored. If the answer was only late, sending
+	// twice is the whole cost.
 	ackTimeout = 2 * time.Second
 	// patience is how long the server may be away before we give up.
 	patience = 30 * time.Second
-	// window is how many messages, and about how many bytes, are on their way at once. It
-	// gains little where each is an fsync, and much where the server is far.
+	// window is how many messages, and about how many bytes, are in flight at once. It gains little
+	// if each is an fsync, and much if the server is far away.
 	window      = 16
 	windowBytes = 8 << 20
 )
 
-// Put publishes messages. Where the acknowledgement is missing it looks whether the
-// message is there.
+// Put publishes messages. If the acknowledgement is missing it checks whether the message is
+// stored.
 func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, error) {
 	done := 0
-	var since time.Time // the server has not answered
+	var since time.Time // when the server stopped answering
 	for done < len(messages) {
 		if ctx.Err() != nil {
 			return done, ctx.Err()
@@ -300,10 +296,10 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 		case since.IsZero():
 			since = time.Now()
 		default:
-			_ = flow.Sleep(ctx, 200*time.Millisecond) // the next attempt says so
+			_ = flow.Sleep(ctx, 200*time.Millisecond) // the next attempt reports the error
 		}
-		// It is not known what has become of them, or the number was not free: it may be
-		// that we have them there from an attempt whose acknowledgement was lost.
+		// Their fate is unknown, or the number was taken: they may be stored by an attempt whose
+		// acknowledgement was lost.
 		st, err := s.State(ctx)
 		if tidemark.KindOf(err) == tidemark.Lost {
 			return done, err
@@ -318,11 +314,11 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			if since.IsZero() {
 				since = time.Now()
 			}
-		case errors.Is(err, queue.ErrMissing) && st.Last >= seq: // and trimmed already
+		case errors.Is(err, queue.ErrMissing) && st.Last >= seq: // already trimmed
 			return done, queue.ErrFenced
 		case errors.Is(err, queue.ErrMissing):
-			return done, s.error(tidemark.Lost, "append to", fmt.Errorf("message %d is not the next one: the queue was replaced, or has lost its end", seq),
-				"Begin again: the capture goes on behind what is there, if the source still has its log from that place.")
+			return done, s.error(tidemark.Lost, "append to", fmt.Errorf("message %d is not the next one: the queue was replaced, or lost its end", seq),
+				"Start again: the capture continues after what is there, if the source still has its log from that position.")
 		default:
 			return done, err
 		}
@@ -330,12 +326,11 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 	return done, nil
 }
 
-var errBroken = errors.New("the server has stopped to write")
+var errBroken = errors.New("the server has stopped writing")
 
-// publish sends the first of messages and waits for all answers, which takes ackTimeout at
-// most: whoever gives up and begins again shall not meet his own messages on their way.
-// It gives how many of them, from the first on, are stored, and what became of the one
-// behind them.
+// publish sends the first of messages and waits for all answers, at most ackTimeout: a writer that
+// gives up and begins again must not see its own messages in flight. It returns how many of them,
+// from the first on, are stored, and the error of the one after them.
 func (s *Store) publish(seq uint64, messages [][]byte) (n int, err error) {
 	var acks []jetstream.PubAckFuture
 	size := 0
@@ -372,8 +367,8 @@ func (s *Store) publish(seq uint64, messages [][]byte) (n int, err error) {
 	return n, err
 }
 
-// mine says how many of messages, from the first on, are there under the numbers from seq
-// on. ErrFenced: another is in the place of the first; ErrMissing: none is.
+// mine reports how many of messages, from the first on, are stored under the numbers from seq on.
+// ErrFenced: another message has the number of the first; ErrMissing: there is none.
 func (s *Store) mine(ctx context.Context, seq uint64, messages [][]byte) (int, error) {
 	for i, b := range messages {
 		got, err := s.Get(ctx, seq+uint64(i))
@@ -391,7 +386,7 @@ func (s *Store) mine(ctx context.Context, seq uint64, messages [][]byte) (int, e
 	return len(messages), nil
 }
 
-// stored takes note that messages are stored, from the number first on, and tells those who wait.
+// stored records that messages are stored, numbered from first on, and notifies waiting readers.
 func (s *Store) stored(first uint64, messages [][]byte) {
 	seq := first + uint64(len(messages)) - 1
 	if s.embedded != nil {
@@ -399,10 +394,10 @@ func (s *Store) stored(first uint64, messages [][]byte) {
 		s.recent.put(first, messages)
 	}
 	s.heard(seq)
-	_ = s.conn.Publish(s.bell, binary.BigEndian.AppendUint64(nil, seq)) // who misses it looks soon
+	_ = s.conn.Publish(s.bell, binary.BigEndian.AppendUint64(nil, seq)) // a reader that misses it polls soon
 }
 
-// heard takes note of the number of the last message.
+// heard records the number of the last message.
 func (s *Store) heard(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -435,7 +430,7 @@ func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
 		case err != nil && !s.away(err, begun):
 			return nil, err
 		case err == nil && (seq < st.First || seq > st.Last || time.Since(begun) > s.lag()):
-			// In a cluster the answer may come from a server that does not have it yet.
+			// In a cluster, a server that does not have it yet may have answered.
 			return nil, queue.ErrMissing
 		}
 		if err := flow.Sleep(ctx, 20*time.Millisecond); err != nil {
@@ -444,20 +439,20 @@ func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
 	}
 }
 
-// away says whether err is only that the server is away, and has not been for too long.
+// away reports whether err only means that the server is away, and has not been for too long.
 func (s *Store) away(err error, since time.Time) bool {
 	return tidemark.KindOf(err) == tidemark.Transient && !s.conn.IsClosed() && time.Since(since) < patience
 }
 
-// lag is how far a server of a cluster may be behind its leader.
+// lag returns how far a server of a cluster may be behind its leader.
 func (s *Store) lag() time.Duration {
 	if s.stream.CachedInfo().Config.Replicas > 1 {
 		return 5 * time.Second
 	}
-	return 50 * time.Millisecond // it came between our two questions
+	return 50 * time.Millisecond // it arrived between our two requests
 }
 
-// Wait waits for the bell, and looks itself now and then.
+// Wait waits for a notification, and polls from time to time.
 func (s *Store) Wait(ctx context.Context, seq uint64) (uint64, error) {
 	for heard := time.Now(); ; {
 		s.mu.Lock()
@@ -482,7 +477,7 @@ func (s *Store) Wait(ctx context.Context, seq uint64) (uint64, error) {
 	}
 }
 
-// Purge forgets messages.
+// Purge deletes old messages.
 func (s *Store) Purge(ctx context.Context, seq uint64) error {
 	s.recent.purge(seq)
 	return s.fail(ctx, "trim", s.stream.Purge(ctx, jetstream.WithPurgeSequence(seq)))
@@ -497,7 +492,7 @@ func (s *Store) State(ctx context.Context) (queue.State, error) {
 		return queue.State{}, s.fail(ctx, "look at", err)
 	}
 	st := queue.State{First: in.State.FirstSeq, Last: in.State.LastSeq, Bytes: int64(in.State.Bytes), Limit: in.Config.MaxBytes,
-		MaxMessage: int(s.conn.MaxPayload()) - 4<<10} // for what NATS puts before it
+		MaxMessage: int(s.conn.MaxPayload()) - 4<<10} // room for NATS's header
 	if in.State.Msgs == 0 {
 		st.First = st.Last + 1
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// An address is what a URL says.
+// An address is a parsed URL.
 type address struct {
 	brokers        []string
 	topic          string
@@ -34,19 +34,19 @@ const (
 	schemeTLS = "kafka+tls://"
 )
 
-// Is says whether a text is meant as the URL of a queue in Kafka.
+// Is reports whether a text looks like the URL of a queue in Kafka.
 func Is(text string) bool {
 	return strings.HasPrefix(text, scheme) || strings.HasPrefix(text, schemeTLS)
 }
 
-// Check says what is wrong with a URL. The error holds nothing of what it logs in with.
+// Check validates a URL. The error contains no credentials.
 func Check(text string) error {
 	_, err := parse(text)
 	return err
 }
 
-// Exposed says what of a queue whoever is on the way to its servers can read; "" where
-// TLS prevents that, or where there is no way because the servers are on this machine.
+// Exposed returns which data of a queue anyone on the network path can read; "" if TLS prevents
+// that, or the servers are on this machine.
 func Exposed(text string) string {
 	a, err := parse(text)
 	if err != nil || a.tls {
@@ -58,17 +58,18 @@ func Exposed(text string) string {
 			continue
 		}
 		if a.user != "" && (a.sasl == "" || a.sasl == "plain") {
-			return "without TLS the password and all changes can be read by whoever is on the way"
+			return "without TLS the password and all changes can be read by anyone on the network path"
 		}
-		return "without TLS all changes can be read by whoever is on the way"
+		return "without TLS all changes can be read by anyone on the network path"
 	}
 	return ""
 }
 
 var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
 
-// parse reads kafka[+tls]://[user:password@]host[:port][,host...][/topic][?sasl=...&ca=...&cert=...&key=...].
-// What it says of a mistake does not repeat the URL, of which anything could be a secret then.
+// parse reads
+// kafka[+tls]://[user:password@]host[:port][,host...][/topic][?sasl=...&ca=...&cert=...&key=...].
+// Its errors do not repeat the URL, any part of which could then be a secret.
 func parse(text string) (a *address, err error) {
 	a = &address{tls: strings.HasPrefix(text, schemeTLS)}
 	rest, ok := strings.CutPrefix(text, scheme)
@@ -80,7 +81,7 @@ func parse(text string) (a *address, err error) {
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, topic, _ := strings.Cut(rest, "/")
 	if a.topic = topic; topic != "" && (!topicName.MatchString(topic) || topic == "." || topic == "..") {
-		return a, errors.New("what stands behind the hosts is no name of a topic (letters, digits, . - and _)")
+		return a, errors.New("the part after the hosts is not a topic name (letters, digits, . - and _)")
 	}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		user, password, _ := strings.Cut(authority[:at], ":")
@@ -88,7 +89,7 @@ func parse(text string) (a *address, err error) {
 		a.user, err = url.PathUnescape(user)
 		a.password, err2 = url.PathUnescape(password)
 		if err != nil || err2 != nil || a.user == "" || a.password == "" {
-			return a, errors.New("what stands before @ is not user:password, with % and what follows it for characters such as / and @")
+			return a, errors.New("the part before @ is not user:password, with % and what follows it for characters such as / and @")
 		}
 		authority = authority[at+1:]
 	}
@@ -107,12 +108,12 @@ func parse(text string) (a *address, err error) {
 func (a *address) options(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("what stands behind ? is not of the form name=value&name=value")
+		return errors.New("the part after ? is not of the form name=value&name=value")
 	}
 	for name, v := range values {
 		to, ok := map[string]*string{"sasl": &a.sasl, "ca": &a.ca, "cert": &a.cert, "key": &a.key}[name]
 		if !ok {
-			return errors.New("behind ? it takes sasl, ca, cert and key")
+			return errors.New("after ? it takes sasl, ca, cert and key")
 		}
 		*to = v[0]
 	}
@@ -130,11 +131,11 @@ func (a *address) options(query string) error {
 	return nil
 }
 
-// client gives options for a client.
+// client returns options for a client.
 func (a *address) client() ([]kgo.Opt, error) {
 	out := []kgo.Opt{kgo.SeedBrokers(a.brokers...), kgo.ClientID("tidemark"), kgo.DisableClientMetrics(),
 		kgo.DialTimeout(5 * time.Second), kgo.MetadataMinAge(100 * time.Millisecond),
-		// A server that starts again is there in seconds; who waits shall see it soon.
+		// A restarting server is back in seconds, and waiting calls should notice that soon.
 		kgo.RetryBackoffFn(func(try int) time.Duration { return min(time.Second, time.Duration(50<<min(try, 5))*time.Millisecond) })}
 	if a.user != "" {
 		login := scram.Auth{User: a.user, Pass: a.password}
@@ -170,7 +171,7 @@ func (a *address) client() ([]kgo.Opt, error) {
 	return append(out, kgo.DialTLSConfig(conf)), nil
 }
 
-// hide takes what logs in out of a text.
+// hide removes credentials from a text.
 func (a *address) hide(text string) string {
 	if a.password != "" {
 		text = strings.ReplaceAll(text, a.password, "***")

@@ -29,11 +29,11 @@ func TestAddress(t *testing.T) {
 		"kafka://":                "it has no hosts",
 		"kafka://a:x":             "it has no hosts",
 		"kafka://a,,b":            "it has no hosts",
-		"kafka://u:s3/cret@a":     "no name of a topic",
+		"kafka://u:s3/cret@a":     "not a topic name",
 		"kafka://s3cret@a":        "user:password",
 		"kafka://u:s3cret%zz@a":   "user:password",
-		"kafka://a/b/c":           "no name of a topic",
-		"kafka://a/..":            "no name of a topic",
+		"kafka://a/b/c":           "not a topic name",
+		"kafka://a/..":            "not a topic name",
 		"kafka://a?x=s3cret":      "it takes sasl, ca, cert and key",
 		"kafka://a?sasl=s3cret":   "sasl is plain",
 		"kafka://a?sasl=plain":    "sasl needs a user",
@@ -48,7 +48,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Those who log in as they should get in, and the others are told why, without a secret.
+// Clients with the right login get in, and others get the reason, without a secret.
 func TestLogin(t *testing.T) {
 	b := testdb.Kafka(t)
 	login := fmt.Sprintf("kafka://%s:%s@%s:%d", b.User, b.Password, b.Host, b.SASLPort)
@@ -67,7 +67,7 @@ func TestLogin(t *testing.T) {
 		strings.Replace(login, b.Password, "wr0ng", 1):                         tidemark.Denied,
 		strings.Replace(login, b.Password, "wr0ng", 1) + "?sasl=scram-sha-256": tidemark.Denied,
 		fmt.Sprintf("kafka://%s:%d", b.Host, b.SASLPort):                       tidemark.Unreachable,
-		secure:                        tidemark.Unreachable, // it does not know who signed the server's
+		secure:                        tidemark.Unreachable, // it does not know the CA of the server's certificate
 		secure + "&ca=" + b.CA:        tidemark.Unreachable,
 		secure + "&ca=" + b.Key:       tidemark.Invalid,
 		secure + "&ca=/there/is/none": tidemark.Invalid,
@@ -82,7 +82,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// A topic that would forget what was not applied is refused.
+// A topic that would expire messages before they are applied is rejected.
 func TestSettings(t *testing.T) {
 	url := urlOf(testdb.Kafka(t))
 	s := open(t, Options{Queue: "settings", URL: url})

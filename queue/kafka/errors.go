@@ -9,10 +9,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// errReplaced is a topic that is another one than it was.
-var errReplaced = errors.New("the topic was removed, and made anew")
+// errReplaced means that the topic is not the one that was opened.
+var errReplaced = errors.New("the topic was removed and created anew")
 
-// unknown says whether a server does not know the topic.
+// unknown reports whether a server does not know the topic.
 func unknown(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.InconsistentTopicID)
 }
@@ -21,7 +21,7 @@ func (s *Store) error(kind tidemark.Kind, op string, err error, hint string) err
 	return &tidemark.Error{Op: op, Object: s.Name(), Kind: kind, Hint: hint, Err: hidden{s.addr.hide(err.Error()), err}}
 }
 
-// A hidden is an error whose text holds no secret.
+// A hidden is an error whose text contains no secret.
 type hidden struct {
 	text string
 	is   error
@@ -30,7 +30,7 @@ type hidden struct {
 func (h hidden) Error() string        { return h.text }
 func (h hidden) Is(target error) bool { return errors.Is(h.is, target) }
 
-// fail words an error of the client or the servers.
+// fail explains an error of the client or the servers.
 func (s *Store) fail(ctx context.Context, op string, err error) error {
 	var known *tidemark.Error
 	switch {
@@ -43,9 +43,9 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.TransactionalIDAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
 		return s.error(tidemark.Forbidden, op, err, "The user needs Create, Read, Write, Delete, Describe and DescribeConfigs on the topic "+s.topic+", and Write and Describe on the transactional id of the same name.")
 	case errors.Is(err, errReplaced), unknown(err):
-		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: begin it anew from where the target is, with --from-target.")
+		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: restart it from the target's position with --from-target.")
 	case errors.Is(err, errOffset), errors.Is(err, errForeign):
-		return s.error(tidemark.Corrupt, op, err, "Nobody but this stream may write to the topic. --from-target begins the queue anew from where the target is, if the source still has its log from there.")
+		return s.error(tidemark.Corrupt, op, err, "Nobody but this stream may write to the topic. --from-target restarts the queue from the target's position, if the source still has its log from there.")
 	case errors.Is(err, errRecords):
 		return s.error(tidemark.Corrupt, op, err, "Look at the disks of the Kafka servers.")
 	case !passes(err):
@@ -54,7 +54,7 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 	return s.error(tidemark.Transient, op, err, "")
 }
 
-// failAsking words an error about the group.
+// failAsking explains an error about the group.
 func (s *Store) failAsking(ctx context.Context, op string, err error) error {
 	if errors.Is(err, kerr.GroupAuthorizationFailed) {
 		return s.error(tidemark.Forbidden, op, err, "The user needs Read and Delete on the group "+s.topic+".")
@@ -62,8 +62,8 @@ func (s *Store) failAsking(ctx context.Context, op string, err error) error {
 	return s.fail(ctx, op, err)
 }
 
-// passes says whether an error may be gone when the same is done again, by another writer if
-// it is one of a transaction.
+// passes reports whether a retry may succeed, with a new writer if the error is one of a
+// transaction.
 func passes(err error) bool {
 	var answer *kerr.Error
 	if !errors.As(err, &answer) || answer.Retriable {
@@ -80,7 +80,7 @@ func denied(err error) bool {
 	return errors.Is(err, kerr.SaslAuthenticationFailed) || errors.Is(err, kerr.UnsupportedSaslMechanism) || errors.Is(err, kerr.IllegalSaslState)
 }
 
-// connectFailed words why there is no connection.
+// connectFailed explains why there is no connection.
 func (s *Store) connectFailed(err error) error {
 	if denied(err) {
 		return s.error(tidemark.Denied, "open", err, "")

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A place is where a message is. The zero place is none.
+// A place is the position of a message. The zero place is none.
 type place struct {
 	seq    uint64
 	offset int64
@@ -18,13 +18,13 @@ type place struct {
 	size   int64 // and of this one
 }
 
-// before gives the bytes of all messages before this one.
+// before returns the bytes of all messages before this one.
 func (p place) before() int64 { return p.total - p.size }
 
 const keySize = 16
 
-// errForeign is a record that is not ours.
-var errForeign = errors.New("no message of a queue: somebody else writes to the topic")
+// errForeign means that a record is not ours.
+var errForeign = errors.New("not a message of a queue: another process writes to the topic")
 
 func keyOf(seq uint64, total int64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(make([]byte, 0, keySize), seq), uint64(total))
@@ -37,17 +37,18 @@ func placeOf(r *kgo.Record) (place, error) {
 	return place{seq: binary.BigEndian.Uint64(r.Key), offset: r.Offset, total: int64(binary.BigEndian.Uint64(r.Key[8:])), size: int64(len(r.Value))}, nil
 }
 
-// A known is what we have heard of the topic.
+// A known is what is known of the topic.
 type known struct {
 	mu     sync.Mutex
-	places []place // some of those that are there, by number
+	places []place // some of those that exist, by number
 
-	start, end  int64 // offsets between which committed records are, when first and seen were found
-	first, seen place // the first message, and the last that can be read
+	start, end  int64 // offsets that bounded the committed records when first and seen were found
+	first, seen place // the first message, and the last readable one
 	put         place // the last one that we have put
-	tail        int64 // offset behind which nothing was looked at yet
+	tail        int64 // offset from which on nothing was read yet
 
-	// What was read ahead; a message is given once. It is for one who reads on from message to message.
+	// Messages read ahead; each is returned once. They serve a reader that continues from message
+	// to message.
 	cache  map[uint64][]byte
 	order  []uint64
 	cached int
@@ -58,8 +59,8 @@ const (
 	mostCached = 8 << 20 // bytes
 )
 
-// add takes note of records that were read, and gives the value of the one numbered seq if it
-// is among them.
+// add records records that were read, and returns the value of the one numbered seq if it is among
+// them.
 func (k *known) add(records []*kgo.Record, seq uint64) (value []byte, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +70,7 @@ func (k *known) add(records []*kgo.Record, seq uint64) (value []byte, err error)
 			return nil, err
 		}
 		k.note(p)
-		// What a fetch has brought is one block of memory, of which a message would keep all.
+		// A fetch is one block of memory, and a message would keep all of it alive.
 		b := append(make([]byte, 0, len(r.Value)), r.Value...)
 		if p.seq == seq {
 			value = b
@@ -96,7 +97,7 @@ func (k *known) forget(seq uint64) {
 	delete(k.cache, seq)
 }
 
-// take gives a message that was read ahead.
+// take returns a message that was read ahead.
 func (k *known) take(seq uint64) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,7 +111,7 @@ func (k *known) take(seq uint64) []byte {
 	return b
 }
 
-// note takes note of a place.
+// note records a place.
 func (k *known) note(p place) {
 	if p.seq > k.seen.seq {
 		k.seen, k.tail = p, p.offset+1
@@ -140,8 +141,8 @@ func bySeq(p place, seq uint64) int {
 	return 0
 }
 
-// around gives the places nearest to a number: at most it, and behind it. ok: the message is between
-// the first one and the last that can be read.
+// around returns the places nearest to a number: the last at or before it, and the first after it.
+// ok: the message is between the first one and the last readable one.
 func (k *known) around(seq uint64) (lo, hi place, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,22 +166,22 @@ func (k *known) around(seq uint64) (lo, hi place, ok bool) {
 	return lo, hi, true
 }
 
-// begins takes note of where the committed records begin, and with which, if there are any.
+// begins records where the committed records begin, and the first ones, if there are any.
 func (k *known) begins(start int64, records []*kgo.Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case len(records) > 0:
-		p, _ := placeOf(records[0]) // add has looked at it
+		p, _ := placeOf(records[0]) // add has checked it
 		k.trim(p)
-	case k.put.seq > k.seen.seq: // what there is cannot be seen yet
+	case k.put.seq > k.seen.seq: // the last ones cannot be read yet
 	default:
 		k.first = place{}
 	}
 	k.start = start
 }
 
-// trimmed takes note that the servers have deleted what is before p.
+// trimmed records that the servers have deleted everything before p.
 func (k *known) trimmed(p place) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -196,7 +197,7 @@ func (k *known) trim(first place) {
 	k.places = slices.Delete(k.places, 0, i)
 }
 
-// committed takes note of what we have put.
+// committed records what we have put.
 func (k *known) committed(first, last place) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -205,7 +206,7 @@ func (k *known) committed(first, last place) {
 	}
 }
 
-// ends gives the first message and the last, ours or the last that can be read.
+// ends returns the first message and the last: ours, or the last readable one.
 func (k *known) ends() (first, last place) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

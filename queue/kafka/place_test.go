@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// givesUp puts records as a writer does that dies amid a transaction, or gives it up.
+// givesUp puts records like a writer that dies in the middle of a transaction, or aborts it.
 func givesUp(t *testing.T, s *Store, seq uint64, n int, abort bool) {
 	t.Helper()
 	opts, err := s.addr.client()
@@ -45,8 +45,8 @@ func givesUp(t *testing.T, s *Store, seq uint64, n int, abort bool) {
 	}
 }
 
-// Between messages are transactions that were given up, long and short; each message is found
-// by its number, from wherever one looks, and what the queue holds is counted exactly.
+// Between messages there are aborted transactions, long and short; each message is found by its
+// number, wherever the search starts, and the size of the queue is counted exactly.
 func TestPlaces(t *testing.T) {
 	opt := Options{Queue: "places", URL: urlOf(testdb.Kafka(t))}
 	seed := rand.Uint64()
@@ -98,8 +98,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A writer that begins is the only one from then on, also if the one before it has a transaction
-// half done; and one that has looked before another wrote has to look again.
+// From its beginning a writer is the only one, even if the one before it has an unfinished
+// transaction; and one that looked before another wrote has to look again.
 func TestWriters(t *testing.T) {
 	opt := Options{Queue: "writers", URL: urlOf(testdb.Kafka(t))}
 	a, b, c := open(t, opt), open(t, opt), open(t, opt)
@@ -138,8 +138,8 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// A record that somebody else writes to the topic is found before anything is committed behind
-// it, and by who reads.
+// A record that another process writes to the topic is found before anything is committed after it,
+// and by readers.
 func TestForeignRecord(t *testing.T) {
 	opt := Options{Queue: "foreign", URL: urlOf(testdb.Kafka(t))}
 	s := open(t, opt)
@@ -150,12 +150,12 @@ func TestForeignRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Put(t.Context(), 2, [][]byte{[]byte("ours")})
-	wantError(t, err, tidemark.Corrupt, "somebody else writes to the topic")
+	wantError(t, err, tidemark.Corrupt, "another process writes to the topic")
 	_, err = Open(t.Context(), opt)
-	wantError(t, err, tidemark.Corrupt, "the record at offset 2 is no message of a queue: somebody else writes to the topic")
+	wantError(t, err, tidemark.Corrupt, "the record at offset 2 is not a message of a queue: another process writes to the topic")
 }
 
-// A topic that is removed, or removed and made anew, under those who use it.
+// A topic is removed, or removed and created again, while it is used.
 func TestRemoved(t *testing.T) {
 	opt := Options{Queue: "removed", URL: urlOf(testdb.Kafka(t))}
 	for _, again := range []bool{false, true} {

@@ -17,24 +17,24 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// A link is a client that reads from the server that leads.
+// A link is a client that reads from the leader of the partition.
 type link struct {
 	*kgo.Client
 	admin  *kadm.Client
-	leader atomic.Int32 // its number there; -1 if it is to be asked for
+	leader atomic.Int32 // its number; -1 if unknown
 }
 
 const (
-	ahead = 1 << 20                // bytes that are read at once by who reads on
-	probe = 1                      // by who looks for something: one batch comes nevertheless
-	poll  = 500 * time.Millisecond // how long a server waits for what comes
-	// A server that starts may not know its topics for a moment.
+	ahead = 1 << 20                // bytes per fetch of a sequential reader
+	probe = 1                      // of a search: one batch arrives in any case
+	poll  = 500 * time.Millisecond // how long a server waits for new records
+	// A starting server may not know its topics for a moment.
 	unknownFor = 3 * time.Second
 )
 
-// fetch reads committed records from an offset on, of about so many bytes. If there are none yet
-// it waits for so long. next is the offset behind those that it has looked at: some may be
-// there that are no messages. kerr.OffsetOutOfRange comes as it is.
+// fetch reads about size bytes of committed records from an offset on. If there are none yet it
+// waits for the given time. next is the offset after those examined, which need not all be
+// messages. kerr.OffsetOutOfRange is returned unchanged.
 func (s *Store) fetch(ctx context.Context, l *link, from int64, size int32, wait time.Duration) (records []*kgo.Record, next int64, err error) {
 	for begun := time.Now(); ; {
 		if records, next, err = s.fetchOnce(ctx, l, from, size, wait); err == nil || errors.Is(err, kerr.OffsetOutOfRange) {
@@ -51,8 +51,8 @@ func (s *Store) fetch(ctx context.Context, l *link, from int64, size int32, wait
 	}
 }
 
-// errRecords is what is not as Kafka writes it.
-var errRecords = errors.New("what the server has sent is damaged")
+// errRecords means that a response is not in Kafka's format.
+var errRecords = errors.New("the server sent damaged data")
 
 func (s *Store) fetchOnce(ctx context.Context, l *link, from int64, size int32, wait time.Duration) ([]*kgo.Record, int64, error) {
 	leader, err := s.leader(ctx, l)
@@ -86,7 +86,7 @@ func (s *Store) fetchOnce(ctx context.Context, l *link, from int64, size int32, 
 	return out.Records, next, out.Err
 }
 
-// leader gives the number of the server that leads.
+// leader returns the number of the leader.
 func (s *Store) leader(ctx context.Context, l *link) (int32, error) {
 	if n := l.leader.Load(); n >= 0 {
 		return n, nil
@@ -110,7 +110,7 @@ func (s *Store) leader(ctx context.Context, l *link) (int32, error) {
 	return t.Partitions[0].Leader, nil
 }
 
-// offsets asks between which offsets the committed records are.
+// offsets returns the offsets between which the committed records are.
 func (s *Store) offsets(ctx context.Context) (start, end int64, err error) {
 	asked, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -135,17 +135,17 @@ func (s *Store) offsets(ctx context.Context) (start, end int64, err error) {
 	return start, end, nil
 }
 
-// look finds the first message and the last one. There is none if first is no place.
+// look finds the first message and the last one. There are none if first is the zero place.
 func (s *Store) look(ctx context.Context) (first, last place, err error) {
 	for range 3 {
 		s.known.mu.Lock()
-		seen := s.known.seen // before the servers are asked: another reads on while they answer
+		seen := s.known.seen // before the servers are asked: another reader continues while they answer
 		s.known.mu.Unlock()
 		start, end, err := s.offsets(ctx)
 		if err == nil {
 			err = s.lookBetween(ctx, start, end, seen)
 		}
-		if errors.Is(err, kerr.OffsetOutOfRange) { // somebody trims
+		if errors.Is(err, kerr.OffsetOutOfRange) { // another process trims
 			continue
 		}
 		if err != nil {
@@ -157,26 +157,26 @@ func (s *Store) look(ctx context.Context) (first, last place, err error) {
 	return first, last, err
 }
 
-// lookBetween takes note of what lies between two offsets; before is the last message that was read before
-// the servers were asked for them.
+// lookBetween records the messages between two offsets; before is the last message that was read
+// before the servers were asked for them.
 func (s *Store) lookBetween(ctx context.Context, start, end int64, before place) error {
 	k := &s.known
 	k.mu.Lock()
 	if k.put.seq > k.seen.seq && end > k.put.offset && end <= k.put.offset+2 {
-		k.note(k.put) // behind ours is nothing but what ended our transaction
+		k.note(k.put) // only the end of our transaction follows our messages
 		k.end = max(k.end, end)
 	}
 	k.tail = max(k.tail, start)
 	seen, put, known, oldStart, first := k.seen, k.put, k.end, k.start, k.first
 	k.mu.Unlock()
-	if start == end || end <= max(seen.offset, put.offset) { // what was there is not, or not yet
+	if start == end || end <= max(seen.offset, put.offset) { // its records are gone, or not there yet
 		if err := s.sameTopic(ctx); err != nil {
 			return err
 		}
 	}
 	if before.seq > 0 && end <= before.offset {
 		return s.error(tidemark.Lost, "look at", fmt.Errorf("it ends at offset %d, and message %d was at %d", end, before.seq, before.offset),
-			"The servers have lost the end of the queue: begin it anew from where the target is, with --from-target.")
+			"The servers lost the end of the queue: restart it from the target's position with --from-target.")
 	}
 	if end > known {
 		if err := s.lookBack(ctx, max(start, seen.offset+min(1, int64(seen.seq))), end); err != nil {
@@ -197,7 +197,7 @@ func (s *Store) lookBetween(ctx context.Context, start, end int64, before place)
 	return nil
 }
 
-// sameTopic finds out whether the topic is still the one that was opened.
+// sameTopic fails unless the topic is still the one that was opened.
 func (s *Store) sameTopic(ctx context.Context) error {
 	asked, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -235,7 +235,8 @@ func (s *Store) lookBack(ctx context.Context, from, end int64) error {
 	}
 }
 
-// some gives the first records between two offsets, of about so many bytes; none if there are none.
+// some returns the first records between two offsets, of about so many bytes; nil if there are
+// none.
 func (s *Store) some(ctx context.Context, from, end int64, size int32) ([]*kgo.Record, error) {
 	for from < end {
 		records, next, err := s.fetch(ctx, s.asks, from, size, 0)
@@ -253,9 +254,9 @@ func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
 	return b, err
 }
 
-// find finds a message; with read also what is in it.
+// find finds a message; with read it also returns the content.
 func (s *Store) find(ctx context.Context, seq uint64, read bool) (place, []byte, error) {
-	if err := s.reading.take(ctx); err != nil { // whoever comes second finds what the first one has read ahead
+	if err := s.reading.take(ctx); err != nil { // the second caller finds what the first one has read ahead
 		return place{}, nil, err
 	}
 	defer s.reading.give()
@@ -281,9 +282,9 @@ func (s *Store) find(ctx context.Context, seq uint64, read bool) (place, []byte,
 			return place{}, nil, queue.ErrMissing
 		}
 		if time.Since(begun) > patience {
-			return place{}, nil, s.error(tidemark.Transient, "read", fmt.Errorf("message %d was committed, and is not to be seen yet", seq), "")
+			return place{}, nil, s.error(tidemark.Transient, "read", fmt.Errorf("message %d was committed and is not yet visible", seq), "")
 		}
-		if _, _, ok := s.known.around(seq); !ok { // ours, and its transaction has not quite ended
+		if _, _, ok := s.known.around(seq); !ok { // ours, and its transaction is just ending
 			if err := flow.Sleep(ctx, time.Millisecond); err != nil {
 				return place{}, nil, err
 			}
@@ -291,7 +292,7 @@ func (s *Store) find(ctx context.Context, seq uint64, read bool) (place, []byte,
 	}
 }
 
-// search looks for a message between two that are there: lo is at most it, hi behind it or it.
+// search looks for a message between two existing ones: lo is at or before it, hi at or after it.
 func (s *Store) search(ctx context.Context, lo, hi place, seq uint64) (place, []byte, error) {
 	bound := hi.offset + 1 // it is before that
 	for half := false; lo.seq == seq || lo.offset+1 < bound; half = !half {
@@ -317,7 +318,7 @@ func (s *Store) search(ctx context.Context, lo, hi place, seq uint64) (place, []
 			}
 			continue
 		}
-		first, _ := placeOf(records[0]) // add has looked at them
+		first, _ := placeOf(records[0]) // add has checked them
 		last, _ := placeOf(records[len(records)-1])
 		switch {
 		case b != nil:
@@ -334,8 +335,8 @@ func (s *Store) search(ctx context.Context, lo, hi place, seq uint64) (place, []
 	return place{}, nil, queue.ErrMissing
 }
 
-// between guesses where a message is that is behind lo and before bound: as far as its number is between
-// those of lo and hi; or just half way, which bounds the number of guesses.
+// between guesses the offset of a message that is after lo and before bound: by interpolation
+// between the numbers of lo and hi; or, with half, halfway, which bounds the number of guesses.
 func between(lo, hi place, bound int64, seq uint64, half bool) int64 {
 	at := lo.offset + (bound-lo.offset)/2
 	if !half && hi.seq > lo.seq {
@@ -344,7 +345,7 @@ func between(lo, hi place, bound int64, seq uint64, half bool) int64 {
 	return min(max(at, lo.offset+1), bound-1)
 }
 
-// Wait asks the servers for what comes.
+// Wait polls the servers for the next message.
 func (s *Store) Wait(ctx context.Context, seq uint64) (uint64, error) {
 	k := &s.known
 	for begun := time.Now(); ; {

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// grace is how long a transaction may go on when nobody waits for it any more. Ended in
-	// between, it would have to be found out what became of it.
+	// grace is how long a transaction may still run once nobody waits for it. If it were ended
+	// midway, its outcome would have to be determined.
 	grace = 2 * time.Second
-	// window is about how many bytes go in a transaction.
+	// window is about how many bytes a transaction has.
 	window = 16 << 20
-	// timeout is when the servers give a transaction up whose writer has died. Until then readers
-	// do not see what another than our writer puts behind it; ours ends it at once.
+	// timeout is when the servers abort a transaction whose writer has died. Until then, readers do
+	// not see what a foreign writer puts after it; a writer of ours ends it at once.
 	timeout = time.Minute
 )
 
-// begin fences off who has written before, and finds the end of what is there.
+// begin fences earlier writers, and finds the end of the queue.
 func (s *Store) begin(ctx context.Context) error {
 	const op = "append to"
 	opts, err := s.addr.client()
@@ -58,7 +58,7 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// drop ends a client that writes: another one has to begin.
+// drop closes a writing client: a new one has to begin.
 func (s *Store) drop() {
 	if s.producer != nil {
 		s.producer.Close()
@@ -66,8 +66,8 @@ func (s *Store) drop() {
 	}
 }
 
-// Put commits messages, as many at once as go into a transaction. Where it is not known what
-// became of one it finds out.
+// Put commits messages, as many at once as fit into a transaction. If a commit's outcome is unknown
+// it determines the outcome.
 func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, error) {
 	const op = "append to"
 	if err := s.writing.take(ctx); err != nil {
@@ -79,12 +79,12 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			return 0, err
 		}
 		if _, last := s.known.ends(); first != last.seq+1 {
-			// Whoever has put that is fenced off now. Who looks again sees it.
-			return 0, s.error(tidemark.Transient, op, fmt.Errorf("message %d was to be the next one, and %d is the last: another has written meanwhile", first, last.seq), "")
+			// The writer of that message is fenced now. A new look sees the message.
+			return 0, s.error(tidemark.Transient, op, fmt.Errorf("message %d was to be the next one, and %d is the last: another process has written", first, last.seq), "")
 		}
 	}
-	var since time.Time // transactions fail
-	strange := 0        // of them for an offset that was not the next one
+	var since time.Time // when transactions began to fail
+	strange := 0        // failures because of an offset that was not the next one
 	for done := 0; ; {
 		if done == len(messages) || ctx.Err() != nil {
 			return done, ctx.Err()
@@ -108,8 +108,8 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			return done, queue.ErrFenced
 		case ctx.Err() != nil:
 			return done, ctx.Err()
-		// A server that has died and come back may take a message before it has written the end
-		// of the transaction before, which beginning again has it do first.
+		// A restarted server may accept a message before it has written the end of the transaction
+		// before; beginning again makes it write that first.
 		case !since.IsZero() && time.Since(since) > patience, strange == 2, !errors.Is(err, errOffset) && !passes(err):
 			return done, s.fail(ctx, op, err)
 		case since.IsZero():
@@ -122,7 +122,7 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			return done, err
 		}
 		switch _, last := s.known.ends(); last.seq {
-		case seq - 1: // it was given up
+		case seq - 1: // it was aborted
 		case seq + uint64(n) - 1:
 			got, err := s.Get(ctx, seq)
 			if err == nil && !bytes.Equal(got, rest[0]) {
@@ -138,8 +138,8 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 	}
 }
 
-// room says how many of messages go into the next transaction: there is none, and ErrFull, if
-// the first of them would make the queue larger than it may be.
+// room returns how many of messages go into the next transaction: none, and ErrFull, if the first
+// of them would exceed the queue's limit.
 func (s *Store) room(ctx context.Context, messages [][]byte) (n int, err error) {
 	for range 2 {
 		first, last := s.known.ends()
@@ -163,10 +163,10 @@ func (s *Store) room(ctx context.Context, messages [][]byte) (n int, err error) 
 	return 0, queue.ErrFull
 }
 
-// errOffset is a record that did not get the offset that is next by our count.
-var errOffset = errors.New("somebody else writes to the topic")
+// errOffset means that a record did not get the next offset by our count.
+var errOffset = errors.New("another process writes to the topic")
 
-// commit puts messages in one transaction, from the number seq on.
+// commit puts messages in one transaction, numbered from seq on.
 func (s *Store) commit(ctx context.Context, seq uint64, messages [][]byte) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -203,7 +203,7 @@ func (s *Store) commit(ctx context.Context, seq uint64, messages [][]byte) error
 		}
 	}
 	if errors.Is(failed, errOffset) {
-		_ = s.producer.EndTransaction(own, kgo.TryAbort) // it is never committed in any case
+		_ = s.producer.EndTransaction(own, kgo.TryAbort) // it must never be committed
 	}
 	if failed != nil {
 		return failed
@@ -214,13 +214,13 @@ func (s *Store) commit(ctx context.Context, seq uint64, messages [][]byte) error
 	if err := s.ended(own, p.offset+2); err != nil {
 		return err
 	}
-	s.next = p.offset + 2 // behind what has ended the transaction
+	s.next = p.offset + 2 // after the control record that ends the transaction
 	s.known.committed(begun, p)
 	return nil
 }
 
-// ended waits until a transaction's end stands in the topic, before end. The servers say that
-// it is committed a moment earlier, and one that dies in that moment may come back without it.
+// ended waits until a transaction's end is in the topic, before end. The servers report the commit
+// a moment earlier, and one that dies in that moment may come back without it.
 func (s *Store) ended(ctx context.Context, end int64) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		all, err := s.asks.admin.ListCommittedOffsets(ctx, s.topic)

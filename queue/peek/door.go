@@ -1,6 +1,6 @@
-// Package peek prints the transactions that are in a queue (Print), also in one that another process has open: a queue on
-// a disk belongs to the process that replicates, which answers at a Door in the queue's folder, and who wants to look asks
-// there (Ask).
+// Package peek prints the transactions in a queue (Print), also if another process has it open: a
+// queue on a disk belongs to the replicating process, which answers at a Door in the queue's
+// folder; other processes send their request there (Ask).
 package peek
 
 import (
@@ -20,24 +20,24 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// A queue on this machine's disk belongs to the process that replicates. So that peek can look
-// into it all the same, that process answers at a socket in the queue's folder, which only the
-// folder's owner may enter.
+// A queue on this machine's disk belongs to the replicating process. So that peek can still look
+// into it, that process answers at a socket in the queue's folder, which only the folder's owner
+// may enter.
 
-// A Door answers for the queue that a process has open. The zero value is closed.
+// A Door answers requests about the queue that a process has open. The zero value is closed.
 type Door struct {
 	mu       sync.Mutex
-	log      *queue.Log // of the session
+	log      *queue.Log // the session's
 	listener net.Listener
-	folder   *os.File // held where the socket's name is one in it
+	folder   *os.File // held if the socket's name goes through it
 	wg       crash.Group
 }
 
 const doorName = "peek.sock"
 
-// doorAddress gives a name for the socket that is short enough for the system, which takes
-// about 100 bytes: where it is not, one by way of the open folder, on Linux. held is to be closed
-// once the name is of no more use.
+// doorAddress returns a name for the socket that is short enough for the system, which accepts
+// about 100 bytes: if it is not, a name through the open folder, on Linux. Close held once the name
+// is no longer used.
 func doorAddress(dir string) (name string, held *os.File, err error) {
 	if name = filepath.Join(dir, doorName); len(name) < 100 {
 		return name, nil, nil
@@ -53,8 +53,8 @@ func doorAddress(dir string) (name string, held *os.File, err error) {
 	return name, held, nil
 }
 
-// Show makes the door answer for a queue, and opens it if it is closed. A stream does not
-// depend on it: what fails is only that peek cannot look.
+// Show makes the door answer for a queue, and opens it if it is closed. A stream does not depend on
+// it: if it fails, only peek does not work.
 func (d *Door) Show(dir string, log *queue.Log) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +66,7 @@ func (d *Door) Show(dir string, log *queue.Log) {
 	if err != nil {
 		return
 	}
-	_ = os.Remove(name) // of a process that was killed: the queue is ours
+	_ = os.Remove(name) // left by a killed process: the queue is ours
 	if d.listener, err = net.Listen("unix", name); err != nil {
 		d.listener = nil
 		if held != nil {
@@ -78,7 +78,7 @@ func (d *Door) Show(dir string, log *queue.Log) {
 	d.wg.Go(func() { d.serve(d.listener) })
 }
 
-// Close ends it.
+// Close closes the door.
 func (d *Door) Close() {
 	d.mu.Lock()
 	l, folder := d.listener, d.folder
@@ -86,7 +86,7 @@ func (d *Door) Close() {
 	if l == nil {
 		return
 	}
-	_ = l.Close() // and its file goes
+	_ = l.Close() // which deletes its file
 	d.wg.Wait()
 	if folder != nil {
 		folder.Close()
@@ -109,7 +109,7 @@ func (d *Door) serve(l net.Listener) {
 	}
 }
 
-// A Question is what is asked at the door.
+// A Question is a request sent to a door.
 type Question struct {
 	Limit int  `json:"limit"`
 	JSON  bool `json:"json"`
@@ -140,7 +140,7 @@ func (d *Door) answer(ctx context.Context, conn net.Conn) {
 	if err != nil {
 		last.Kind, last.Error, last.Hint = tidemark.KindOf(err), err.Error(), tidemark.HintOf(err)
 	}
-	_ = parts.Encode(last) // who has asked may have gone
+	_ = parts.Encode(last) // the other side may have gone
 }
 
 // A partWriter sends what is written as parts.
@@ -148,10 +148,10 @@ type partWriter struct{ to *json.Encoder }
 
 func (w partWriter) Write(b []byte) (int, error) { return len(b), w.to.Encode(part{Out: b}) }
 
-// ErrNoDoor says that no process answers.
-var ErrNoDoor = errors.New("nobody answers for the queue")
+// ErrNoDoor means that no process answers.
+var ErrNoDoor = errors.New("no process answers for the queue")
 
-// Ask prints what the process says that has the queue of a folder open.
+// Ask prints the answer of the process that has the queue of a folder open.
 func Ask(ctx context.Context, dir string, q Question, out io.Writer) error {
 	name, held, err := doorAddress(dir)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 )
 
 // errEnough ends the reading of a queue.
-var errEnough = errors.New("all that was asked for is printed")
+var errEnough = errors.New("all that was requested is printed")
 
-// Print prints what is in a queue. What is trimmed meanwhile is passed over.
+// Print prints the content of a queue. It skips what is trimmed meanwhile.
 func Print(ctx context.Context, log *queue.Log, out io.Writer, q Question) error {
 	p := &printer{out: out, json: q.JSON, relations: map[uint32]change.Relation{}}
 	n, printed := 0, uint64(0)
@@ -58,7 +58,7 @@ type printer struct {
 	out       io.Writer
 	json      bool
 	relations map[uint32]change.Relation
-	within    bool // a transaction of which more pieces come
+	within    bool // inside a transaction with more pieces to come
 }
 
 // A printedChange is a change as JSON.
@@ -136,7 +136,7 @@ func (p *printer) change(tx *change.Tx, c change.Change) error {
 	return err
 }
 
-// named gives a tuple's values by column; what it does not tell is left out.
+// named returns a tuple's values by column; values that it lacks are left out.
 func named(rel change.Relation, t change.Tuple, keyOnly bool) map[string]*string {
 	if t == nil {
 		return nil
@@ -155,7 +155,7 @@ func named(rel change.Relation, t change.Tuple, keyOnly bool) map[string]*string
 	return out
 }
 
-// values is a tuple in one line; long values are cut.
+// values formats a tuple in one line; long values are cut.
 func values(before string, rel change.Relation, t change.Tuple, keyOnly bool) string {
 	if t == nil {
 		return ""

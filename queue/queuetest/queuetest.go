@@ -1,4 +1,4 @@
-// Package queuetest is what every queue.Store has to do, by the Log that is made of it.
+// Package queuetest is the conformance suite of queue.Store, through a Log.
 package queuetest
 
 import (
@@ -21,13 +21,12 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// A Maker makes stores for tests.
+// A Maker creates stores for tests.
 type Maker struct {
-	// New makes an empty store of so many bytes, and gives what opens it, again too
-	// when it has been closed.
+	// New creates an empty store of so many bytes, and returns a function that opens it, also again
+	// after it was closed.
 	New func(tb testing.TB, limit int64) (open func() queue.Store)
-	// Giant is how many bytes the transaction has that has to pass; RAM is how many of
-	// memory that may take.
+	// Giant is the size in bytes of a very large transaction; RAM is how much memory it may take.
 	Giant, RAM int64
 	// Checks is how many random sequences of operations are tried.
 	Checks int
@@ -67,16 +66,16 @@ func Run(t *testing.T, m Maker) {
 		{"says each relation once", 64 << 20, queue.Options{MaxMessage: 4 << 10}, relations},
 		{"waits for more", 64 << 20, queue.Options{}, waits},
 		{"says how it stands while it is written and read", 64 << 20, queue.Options{}, looks},
-		{"goes on after a restart", 64 << 20, queue.Options{MaxMessage: 16 << 10}, restart},
-		{"refuses what is not behind the last", 64 << 20, queue.Options{}, refuses},
+		{"continues after a restart", 64 << 20, queue.Options{MaxMessage: 16 << 10}, restart},
+		{"refuses what is not after the last", 64 << 20, queue.Options{}, refuses},
 		{"forgets what was trimmed, and says so", 64 << 20, queue.Options{MaxMessage: 4 << 10}, trim},
 		{"knows where it begins", 64 << 20, queue.Options{}, from},
 		{"pushes back when it is full", 1 << 20, queue.Options{MaxMessage: 64 << 10}, full},
 		{"refuses a transaction larger than itself", 1 << 20, queue.Options{MaxMessage: 64 << 10}, tooLarge},
 		{"fences an earlier writer", 64 << 20, queue.Options{}, fences},
-		{"meets what an earlier writer had on its way", 64 << 20, queue.Options{}, onItsWay},
-		{"goes on after an append that was given up", 64 << 20, queue.Options{MaxMessage: 4 << 10}, cancelled},
-		{"passes over what was given up", 64 << 20, queue.Options{MaxMessage: 8 << 10}, givenUp},
+		{"sees what an earlier writer had in flight", 64 << 20, queue.Options{}, onItsWay},
+		{"continues after an abandoned append", 64 << 20, queue.Options{MaxMessage: 4 << 10}, cancelled},
+		{"skips what was abandoned", 64 << 20, queue.Options{MaxMessage: 8 << 10}, givenUp},
 		{"keeps what was asked last", 64 << 20, queue.Options{}, asks},
 		{"carries a change larger than a message", 64 << 20, queue.Options{MaxMessage: 64 << 10}, largeChange},
 		{"carries a giant in little memory", 2*m.Giant + 64<<20, queue.Options{}, func(b *bench) { giant(b, m.Giant, m.RAM) }},
@@ -102,7 +101,7 @@ func Run(t *testing.T, m Maker) {
 	})
 }
 
-// reopen closes the log and its store, if it is open, and opens both.
+// reopen closes the log and its store, if open, and opens both.
 func (b *bench) reopen() {
 	b.Helper()
 	if b.log != nil {
@@ -134,7 +133,7 @@ func (b *bench) append(txs ...*change.Tx) {
 	}
 }
 
-// appendSome appends txs, so many at a time.
+// appendSome appends txs, at of them at a time.
 func (b *bench) appendSome(txs []*change.Tx, at int) {
 	b.Helper()
 	for len(txs) > 0 {
@@ -146,7 +145,7 @@ func (b *bench) appendSome(txs []*change.Tx, at int) {
 
 var errEnough = errors.New("enough")
 
-// read reads behind after, until the transaction at place until has come.
+// read reads after the place after, until the transaction at place until has arrived.
 func (b *bench) read(after, until uint64) []*change.Tx {
 	b.Helper()
 	if until <= after {
@@ -166,7 +165,7 @@ func (b *bench) read(after, until uint64) []*change.Tx {
 	return out
 }
 
-// wantKind checks an error's kind, and that it says what to do.
+// wantKind checks an error's kind and text, and that it has a hint unless it is Transient or Bug.
 func (b *bench) wantKind(err error, kind tidemark.Kind, text string) {
 	b.Helper()
 	if tidemark.KindOf(err) != kind || !strings.Contains(err.Error(), text) {
@@ -204,7 +203,7 @@ func resume(b *bench) {
 	}
 }
 
-// relations: what is in every message comes to the reader once.
+// relations: each relation reaches the reader once, although every message has it.
 func relations(b *bench) {
 	s := newSource(3)
 	var want int
@@ -218,7 +217,7 @@ func relations(b *bench) {
 			}
 		}
 		if i == 100 {
-			s.restart() // all come again, and have not changed
+			s.restart() // all are sent again, unchanged
 			want += 4
 		}
 		b.append(txs...)
@@ -272,7 +271,7 @@ func waits(b *bench) {
 	}
 	await()
 	took := time.Hour
-	for _, part := range parts[1:] { // once at least at once: a machine may have no time for it
+	for _, part := range parts[1:] { // at least one concurrently: a machine may have no time for it
 		begun := time.Now()
 		b.append(part...)
 		await()
@@ -288,7 +287,7 @@ func waits(b *bench) {
 	equal(b, flat(b, got), flat(b, all))
 }
 
-// looks asks how the log stands, over and over, while one appends and another reads.
+// looks polls the state of the log while one goroutine appends and another reads.
 func looks(b *bench) {
 	s := newSource(19)
 	var txs []*change.Tx
@@ -348,7 +347,7 @@ func refuses(b *bench) {
 	s := newSource(6)
 	txs := s.next(1, 2, 10)
 	b.append(txs...)
-	b.wantKind(b.log.Append(b.ctx, keep(txs)), tidemark.Bug, "not behind the last one")
+	b.wantKind(b.log.Append(b.ctx, keep(txs)), tidemark.Bug, "not after the last one")
 	b.wantKind(b.log.Append(b.ctx, keep(s.next(1, 1, 1))), tidemark.Bug, "without Begin")
 	b.begin()
 	b.wantKind(b.log.Append(b.ctx, keep(s.next(1, 1, 1))), tidemark.Bug, "has not described")
@@ -369,7 +368,7 @@ func trim(b *bench) {
 		b.Fatal(err)
 	}
 	var low uint64
-	var rest []*change.Tx // behind low
+	var rest []*change.Tx // after low
 	for i, tx := range txs {
 		if i > len(txs)/2 && !tx.More && low == 0 {
 			low, rest = tx.Place, txs[i+1:]
@@ -387,7 +386,7 @@ func trim(b *bench) {
 	}
 	equal(b, flat(b, b.read(low, s.place)), want)
 	err = b.log.Read(b.ctx, after.First-1, func(*change.Tx) error { return nil })
-	b.wantKind(err, tidemark.Lost, "it begins behind place")
+	b.wantKind(err, tidemark.Lost, "it begins after position")
 
 	if err := b.log.Trim(b.ctx, s.place+100); err != nil {
 		b.Fatal(err)
@@ -409,7 +408,7 @@ func trim(b *bench) {
 func from(b *bench) {
 	place, end, err := b.log.Begin(b.ctx, 900)
 	if err != nil || place != 899 || end != 900 {
-		b.Fatalf("an empty log that begins at 900 goes on behind %d, at %d, %v", place, end, err)
+		b.Fatalf("an empty log that begins at 900 continues after %d, at %d, %v", place, end, err)
 	}
 	s := newSource(8)
 	txs := s.some(3)
@@ -417,7 +416,7 @@ func from(b *bench) {
 	equal(b, flat(b, b.read(899, s.place)), flat(b, txs))
 	equal(b, flat(b, b.read(0, s.place)), flat(b, txs))
 	err = b.log.Read(b.ctx, 898, func(*change.Tx) error { return nil })
-	b.wantKind(err, tidemark.Lost, "it begins behind place 899, and 898 is where the target is")
+	b.wantKind(err, tidemark.Lost, "it begins after position 899, and the target is at 898")
 }
 
 func full(b *bench) {
@@ -505,7 +504,7 @@ func tooLarge(b *bench) {
 			}
 		}
 	}
-	b.wantKind(err, tidemark.Full, "the transaction at place 5000 is larger than the whole queue of 1048576 bytes")
+	b.wantKind(err, tidemark.Full, "the transaction at position 5000 is larger than the whole queue of 1048576 bytes")
 }
 
 func largeChange(b *bench) {
@@ -545,7 +544,7 @@ func giant(b *bench, size, ram int64) {
 			case <-stop:
 				return
 			case <-time.After(50 * time.Millisecond):
-				runtime.GC() // what counts is what is in use
+				runtime.GC() // measure only memory in use
 				peak.Store(max(peak.Load(), heap()))
 			}
 		}

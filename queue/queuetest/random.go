@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// random does what comes to mind to a log and to a slice.
+// random applies random operations to a log and to a slice.
 func random(t *testing.T, r *rapid.T, m Maker) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -34,7 +34,7 @@ func random(t *testing.T, r *rapid.T, m Maker) {
 	again := func() {
 		place, _ := b.begin()
 		if place != last() {
-			r.Fatalf("the log goes on behind %d, and the slice behind %d", place, last())
+			r.Fatalf("the log continues after %d, and the slice after %d", place, last())
 		}
 		s.restart()
 		if half != nil {
@@ -107,7 +107,7 @@ func random(t *testing.T, r *rapid.T, m Maker) {
 	})
 }
 
-// whole is txs without the one at the end that has not ended.
+// whole returns txs without an unfinished transaction at the end.
 func whole(txs []*change.Tx) []*change.Tx {
 	for len(txs) > 0 && txs[len(txs)-1].More {
 		txs = txs[:len(txs)-1]

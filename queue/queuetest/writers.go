@@ -27,18 +27,18 @@ func fences(b *bench) {
 	if err := other.Append(b.ctx, keep(more)); err != nil {
 		b.Fatal(err)
 	}
-	b.wantKind(b.log.Append(b.ctx, keep(more)), tidemark.Lost, "somebody else writes to the queue")
+	b.wantKind(b.log.Append(b.ctx, keep(more)), tidemark.Lost, "another process writes to the queue")
 	equal(b, flat(b, b.read(0, s.place)), flat(b, append(txs, more...)))
 	if place, _ := b.begin(); place != s.place {
 		b.Fatalf("the first begins again behind %d, not %d", place, s.place)
 	}
 	s.restart()
 	b.append(s.some(1)...)
-	b.wantKind(other.Append(b.ctx, keep(s.some(1))), tidemark.Lost, "somebody else writes to the queue")
+	b.wantKind(other.Append(b.ctx, keep(s.some(1))), tidemark.Lost, "another process writes to the queue")
 }
 
-// onItsWay: messages of a writer that was killed arrive when the next one has begun. That one
-// begins again behind them, and only then is the other fenced, were it alive.
+// onItsWay: messages of a killed writer arrive after the next one has begun. That one begins again
+// after them, and only then would the other be fenced, if it were alive.
 func onItsWay(b *bench) {
 	s := newSource(14)
 	txs := s.some(3)
@@ -66,12 +66,11 @@ func onItsWay(b *bench) {
 	if err := next.Append(b.ctx, keep(more)); err != nil {
 		b.Fatal(err)
 	}
-	b.wantKind(b.log.Append(b.ctx, keep(more)), tidemark.Lost, "somebody else writes to the queue")
+	b.wantKind(b.log.Append(b.ctx, keep(more)), tidemark.Lost, "another process writes to the queue")
 	equal(b, flat(b, b.read(0, s.place)), flat(b, append(txs, more...)))
 }
 
-// cancelled: an Append that is given up amid, again and again, by one who begins again at
-// once.
+// cancelled: an Append is cancelled midway, again and again, by a writer that begins again at once.
 func cancelled(b *bench) {
 	s := newSource(15)
 	var txs []*change.Tx
@@ -89,7 +88,7 @@ func cancelled(b *bench) {
 		}
 		place, _ := b.begin()
 		if err == nil && place != s.place || place < last {
-			b.Fatalf("after %v the log goes on behind %d; it ended at %d and got up to %d", err, place, last, s.place)
+			b.Fatalf("after %v the log continues after %d; it ended at %d and got up to %d", err, place, last, s.place)
 		}
 		for _, tx := range more {
 			if tx.Place <= place {
@@ -111,7 +110,7 @@ func givenUp(b *bench) {
 	large := s.next(6, 10, 2000) // about 10 KB each
 	b.append(large[:4]...)
 
-	// One that reads meanwhile has got the first pieces.
+	// A concurrent reader has got the first pieces.
 	reached, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		pieces := 0
@@ -133,9 +132,9 @@ func givenUp(b *bench) {
 	s.restart()
 	large[0].Changes = append(s.describe(), large[0].Changes...)
 	b.append(large[:2]...)
-	b.wantKind(<-done, tidemark.Transient, "has begun a transaction again")
+	b.wantKind(<-done, tidemark.Transient, "restarted a transaction")
 
-	// Once more, and then whole, with another before it that was not there before.
+	// Once more, and this time whole, after a transaction that was not there before.
 	b.begin()
 	s.restart()
 	place := s.place
@@ -150,14 +149,14 @@ func givenUp(b *bench) {
 	equal(b, flat(b, b.read(0, s.place)), flat(b, want))
 	equal(b, flat(b, b.read(early[0].Place, s.place)), flat(b, want)[len(flat(b, txs))+1:])
 
-	// What was given up is trimmed with what was before it.
+	// The abandoned pieces are trimmed with what was before them.
 	if err := b.log.Trim(b.ctx, early[0].Place); err != nil {
 		b.Fatal(err)
 	}
 	equal(b, flat(b, b.read(early[0].Place, s.place)), flat(b, want)[len(flat(b, txs))+1:])
 }
 
-// asks leaves texts beside the messages, of which each takes the place of the one before.
+// asks leaves texts beside the messages; each replaces the one before.
 func asks(b *bench) {
 	s := newSource(12)
 	txs := s.some(20)
