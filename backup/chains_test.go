@@ -25,16 +25,15 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
-// A churn does to databases, by several sessions at once, all that moves pages about: it
-// changes, adds and removes rows, and truncates, rewrites, moves, drops and creates tables,
-// indexes and databases.
+// A churn is concurrent sessions that do everything that moves pages: they change, add and remove
+// rows, and truncate, rewrite, move, drop and create tables, indexes and databases.
 type churn struct {
 	url   func(db string) string
 	major int
-	pause sync.RWMutex // held by those who do something
-	// apart is held by who makes a backup, and by who does what no backup of PostgreSQL's files survives
-	// that is made in the same moment. A move of a database is replayed by copying the files anew from
-	// where they were; and a backup that had begun before, and came there after, has not got them.
+	pause sync.RWMutex // read-locked by active sessions
+	// apart separates backups from operations that no backup of PostgreSQL's files made at the same
+	// moment survives. A move of a database is replayed by copying the files again from their old
+	// location; a backup that began earlier and reached that location later does not have them.
 	apart sync.RWMutex
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
@@ -74,8 +73,8 @@ func startChurn(t *testing.T, s *testdb.Server, major int, seed uint64, sessions
 
 func (c *churn) end() { c.stop(); c.wg.Wait() }
 
-// session does one thing after the other. That it fails, because two sessions hinder each
-// other, is no fault.
+// session executes one operation after the other. Failures are fine, since two sessions can hinder
+// each other.
 func (c *churn) session(ctx context.Context, r *rand.Rand) {
 	var conn *pgx.Conn
 	for ctx.Err() == nil {
@@ -115,7 +114,7 @@ const (
 	moveDatabase = 10
 )
 
-// something chooses what to do.
+// something chooses an operation.
 func (c *churn) something(r *rand.Rand) (kind int, statements []string) {
 	t := fmt.Sprint("t", r.IntN(churnTables))
 	kind = r.IntN(churnKinds + 20)
@@ -154,7 +153,7 @@ func (c *churn) something(r *rand.Rand) (kind int, statements []string) {
 		return kind, []string{"ALTER TABLE " + t + " ALTER n TYPE " + []string{"int", "bigint"}[r.IntN(2)]}
 	case 14:
 		return kind, []string{"VACUUM (FREEZE) " + t}
-	case 15: // values that are kept apart
+	case 15: // values that are TOASTed
 		return kind, []string{"INSERT INTO " + t + " (n, pad, arr) SELECT g, (SELECT string_agg(md5((g + h)::text || random()::text), '') FROM generate_series(1, 300) h), '{1}' FROM generate_series(1, 20) g"}
 	case 16:
 		return kind, []string{"CREATE TEMP TABLE mine AS SELECT * FROM " + t, "DROP TABLE mine"}
@@ -172,8 +171,8 @@ func (c *churn) something(r *rand.Rand) (kind int, statements []string) {
 	return kind, []string{fmt.Sprintf("UPDATE %s SET n = n + 1, pad = md5(pad) WHERE id %% %d = %d", t, 50+r.IntN(500), r.IntN(50))}
 }
 
-// contents is what databases have: all rows of all tables that are not lost by a crash, read as
-// they lie there, or as indexes lead to them.
+// contents returns what databases have: all rows of all tables that survive a crash, read in
+// physical order or by index.
 func contents(t *testing.T, url func(string) string, byIndex bool) string {
 	t.Helper()
 	set := "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; "
@@ -213,9 +212,9 @@ func contents(t *testing.T, url func(string) string, byIndex bool) string {
 	return b.String()
 }
 
-// sound looks at all tables and indexes with amcheck, and then uses them; not those without a
-// log: of their sequences PostgreSQL 15 itself loses the first page in a recovery. And after ALTER
-// TABLE SET LOGGED it does not log at first what a sequence gives, so that a crash takes that back.
+// sound checks all tables and indexes with amcheck, and then uses them; not unlogged ones:
+// PostgreSQL 15 itself loses the first page of their sequences in a recovery. And after ALTER TABLE
+// SET LOGGED, it does not at first log a sequence's values, so that a crash reverts them.
 func sound(t *testing.T, url func(string) string, major int) {
 	t.Helper()
 	for _, db := range strings.Fields(testdb.Query(t, url("postgres"), "SELECT datname FROM pg_database WHERE datallowconn AND datname NOT IN ('template1', 'postgres')")) {
@@ -247,18 +246,18 @@ func sound(t *testing.T, url func(string) string, major int) {
 	}
 }
 
-// A chained server is backed up again and again under a churn.
+// A chained server is backed up repeatedly under a churn.
 type chained struct {
 	t     *testing.T
 	srv   *testdb.Server
 	major int
 	churn *churn
 	repo  *repo.Repo
-	place string // of it
+	place string // its place
 	r     *rand.Rand
-	way   string // that is wanted
-	took  string // that was taken
-	over  string // a folder that an earlier backup was restored into, and that has lived since
+	way   string // requested
+	took  string // used
+	over  string // a folder into which an earlier backup was restored, and that has been used since
 	n     int
 	tally *tally
 }
@@ -275,12 +274,13 @@ func (t *tally) add(what string) {
 	t.mu.Unlock()
 }
 
-// TestRandomChains backs servers up in random chains while all that can happen to their files
-// happens, restores each backup, replays the log up to a moment at which nothing happened, and
-// compares what is there with what was there then.
+// TestRandomChains backs up servers in random chains while everything that can happen to their
+// files happens. It restores each backup, replays the log up to a quiet moment, and compares the
+// result with the server at that moment.
 //
-// TIDEMARK_CHAINS=100 makes so many chains of each of TIDEMARK_CHAIN_VERSIONS=13,15,17,18, in each of
-// TIDEMARK_CHAIN_WAYS=log,pages,summaries, and leaves what a failure is about in TIDEMARK_CHAIN_KEEP=FOLDER.
+// TIDEMARK_CHAINS=100 makes that many chains of each of TIDEMARK_CHAIN_VERSIONS=13,15,17,18, in
+// each of TIDEMARK_CHAIN_WAYS=log,pages,summaries, and keeps the files of a failure in
+// TIDEMARK_CHAIN_KEEP=FOLDER.
 func TestRandomChains(t *testing.T) {
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("TIDEMARK_CHAINS"), "1"))
 	if err != nil {
@@ -339,7 +339,7 @@ func aServer(t *testing.T, major, rounds int, seed uint64, done *tally) {
 	t.Logf("%d things happened, by kind:%s", c.churn.did.Load(), kinds)
 }
 
-// chain makes a chain of so many backups, and restores those that are not full ones.
+// chain makes a chain of length backups, and restores those that are not full ones.
 func (c *chained) chain(t *testing.T, length int) {
 	for i := range length {
 		basis := []backup.Basis{backup.LastFull, backup.LastAny, backup.LastAny}[c.r.IntN(3)]
@@ -352,13 +352,13 @@ func (c *chained) chain(t *testing.T, length int) {
 			c.wait()
 		}
 		if result.Increment != nil && result.Increment.Resumed {
-			c.tally.add("gone on with, " + result.Manifest.Kind)
+			c.tally.add("resumed, " + result.Manifest.Kind)
 		}
 		if i > 0 {
 			if result.Manifest.Kind != repo.Incremental {
 				t.Fatalf("a full backup: %v", result.Findings)
 			}
-			if c.took = wayOf(result.Increment.Way); c.took != c.way && c.way != "summaries" { // of which there are none before they are made
+			if c.took = wayOf(result.Increment.Way); c.took != c.way && c.way != "summaries" { // summaries do not exist immediately
 				t.Errorf("by %s: what has changed was found by %s: %v", c.way, result.Increment.Way, result.Findings)
 			}
 			t.Logf("%s", result.Increment)
@@ -369,7 +369,7 @@ func (c *chained) chain(t *testing.T, length int) {
 	}
 }
 
-// wait waits until some more has happened.
+// wait waits until more has happened.
 func (c *chained) wait() {
 	seen := c.churn.did.Load() + int64(c.r.IntN(40))
 	for deadline := time.Now().Add(time.Minute); c.churn.did.Load() < seen && time.Now().Before(deadline); {
@@ -377,7 +377,7 @@ func (c *chained) wait() {
 	}
 }
 
-// A stopping server is one whose backup is stopped as one of its files is opened.
+// A stopping server stops its backup when one of its files is opened.
 type stopping struct {
 	*physical.Backup
 	opens atomic.Int64
@@ -388,17 +388,17 @@ func (s *stopping) Open(f *tidemark.DataFile) (*os.File, error) {
 	if s.opens.Add(-1) == 0 {
 		s.stop()
 	}
-	time.Sleep(time.Millisecond) // so that what is stored is noted
+	time.Sleep(time.Millisecond) // so that a checkpoint is written
 	return s.Backup.Open(f)
 }
 
-// notedSoon has a backup note what is stored all the time.
+// notedSoon makes a backup write checkpoints all the time.
 func notedSoon(opt backup.Options) backup.Options {
 	opt.BufferSize, opt.Sessions, opt.NoteEvery = 64<<10, 1, time.Millisecond
 	return opt
 }
 
-// stopBackup stops a backup as the last one of so many files is opened, when something of it was noted.
+// stopBackup stops a backup at the last of opens opened files, once a checkpoint was written.
 func stopBackup(t *testing.T, s *testdb.Server, r *repo.Repo, opt backup.Options, opens int64) {
 	t.Helper()
 	e, err := postgres.Open(t.Context(), s.URL("postgres"), postgres.Options{})
@@ -423,11 +423,11 @@ func stopBackup(t *testing.T, s *testdb.Server, r *repo.Repo, opt backup.Options
 		t.Fatal("it was not stopped")
 	}
 	if open, err := r.Unfinished(t.Context()); err != nil || len(open) != 1 {
-		t.Fatalf("%d can be gone on with: %v", len(open), err)
+		t.Fatalf("%d can be resumed: %v", len(open), err)
 	}
 }
 
-// backUp makes a backup, and goes on with the last one if that was stopped. nil: this one was.
+// backUp makes a backup, and resumes the last one if that was stopped. nil: this one was stopped.
 func (c *chained) backUp(t *testing.T, basis backup.Basis, stop bool) *backup.Result {
 	t.Helper()
 	e, err := postgres.Open(t.Context(), c.srv.URL("postgres"), postgres.Options{})
@@ -462,7 +462,7 @@ func (c *chained) backUp(t *testing.T, basis backup.Basis, stop bool) *backup.Re
 		return nil
 	}
 	if err == nil && (opt.Resume != "") != (result.Increment != nil && result.Increment.Resumed) {
-		t.Errorf("nothing was gone on with: %v", result.Findings)
+		t.Errorf("nothing was resumed: %v", result.Findings)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -470,9 +470,9 @@ func (c *chained) backUp(t *testing.T, basis backup.Basis, stop bool) *backup.Re
 	return result
 }
 
-// wayOf names a way that a report tells of.
+// wayOf returns the way that a report mentions.
 func wayOf(text string) string {
-	for _, w := range [][2]string{{"summaries", "summaries"}, {"each page has", "pages"}} {
+	for _, w := range [][2]string{{"summaries", "summaries"}, {"of each page", "pages"}} {
 		if strings.Contains(text, w[0]) {
 			return w[1]
 		}
@@ -480,14 +480,14 @@ func wayOf(text string) string {
 	return "log"
 }
 
-// check restores a backup, into a new folder or over an older one, and compares.
+// check restores a backup, into a new folder or over an older one, and compares the content.
 func (c *chained) check(t *testing.T, m *repo.Manifest) {
 	c.churn.pause.Lock()
 	defer c.churn.pause.Unlock()
 	c.n++
 	point := fmt.Sprint("point", c.n)
 	want := contents(t, c.srv.URL, false)
-	testdb.Query(t, c.srv.URL("postgres"), "SELECT pg_create_restore_point('"+point+"'), txid_current()") // with a commit, which brings it to the disk
+	testdb.Query(t, c.srv.URL("postgres"), "SELECT pg_create_restore_point('"+point+"'), txid_current()") // with a commit, which flushes it to disk
 	t.Run(fmt.Sprint(c.n), func(t *testing.T) {
 		spaces := map[string]string{}
 		over := c.over != "" && c.r.IntN(2) == 0
@@ -495,7 +495,7 @@ func (c *chained) check(t *testing.T, m *repo.Manifest) {
 		if !over {
 			owner := t
 			if c.over == "" {
-				owner = c.t // it stays, to be restored over
+				owner = c.t // it is kept, to be restored over
 			}
 			dir = filepath.Join(c.srv.TempDir(owner), "data")
 			for _, s := range m.Tablespaces {
@@ -522,7 +522,7 @@ func (c *chained) check(t *testing.T, m *repo.Manifest) {
 			t.Fatal(err)
 		}
 		copied := c.srv.Beside(t, dir)
-		for tries := 0; ; time.Sleep(20 * time.Millisecond) { // counted, so that hours in which the machine's owner stops all processes do not matter
+		for tries := 0; ; time.Sleep(20 * time.Millisecond) { // counted, so that hours in which the machine is suspended do not matter
 			if state, err := testdb.TryQuery(copied.URL("postgres"), "SELECT pg_is_in_recovery()::int"); err == nil && state == "0" {
 				break
 			} else if tries++; tries > 6000 {
@@ -543,7 +543,7 @@ func (c *chained) check(t *testing.T, m *repo.Manifest) {
 	})
 }
 
-// keep copies what somebody will want to look at when a restored backup is wrong, in TIDEMARK_CHAIN_KEEP.
+// keep copies what helps to examine a wrong restore to TIDEMARK_CHAIN_KEEP.
 func (c *chained) keep(t *testing.T, restored string, spaces map[string]string) {
 	dir := os.Getenv("TIDEMARK_CHAIN_KEEP")
 	if dir == "" || !t.Failed() {

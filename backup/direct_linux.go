@@ -12,10 +12,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// What a backup reads it reads once, and nothing of it should push out of the system's cache what the
-// server needs there. Since Linux 6.14 a read can say so (RWF_DONTCACHE): what was in the cache stays, and what was not goes
-// at once. Direct I/O, which passes the cache by, is for who asks for it: it is slower where files are in
-// the cache, since the disk is asked for them all the same.
+// A backup reads everything once, and its reads should not evict what the server needs in the
+// system's cache. Since Linux 6.14 a read can request that (RWF_DONTCACHE): what was cached stays,
+// and the rest is dropped at once. Direct I/O, which bypasses the cache, is used only on request:
+// it is slower if files are cached, since it reads them from the disk anyway.
 
 const rwfDontCache = 0x80 // RWF_DONTCACHE of linux/fs.h
 
@@ -26,7 +26,7 @@ func readOnce(f *os.File, b []byte, at int64) (n int, err error) {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-			m, err := f.ReadAt(b[n:], at+int64(n)) // the system, or the file system, knows no such reads
+			m, err := f.ReadAt(b[n:], at+int64(n)) // the kernel or the file system does not support such reads
 			return n + m, err
 		case err != nil:
 			return n, &os.PathError{Op: "read", Path: f.Name(), Err: err}
@@ -38,10 +38,10 @@ func readOnce(f *os.File, b []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// directUnit is what memory, offsets and lengths of direct I/O are multiples of, whatever the disk.
+// directUnit is the alignment of memory, offsets and lengths for direct I/O, valid for any disk.
 const directUnit = 4096
 
-// setDirect makes reads and writes of a file pass the cache by, or not any more. Kind Unsupported.
+// setDirect makes reads and writes of a file bypass the cache, or stops that. Kind Unsupported.
 func setDirect(f *os.File, on bool) error {
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	if err == nil {
@@ -52,7 +52,7 @@ func setDirect(f *os.File, on bool) error {
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags)
 	}
 	if err != nil {
-		return &tidemark.Error{Op: "direct I/O", Object: f.Name(), Kind: tidemark.Unsupported, Err: err, Hint: "The file system does not know it: leave --direct-io away."}
+		return &tidemark.Error{Op: "direct I/O", Object: f.Name(), Kind: tidemark.Unsupported, Err: err, Hint: "The file system does not support it: leave out --direct-io."}
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ var bounces = sync.Pool{New: func() any {
 	return &b
 }}
 
-// readDirect is ReadAt of a file that is set to direct; at is a multiple of directUnit.
+// readDirect is ReadAt of a file set to direct I/O; at is a multiple of directUnit.
 func readDirect(f *os.File, b []byte, at int64) (n int, err error) {
 	room := bounces.Get().(*[]byte)
 	defer bounces.Put(room)
@@ -79,14 +79,14 @@ func readDirect(f *os.File, b []byte, at int64) (n int, err error) {
 			return n, &os.PathError{Op: "read", Path: f.Name(), Err: err}
 		}
 		n += copy(b[n:], (*room)[:min(m, want)])
-		if m < want { // the next one would not be at a multiple
+		if m < want { // the next read would be unaligned
 			return n, io.EOF
 		}
 	}
 	return n, nil
 }
 
-// writeDirect is WriteAt that passes the cache by, but for what is no multiple of directUnit at the end.
+// writeDirect is WriteAt that bypasses the cache, except for an unaligned rest at the end.
 func writeDirect(f *os.File, b []byte, at int64) error {
 	whole := len(b) &^ (directUnit - 1)
 	if at%directUnit != 0 {

@@ -13,14 +13,14 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// spaceFolder has a folder for each tablespace, by number.
+// spaceFolder has a folder for each tablespace, named by its number.
 const spaceFolder = "pg_tblspc"
 
-// lose notes that a file is not there any more.
+// lose records that a file no longer exists.
 func (j *Job) lose(f *file) { f.gone.Store(true) }
 
-// forget leaves out what turned out not to belong in it, and what is in tablespaces that were made after the backup had begun:
-// the log makes them, and what is in them.
+// forget excludes what turned out not to belong in the backup, and the content of tablespaces
+// created after it had begun: the log creates those, and their content.
 func (j *Job) forget(ctx context.Context, end *tidemark.DataEnd) error {
 	if end.Left != nil {
 		for f, err := range j.w.Listed(ctx) {
@@ -43,10 +43,10 @@ func (j *Job) forget(ctx context.Context, end *tidemark.DataEnd) error {
 	return nil
 }
 
-// nothing says whether nothing of a file has to be read.
+// nothing reports whether the file has nothing to read.
 func (f *file) nothing() bool { return f.Dir || f.Size == 0 }
 
-// put notes where the n-th piece of a file is.
+// put records where the n-th piece of a file is.
 func (f *file) put(n int, p piece) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,14 +56,14 @@ func (f *file) put(n int, p piece) {
 	f.pieces[n] = p
 }
 
-// release lists a file when nothing of it is under way any more. Then nothing of it is kept.
+// release lists a file once nothing of it is under way. Then it is forgotten.
 func (j *Job) release(f *file) error {
 	if f.open.Add(-1) > 0 {
 		return nil
 	}
 	switch {
 	case f.gone.Load() && f.needed:
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: f.Path, Err: errors.New("the server has removed this file of its log, which the backup needs"), Hint: "Raise wal_keep_size, or max_slot_wal_keep_size if it is set."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: f.Path, Err: errors.New("the server has removed this log file, which the backup needs"), Hint: "Raise wal_keep_size, or max_slot_wal_keep_size if it is set."}
 	case f.gone.Load():
 		j.goneN.Add(1)
 		return nil
@@ -82,8 +82,8 @@ func (j *Job) releaseAll(files []*file) error {
 	return nil
 }
 
-// length gives the size that a large file had: up to the last byte that was read of it. What
-// was cut off it before that was read, and came again, are zeros: the log has them.
+// length returns the size that a large file had: up to its last byte that was read. If it was
+// truncated before it was read and grew again, that part is zeros: the log has it.
 func (f *file) length(size int64) int64 {
 	if !f.large {
 		return f.Size
@@ -97,13 +97,13 @@ func (f *file) length(size int64) int64 {
 	return end
 }
 
-// sum gives the CRC-32C of a file as it is restored.
+// sum returns the CRC-32C of a file as it is restored.
 func (f *file) sum(size int64) uint32 {
 	if !f.large {
 		return f.crc
 	}
 	var sum uint32
-	var at int64 // up to where it is of
+	var at int64 // the offset covered so far
 	for i, p := range f.pieces {
 		if p.n == 0 {
 			continue
@@ -117,7 +117,7 @@ func (f *file) sum(size int64) uint32 {
 	return sum
 }
 
-// sums are those of all files that are listed whole, in no order.
+// sums yields those of all files that are listed whole, in no order.
 func (j *Job) sums(ctx context.Context) iter.Seq2[tidemark.DataSum, error] {
 	left := (&repo.Manifest{Left: j.left}).Excluded()
 	return func(yield func(tidemark.DataSum, error) bool) {
@@ -132,7 +132,7 @@ func (j *Job) sums(ctx context.Context) iter.Seq2[tidemark.DataSum, error] {
 	}
 }
 
-// entry is the file as the repository lists it.
+// entry returns the file as the repository lists it.
 func (j *Job) entry(f *file) repo.File {
 	e := repo.File{Path: repo.Path(f.Path), Mode: f.Mode, MTime: f.Modified.UnixNano()}
 	size := j.opt.BufferSize

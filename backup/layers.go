@@ -17,24 +17,24 @@ import (
 	sorted "github.com/tidemarkdb/tidemark/internal/spool"
 )
 
-// A file of an incremental backup is put together from layers: what this backup has of it,
-// below that what its parent has and this one has not, and so on, down to a backup that has
-// the whole file. Which byte comes from which layer is found out before anything is written,
-// so that nothing is written twice: the layers are laid from the newest down, and each gives
-// what lies in no gap above it. A layer also says up to where those below it count, since the
-// file may have been cut in between.
+// A file of an incremental backup is combined from layers: what this backup has of it, below that
+// what its parent has and this one does not, and so on, down to a backup that has the whole file.
+// Which byte comes from which layer is determined before anything is written, so that nothing is
+// written twice: layers are laid from the newest down, and each supplies only what fills gaps of
+// those above. A layer also has the length up to which those below it count, since the file may
+// have been truncated in between.
 
-// A layered file is one of which some layers are not laid yet.
+// A layered file is one some of whose layers are not laid yet.
 type layered struct {
-	level int     // of the last layer: place in the chain
+	level int     // of the last layer: index in the chain
 	limit int64   // bytes up to which the layers below count
 	have  []reach // what the layers above have, in order and without overlap
 }
 
-// A reach is a part of a file: from is in it, to is not.
+// A reach is a part of a file: from is included, to is not.
 type reach struct{ from, to int64 }
 
-// lay lays a layer: it gives the parts of it that the layers above do not have.
+// lay lays a layer: it passes put the parts that the layers above do not have.
 func (l *layered) lay(f *repo.File, level int, put func(e *repo.Extent, from reach)) {
 	l.level = level
 	var added []reach
@@ -66,7 +66,7 @@ func (l *layered) lay(f *repo.File, level int, put func(e *repo.Extent, from rea
 	}
 }
 
-// union merges two lists that have nothing in common.
+// union merges two lists that do not overlap.
 func union(a, b []reach) []reach {
 	if len(a) == 0 || len(b) == 0 {
 		return joined(append(a, b...))
@@ -77,7 +77,7 @@ func union(a, b []reach) []reach {
 	return joined(out)
 }
 
-// joined makes one of neighbours.
+// joined merges adjacent reaches.
 func joined(all []reach) []reach {
 	out := all[:0]
 	for _, r := range all {
@@ -90,25 +90,26 @@ func joined(all []reach) []reach {
 	return out
 }
 
-// With millions of files, and of parts of them, nothing is kept of each. The lists are read twice: to find out
-// what there is to do (plan), and to do it (window.go). Files that this backup has whole come as the list has them. What the
-// chain's lists say of the others is sorted, in a file where it is much: by the file, and then from the newest
-// backup on. Files are numbered as the lowest list has them, in which what lies together in the packs comes together.
+// There may be millions of files and parts, so nothing is kept per file. The lists are read twice:
+// to determine the work (plan), and to do it (window.go). Files that this backup has whole come in
+// the order of its list. What the chain's lists have about the others is sorted, in a file if it is
+// large: by file, then from the newest backup on. Files are numbered in the order of the lowest
+// list, which keeps together what is together in the packs.
 
-// layersMemory is what is kept of layers in memory.
+// layersMemory is how much of the layers is kept in memory.
 const layersMemory = 24 << 20
 
-// A pathNumber is the number of a file whose layers are searched.
+// A pathNumber is the number of a file whose layers are wanted.
 type pathNumber struct {
-	path xxh3.Uint128 // its sum
-	n    uint32       // unnumbered: no list below has had it
+	path xxh3.Uint128 // its hash
+	n    uint32       // unnumbered: not found yet in a list below
 }
 
 const unnumbered = 1<<32 - 1
 
 func (a pathNumber) compare(b pathNumber) int { return compareSums(a.path, b.path) }
 
-// plan reads the lists of files of the chain and finds out what there is to do.
+// plan reads the chain's lists of files and determines the work.
 func (x *contents) plan(ctx context.Context) (folders []repo.File, err error) {
 	var open []pathNumber
 	var parts []part
@@ -117,7 +118,7 @@ func (x *contents) plan(ctx context.Context) (folders []repo.File, err error) {
 			return nil, err
 		}
 		if !filepath.IsLocal(filepath.FromSlash(string(f.Path))) || f.Type == repo.Link {
-			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: string(f.Path), Err: errors.New("it is of a kind that this version cannot restore"), Hint: "Use the version of tidemark that has made the backup."}
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: string(f.Path), Err: errors.New("this version cannot restore a backup of this kind"), Hint: "Use the version of tidemark that made the backup."}
 		}
 		if f.Type == repo.Folder {
 			if f.Path == "." {
@@ -146,16 +147,16 @@ func (x *contents) plan(ctx context.Context) (folders []repo.File, err error) {
 	return folders, nil
 }
 
-// todo is what there is to do.
+// todo is the work to do.
 type todo struct {
 	files, bytes int64
 	parts        int64          // of these files
 	left         int64          // bytes of files that are left out
-	aside        int64          // bytes of the files that are made before their parts are written,
-	before       bool           // of which there is one at least
+	aside        int64          // bytes of the files that are created before their parts are written,
+	before       bool           // and whether there is at least one
 	stored       uint32         // bytes of the largest piece, as it is stored,
 	plain        uint32         // and unpacked
-	names        []xxh3.Uint128 // sums of the files' paths, in order; only for a restore over what is there
+	names        []xxh3.Uint128 // hashes of the files' paths, sorted; only for a restore over existing files
 	named        bool
 }
 
@@ -181,12 +182,12 @@ func (d *todo) add(t *target, parts []part) {
 	}
 }
 
-// leaves says whether a file is left out.
+// leaves reports whether a file is left out.
 func (x *contents) leaves(f *repo.File) bool {
 	return x.opt.Leave != nil && x.opt.Leave(string(f.Path))
 }
 
-// whole gives a file that this backup has all of, or that is left out.
+// whole returns a file that this backup has whole, or that is left out.
 func (x *contents) whole(f *repo.File, parts []part) (target, []part) {
 	if x.leaves(f) {
 		return target{name: string(f.Path), size: f.Size, mode: f.Mode, modified: f.MTime, crc: repo.ZerosCRC(f.Size), left: true}, parts
@@ -202,7 +203,7 @@ func (x *contents) whole(f *repo.File, parts []part) (target, []part) {
 	return t, parts
 }
 
-// covers says whether one part is all of a file.
+// covers reports whether one part is the whole file.
 func covers(parts []part, size int64) bool {
 	return len(parts) == 1 && parts[0].at == 0 && int64(parts[0].length) == size
 }
@@ -211,7 +212,7 @@ func partOf(e *repo.Extent, level int, r reach) part {
 	return part{ref: e.Ref, level: int32(level), at: r.from, skip: e.Skip + uint32(r.from-e.At), length: uint32(r.to - r.from), alone: e.Skip == 0 && e.Length == e.Ref.Plain}
 }
 
-// readLayers sorts what the lists say of files of which this backup has pages only.
+// readLayers sorts the list entries of files of which this backup has only pages.
 func (x *contents) readLayers(ctx context.Context, open []pathNumber) error {
 	slices.SortFunc(open, pathNumber.compare)
 	x.layers = sorted.NewSorter(x.layersMemory)
@@ -246,8 +247,8 @@ func (x *contents) readLayers(ctx context.Context, open []pathNumber) error {
 	return nil
 }
 
-// layerRecord is what a list says of a file: its number, the level from the newest on, and the rest. Of the newest
-// it has what the file is to be.
+// layerRecord encodes a list entry: the file's number, the level from the newest on, and the rest.
+// The newest record also has the file's final attributes.
 func layerRecord(b []byte, n uint32, level int, top bool, f *repo.File) []byte {
 	b = binary.BigEndian.AppendUint32(b, n)
 	b = binary.BigEndian.AppendUint32(b, ^uint32(level))
@@ -273,7 +274,7 @@ func layerRecord(b []byte, n uint32, level int, top bool, f *repo.File) []byte {
 	return b
 }
 
-// readLayer takes a record apart. extents is room.
+// readLayer decodes a record. extents is reused for the result.
 func readLayer(b []byte, top int, extents []repo.Extent) (n uint32, level int, f repo.File) {
 	number := func() uint64 {
 		v, k := binary.Uvarint(b)
@@ -300,7 +301,7 @@ func readLayer(b []byte, top int, extents []repo.Extent) (n uint32, level int, f
 	return n, level, f
 }
 
-// eachLayered gives the files that are put together from layers. Parts are give's until it returns.
+// eachLayered passes give the files combined from layers. parts are valid until give returns.
 func (x *contents) eachLayered(give func(t target, parts []part) error) error {
 	if x.layers == nil {
 		return nil
@@ -324,10 +325,10 @@ func (x *contents) eachLayered(give func(t target, parts []part) error) error {
 			l, parts = &layered{level: top + 1, limit: f.Size}, parts[:0]
 		}
 		if l == nil {
-			continue // of a file that was there before, and had the same name
+			continue // of an older file that had the same name
 		}
 		for l.level--; l.level > level && x.chain[l.level].Kind == repo.Partial; l.level-- {
-			// It was not finished: what it has not, the backup below it has.
+			// That backup was unfinished: what it lacks, the backup below has.
 		}
 		if l.level != level {
 			return x.notBelow(l.level+1, t.name)
@@ -346,7 +347,7 @@ func (x *contents) eachLayered(give func(t target, parts []part) error) error {
 	return nil
 }
 
-// each gives all files that are to be restored, with all their parts.
+// each passes give all files to restore, with all their parts.
 func (x *contents) each(ctx context.Context, give func(t target, parts []part) error) error {
 	var parts []part
 	for f, err := range x.repo.Files(ctx, x.m) {
@@ -365,19 +366,19 @@ func (x *contents) each(ctx context.Context, give func(t target, parts []part) e
 	return x.eachLayered(give)
 }
 
-// notBelow says that a file has no layer below a level.
+// notBelow is the error of a file that has no layer below a level.
 func (x *contents) notBelow(level int, path string) error {
-	err := &tidemark.Error{Op: "restore", Object: path, Kind: tidemark.Corrupt, Hint: "Run tidemark verify.", Err: errors.New("no backup of the chain has the whole file")}
+	err := &tidemark.Error{Op: "restore", Object: path, Kind: tidemark.Corrupt, Hint: "Run tidemark verify.", Err: errors.New("no backup in the chain has the whole file")}
 	if level > 0 {
-		err.Err = errors.New("the backup has pages of it only, and backup " + x.chain[level-1].ID + ", on which it builds, has not the file")
+		err.Err = errors.New("the backup has only some of its pages, and its parent backup " + x.chain[level-1].ID + " does not have the file")
 	}
 	return err
 }
 
-// readChain reads the manifests of the backups that make up the one to restore.
+// readChain reads the manifests of the backups that the restore needs.
 func (x *contents) readChain(ctx context.Context) error {
 	if x.m.Kind == repo.Partial {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: x.m.ID, Err: errors.New("it has a part of a backup only, which was not finished"), Hint: "Restore another one; tidemark backups lists them, and those that build on this one."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: x.m.ID, Err: errors.New("the backup is not finished"), Hint: "Finish it with tidemark backup --resume, or restore another one: tidemark backups lists them."}
 	}
 	chain, err := x.repo.Chain(ctx, x.m.ID)
 	if err != nil {
@@ -385,7 +386,7 @@ func (x *contents) readChain(ctx context.Context) error {
 	}
 	for i := 1; i < len(chain); i++ {
 		if a, b := chain[i-1], chain[i]; a.SystemID != b.SystemID || a.PageSize != b.PageSize {
-			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: b.ID, Err: fmt.Errorf("it builds on %s, which is of another server", a.ID), Hint: "Restore another backup."}
+			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: b.ID, Err: fmt.Errorf("its parent %s is of another server", a.ID), Hint: "Restore another backup."}
 		}
 	}
 	x.chain, x.m = chain, chain[len(chain)-1]

@@ -26,24 +26,24 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// What follows backs up folders of random files that change in random ways, whose changes are
-// known exactly, and compares what is restored with what was there: the arithmetic of pages
-// and layers, in many more cases than servers could show.
+// These tests back up folders of random files that change in random, exactly known ways, and
+// compare the restored files with the originals: the arithmetic of pages and layers, in many more
+// cases than servers could show.
 
 const testPage = 64 << 10 / 8
 
-// A world is a folder of files, and what happened to them.
+// A world is a folder of files, and their history.
 type world struct {
 	dir   string
 	files map[string][]byte
-	clock uint64 // each page has in its first bytes when it was written
+	clock uint64 // each page begins with the time when it was written
 	past  []moment
 
-	stopped []moment // what was there when a backup began that was stopped since, which another has still to go on with
+	stopped []moment // states at the start of stopped backups that are not resumed yet
 	basis   Basis    // of these
 }
 
-// marks are all moments of which somebody may ask what has changed since.
+// marks returns all moments since which changes may be requested.
 func (w *world) marks() []moment { return slices.Concat(w.past, w.stopped) }
 
 // now is a moment.
@@ -51,15 +51,15 @@ func (w *world) now() moment {
 	return moment{clock: w.clock, files: maps.Clone(w.files), limit: map[string]int{}, changed: map[string]map[int]bool{}, recent: map[string]bool{}}
 }
 
-// A moment is what was there when a backup was made.
+// A moment is the state when a backup was made.
 type moment struct {
 	id    string
 	clock uint64
 	files map[string][]byte
 	// Since then:
-	limit   map[string]int          // the fewest pages that a file had
+	limit   map[string]int          // the least number of pages that a file had
 	changed map[string]map[int]bool // pages that were written
-	recent  map[string]bool         // files that were made anew
+	recent  map[string]bool         // files that were recreated
 }
 
 func (w *world) write(name string, page int) {
@@ -86,7 +86,7 @@ func (w *world) cut(name string, pages int) {
 	}
 }
 
-// change does something at random.
+// change makes a random change.
 func (w *world) change(r *rand.Rand) {
 	names := slices.Sorted(maps.Keys(w.files))
 	if len(names) == 0 || r.IntN(8) == 0 {
@@ -111,7 +111,7 @@ func (w *world) change(r *rand.Rand) {
 	switch r.IntN(8) {
 	case 0:
 		w.cut(name, r.IntN(pages+1))
-	case 1, 2: // longer, by pages that may stay zeros of which no log tells
+	case 1, 2: // longer, by pages that may stay zeros and are not in the log
 		n := 1 + r.IntN(10)
 		w.files[name] = append(slices.Clone(w.files[name]), make([]byte, n*testPage)...)
 		for p := pages; p < pages+n; p++ {
@@ -131,7 +131,7 @@ func (w *world) change(r *rand.Rand) {
 	}
 }
 
-// put brings the folder to what the files are.
+// put writes the files to the folder.
 func (w *world) put(t *testing.T) {
 	must(t, os.RemoveAll(w.dir))
 	must(t, os.MkdirAll(filepath.Join(w.dir, "base"), 0o700))
@@ -144,8 +144,8 @@ func (w *world) put(t *testing.T) {
 	}
 }
 
-// leftNames are files that are listed, and then turn out not to belong in the backup: the second one is in
-// a tablespace that was made after the backup's beginning.
+// leftNames are files that are listed, and then turn out not to belong in the backup: the second
+// one is in a tablespace created after the backup began.
 var leftNames = []string{"base/left", "pg_tblspc/7/late"}
 
 // A folderSource is a world as a Source.
@@ -157,8 +157,8 @@ type folderSource struct {
 	ways   map[string]tidemark.FileChange
 
 	mu    sync.Mutex
-	opens int          // how many files may be opened before the backup is stopped, at its end if not before
-	note  func() error // called at each; nil: the backup is not stopped
+	opens int          // how many files may be opened before the backup is stopped, at the latest at its end
+	note  func() error // called at each one; nil: the backup is not stopped
 }
 
 func (s *folderSource) Begin(context.Context) (*tidemark.DataSet, error) {
@@ -222,14 +222,14 @@ func (s *folderSource) Place(context.Context) (tidemark.DataLog, error) {
 
 var errStopped = errors.New("stopped by the test")
 
-// Since notes for each file since when it is asked what of it has changed: since what was not finished began if that
-// has the file, or else since what it builds on.
+// Since records for each file since when its changes are requested: since the unfinished backup
+// began if that has the file, or else since the backup it builds on.
 func (s *folderSource) Since(_ context.Context, since tidemark.DataSince) (string, []tidemark.Finding, error) {
 	own, err := s.moment(since)
 	if err != nil {
 		return "", nil, err
 	}
-	var base moment // in which there is no file
+	var base moment // it has no file
 	switch {
 	case since.Base != nil:
 		if base, err = s.moment(*since.Base); err != nil {
@@ -247,7 +247,7 @@ func (s *folderSource) Since(_ context.Context, since tidemark.DataSince) (strin
 	return "a test", nil, nil
 }
 
-// moment finds that at which an earlier backup was begun, and looks whether what is said of its files is right.
+// moment finds the moment when an earlier backup began, and checks what was passed about its files.
 func (s *folderSource) moment(since tidemark.DataSince) (moment, error) {
 	for _, m := range s.w.marks() {
 		if strconv.FormatUint(m.clock, 10) != since.Ranges[0].From {
@@ -261,7 +261,7 @@ func (s *folderSource) moment(since tidemark.DataSince) (moment, error) {
 		}
 		return m, nil
 	}
-	return moment{}, fmt.Errorf("it was told of a backup at %s", since.Ranges[0].From)
+	return moment{}, fmt.Errorf("it received a backup at %s", since.Ranges[0].From)
 }
 
 func (s *folderSource) Changed(f *tidemark.DataFile) tidemark.FileChange {
@@ -297,7 +297,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TIDEMARK_CHAINS=500 makes so many; TIDEMARK_CHAIN=SEED repeats one.
+// TIDEMARK_CHAINS=500 sets the number of chains; TIDEMARK_CHAIN=SEED repeats one.
 func TestChainsBringBackWhatWasThere(t *testing.T) {
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("TIDEMARK_CHAINS"), "20"))
 	must(t, err)
@@ -335,10 +335,10 @@ func aChain(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// backUp makes a backup, which goes on with one that was stopped if there is one. With stop it is stopped itself, as
-// one of its files is opened, or at its end; what it has is noted as each of them is.
+// backUp makes a backup, and resumes a stopped one if there is one. With stop it is itself stopped,
+// while it opens one of its files, or at its end; it writes a checkpoint at each file.
 func (w *world) backUp(t *testing.T, rp *repo.Repo, r *rand.Rand, basis Basis, stop bool) {
-	w.clock++ // no two backups begin at the same place
+	w.clock++ // no two backups begin at the same position
 	src := &folderSource{w: w, r: r, system: "7", ways: map[string]tidemark.FileChange{}}
 	opt := Options{Basis: basis, BufferSize: bufferUnit, Parallelism: 1 + r.IntN(3), Sessions: 1, Buffers: 4, NoteEvery: time.Hour}
 	if len(w.stopped) > 0 {
@@ -380,12 +380,12 @@ func (w *world) backUp(t *testing.T, rp *repo.Repo, r *rand.Rand, basis Basis, s
 	w.past, w.stopped = append(w.past, began), nil
 }
 
-// left notes that a backup was stopped, if anything of it was noted.
+// left records that a backup was stopped, if it had a checkpoint.
 func (w *world) left(t *testing.T, rp *repo.Repo, began moment, basis Basis) {
 	open, err := rp.Unfinished(t.Context())
 	must(t, err)
 	if len(open) > 1 || len(open) < min(len(w.stopped), 1) {
-		t.Fatalf("%d can be gone on with", len(open))
+		t.Fatalf("%d can be resumed", len(open))
 	}
 	if len(open) == 0 || len(w.stopped) > 0 && w.stopped[len(w.stopped)-1].id == open[0].ID {
 		return
@@ -397,7 +397,7 @@ func (w *world) left(t *testing.T, rp *repo.Repo, began moment, basis Basis) {
 	}
 }
 
-// check restores a backup, and compares.
+// check restores a backup, and compares the files.
 func (w *world) check(t *testing.T, rp *repo.Repo, m moment, dir string, over bool) {
 	manifest, err := rp.Manifest(t.Context(), m.id)
 	must(t, err)
@@ -451,7 +451,7 @@ func firstOther(a, b []byte) int {
 	}
 }
 
-// madeSums is what made makes, as files come.
+// madeSums is the list that made creates from files as they arrive.
 type madeSums struct {
 	to   io.Writer
 	sums []tidemark.DataSum
@@ -473,7 +473,7 @@ func made(sums []tidemark.DataSum) tidemark.MadeFile {
 	return tidemark.MadeFile{DataFile: tidemark.DataFile{Path: "backup_manifest", Size: int64(b.Len()), Mode: 0o600}, Content: b.Bytes()}
 }
 
-// spoil does to a restored folder what may befall it before it is restored over.
+// spoil damages a restored folder in random ways before it is restored over.
 func spoil(t *testing.T, r *rand.Rand, dir string) {
 	names, err := filepath.Glob(filepath.Join(dir, "base", "*"))
 	must(t, err)
@@ -500,7 +500,7 @@ func spoil(t *testing.T, r *rand.Rand, dir string) {
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "base", "more"), nil, 0o600))
 	must(t, os.MkdirAll(filepath.Join(dir, "base", "folder", "in"), 0o700))
-	if r.IntN(3) == 0 { // a restore before this one was killed
+	if r.IntN(3) == 0 { // an earlier restore was killed
 		must(t, os.Rename(filepath.Join(dir, lastFile), filepath.Join(dir, lastFile)+movedAway))
 	}
 }

@@ -20,38 +20,38 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A restore over what is there (RestoreOptions.Delta) has these steps:
+// A restore over existing files (RestoreOptions.Delta) has these steps:
 //
-//  1. The folder is looked at: it has to be this cluster's, and no server may run in it.
+//  1. The folder is checked: it must be this cluster's, and no server may run in it.
 //  2. pg_control is moved away. From now on no server starts there, until it is put in place
-//     last; and a restore that ended early is known by it, and can be begun again.
-//  3. What the backup does not have is removed, and files get the sizes that they are to have.
-//  4. Each piece's place is read here, and compared with the piece's checksum.
-//  5. Pieces that differ, or of which only a part is wanted, so that their checksum says
-//     nothing, are fetched; of them those pages are written that are not as they should be.
+//     last. Its absence also marks an interrupted restore, which can be started again.
+//  3. What the backup does not have is removed, and files get their final sizes.
+//  4. The part of a file that a piece covers is read here, and compared with the piece's checksum.
+//  5. Pieces that differ are fetched, and so are those of which only a part is wanted, since
+//     their checksum says nothing. Only pages that differ are written.
 
-// movedAway is behind the name of the last file, as it was before.
+// movedAway is the suffix of the last file's name, as it was before.
 const movedAway = ".before-restore"
 
-// runningFile is there while a server runs in a folder.
+// runningFile exists while a server runs in a folder.
 const runningFile = "postmaster.pid"
 
-// Over says what a restore over what was there has found.
+// Over reports what a restore over existing files found.
 type Over struct {
-	Looked  int64 `json:"looked"`  // bytes of files here that were compared
+	Looked  int64 `json:"looked"`  // bytes of existing files that were compared
 	Fetched int64 `json:"fetched"` // stored bytes that were read from the repository
-	Written int64 `json:"written"` // bytes that were not as they should be
+	Written int64 `json:"written"` // bytes that differed
 	Removed int64 `json:"removed"` // files and folders that the backup does not have
 }
 
 type over struct {
 	looked, written, removed atomic.Int64
-	spaces                   map[string]string // where the tablespaces that are here lie, by path of their link
+	spaces                   map[string]string // locations of the existing tablespaces, by path of their link
 	findings                 []tidemark.Finding
-	protected                []target // files that may not be written to when all is done
+	protected                []target // files that must be read-only again at the end
 }
 
-// A hole is a part of a file of which the backup has nothing: it has to be zeros.
+// A hole is a part of a file that the backup does not have: it must be zeros.
 type hole struct {
 	file int32
 	reach
@@ -59,7 +59,7 @@ type hole struct {
 
 const overOp = "restore over"
 
-// lookAtFolder looks whether the folder may be written over. An empty one is as good as none.
+// lookAtFolder checks whether the folder may be overwritten. An empty one counts as none.
 func (x *Restore) lookAtFolder() error {
 	if !x.opt.Delta {
 		return nil
@@ -82,16 +82,16 @@ func (x *Restore) lookAtFolder() error {
 	return x.ownSpaces()
 }
 
-// serverThere says that nothing is done while a server runs in the folder.
+// serverThere rejects a folder in which a server runs, or was killed.
 func (x *Restore) serverThere() error {
 	name := x.place(runningFile)
 	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.NotEmpty, Op: overOp, Object: name, Err: errors.New("a server runs there, or was killed"), Hint: "Stop it; where none runs any more, remove this file."}
+	return &tidemark.Error{Kind: tidemark.NotEmpty, Op: overOp, Object: name, Err: errors.New("a server runs there, or was killed"), Hint: "Stop the server; if none is running, remove this file."}
 }
 
-// sameCluster looks whether the folder is of the cluster that the backup is of.
+// sameCluster checks that the folder and the backup are of the same cluster.
 func (x *Restore) sameCluster() error {
 	control, err := os.ReadFile(x.place(lastFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,28 +104,27 @@ func (x *Restore) sameCluster() error {
 	cause := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		cause = "it has no " + lastFile + ", and so is no data folder of a server"
+		cause = "it has no " + lastFile + ", so it is not a server's data folder"
 	case err != nil:
 		return writeFailed(x.place(lastFile), err)
 	case !ok:
-		cause = "its " + lastFile + " is damaged, so that nobody can say of which server it is"
+		cause = "its " + lastFile + " is damaged, so its server is unknown"
 	case system != x.m.SystemID:
-		cause = fmt.Sprintf("it is of another server: its identifier is %s, and that of the backup is %s", system, x.m.SystemID)
+		cause = fmt.Sprintf("it belongs to another server: its identifier is %s, the backup's is %s", system, x.m.SystemID)
 	default:
 		return nil
 	}
 	if _, err := os.Stat(x.place("PG_VERSION")); err == nil && x.opt.Force {
 		return nil
 	}
-	hint := "Name another folder; or say --force, if what is in it may go."
+	hint := "Name another folder, or add --force if its content may be overwritten."
 	if x.opt.Force {
-		hint = "Name another folder, or empty this one: without PG_VERSION in it not even --force writes over it."
+		hint = "Name another folder, or empty this one: --force overwrites only a folder with PG_VERSION."
 	}
 	return &tidemark.Error{Kind: tidemark.NotEmpty, Op: overOp, Object: x.opt.Dir, Err: errors.New(cause), Hint: hint}
 }
 
-// ownSpaces finds out where the folder's own tablespaces are: what is in these may be written
-// over too.
+// ownSpaces finds the folder's own tablespaces: their content may be overwritten too.
 func (x *Restore) ownSpaces() error {
 	entries, err := os.ReadDir(x.place(spaceFolder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,19 +150,19 @@ func (x *Restore) ownSpaces() error {
 	return nil
 }
 
-// moveAway takes away the file without which no server starts, for good before anything else
-// is touched.
+// moveAway durably moves away the file without which no server starts, before anything else is
+// touched.
 func (x *Restore) moveAway() error {
 	last := x.place(lastFile)
 	err := os.Rename(last, last+movedAway)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a restore before this one has
+		return nil // an earlier restore has moved it
 	}
 	if err != nil {
 		return writeFailed(last, err)
 	}
-	if err := x.serverThere(); err != nil { // it was started in this moment
-		_ = os.Rename(last+movedAway, last) // else it is stopped by what it misses
+	if err := x.serverThere(); err != nil { // it was started at this moment
+		_ = os.Rename(last+movedAway, last) // otherwise it stops because the file is missing
 		return err
 	}
 	return syncFolder(filepath.Dir(last))
@@ -200,11 +199,11 @@ func (c *clearing) folder(ctx context.Context, at string) error {
 	return nil
 }
 
-// entry removes what the backup does not have, or has as something else.
+// entry removes what the backup does not have, or has as another type.
 func (c *clearing) entry(ctx context.Context, parent, name string, e fs.DirEntry) error {
 	_, wanted := slices.BinarySearchFunc(c.x.todo.names, xxh3.HashString128(name), compareSums)
 	link := e.Type()&fs.ModeSymlink != 0
-	info, err := os.Stat(c.x.place(name)) // what a link leads to
+	info, err := os.Stat(c.x.place(name)) // the link's target
 	isFolder := err == nil && info.IsDir()
 	switch {
 	case c.folders[name] && isFolder:
@@ -214,11 +213,11 @@ func (c *clearing) entry(ctx context.Context, parent, name string, e fs.DirEntry
 	case wanted && e.Type().IsRegular():
 		return nil
 	case path.Dir(parent) == spaceFolder:
-		return nil // a tablespace's folder may have those of servers of other versions
+		return nil // a tablespace's folder may have folders of servers of other versions
 	case link && parent == spaceFolder:
-		c.x.note(name, "the backup does not have this tablespace: what is in "+c.x.over.spaces[name]+" was left there")
+		c.x.note(name, "the backup does not have this tablespace: the content of "+c.x.over.spaces[name]+" was left there")
 	case link && !wanted && !c.folders[name]:
-		c.x.note(name, "a symbolic link, which the backup does not have, was left as it is")
+		c.x.note(name, "a symbolic link that the backup does not have was left as it is")
 		return nil
 	}
 	c.x.over.removed.Add(1)
@@ -229,7 +228,7 @@ func (x *Restore) note(object, text string) {
 	x.over.findings = append(x.over.findings, tidemark.Finding{Severity: tidemark.Note, Object: object, Text: text})
 }
 
-// compare reads what of a window is here, and puts those parts that have to be fetched before the others.
+// compare reads the existing parts of a window, and moves the parts to fetch to the front.
 func (x *Restore) compare(ctx context.Context, win *window) (fetch []part, err error) {
 	holes := win.holes()
 	win.inPackOrder()
@@ -265,7 +264,7 @@ func (x *Restore) compare(ctx context.Context, win *window) (fetch []part, err e
 		return nil, err
 	}
 	n := 0
-	for i := range win.parts { // in order, so that what lies together stays together
+	for i := range win.parts { // in order, so that adjacent parts stay adjacent
 		if !same[i] {
 			win.parts[n], win.parts[i] = win.parts[i], win.parts[n]
 			n++
@@ -274,7 +273,7 @@ func (x *Restore) compare(ctx context.Context, win *window) (fetch []part, err e
 	return win.parts[:n], nil
 }
 
-// pieces says where in parts each piece begins, and where the last one ends.
+// pieces returns where in parts each piece begins, and where the last one ends.
 func (w *window) pieces() []int {
 	bounds := []int{0}
 	for i := 1; i < len(w.parts); i++ {
@@ -288,7 +287,7 @@ func (w *window) pieces() []int {
 	return bounds
 }
 
-// holes finds what of files has to be zeros.
+// holes returns the parts of files that must be zeros.
 func (w *window) holes() (holes []hole) {
 	w.inFileOrder()
 	_ = w.eachFile(func(n int, t *target, parts []part) error {
@@ -308,7 +307,7 @@ func (w *window) holes() (holes []hole) {
 	return holes
 }
 
-// A comparer compares what is here with what should be. It belongs to one goroutine.
+// A comparer compares what exists with what should. It belongs to one goroutine.
 type comparer struct {
 	x    *Restore
 	w    *window
@@ -316,7 +315,7 @@ type comparer struct {
 	room []byte
 }
 
-// read reads a part of a file here, or as much of it as there is.
+// read reads a part of an existing file, or as much of it as exists.
 func (w *comparer) read(t *target, at int64, n int) ([]byte, error) {
 	if cap(w.room) < n {
 		w.room = make([]byte, n)
@@ -333,12 +332,12 @@ func (w *comparer) read(t *target, at int64, n int) ([]byte, error) {
 	got, err := f.ReadAt(w.room[:n], at)
 	w.x.over.looked.Add(int64(got))
 	if err != nil && err != io.EOF {
-		return nil, nil // what cannot be read is written anew
+		return nil, nil // unreadable parts are rewritten
 	}
 	return w.room[:got], nil
 }
 
-// piece compares what a piece is wanted for. Its checksum says something only of all its bytes.
+// piece compares the wanted parts of a piece. Its checksum covers only all of its bytes.
 func (w *comparer) piece(from, to int) error {
 	parts := w.w.parts[from:to]
 	first := &parts[0]
@@ -377,7 +376,7 @@ func (w *comparer) found(i int, p *part) {
 	w.x.moved(1, int64(p.length))
 }
 
-// zeros makes zeros where there are none.
+// zeros writes zeros where there are none.
 func (w *comparer) zeros(h hole) error {
 	for at := h.from; at < h.to; at += defaultBuffer {
 		if err := w.zerosAt(&w.w.files[h.file], at, int(min(h.to-at, defaultBuffer))); err != nil {
@@ -418,10 +417,10 @@ func isZeros(b []byte) bool {
 
 var zeroPage [8192]byte
 
-// rewritten is how much is compared, and written if anything in it differs, at once.
+// rewritten is the unit of comparing and writing: it is written if anything in it differs.
 const rewritten = 8192
 
-// rewrite writes what of b a file does not have at an offset.
+// rewrite writes those bytes of b that differ from a file's at an offset.
 func (x *Restore) rewrite(f *os.File, b []byte, at int64) error {
 	here := make([]byte, len(b))
 	n, err := f.ReadAt(here, at)
@@ -448,13 +447,13 @@ func (x *Restore) rewrite(f *os.File, b []byte, at int64) error {
 	return nil
 }
 
-// same says whether what is here is as it should be, from an offset on.
+// same reports whether what exists equals b, from an offset on.
 func same(here, b []byte, from int) bool {
 	to := min(from+rewritten, len(b))
 	return to <= len(here) && bytes.Equal(here[from:to], b[from:to])
 }
 
-// Over says what a restore over what was there has found; nil if nothing was there.
+// Over returns what a restore over existing files found; nil if the folder was empty.
 func (x *Restore) Over() (*Over, []tidemark.Finding) {
 	if x.over == nil {
 		return nil, nil
@@ -462,7 +461,7 @@ func (x *Restore) Over() (*Over, []tidemark.Finding) {
 	return &Over{Looked: x.over.looked.Load(), Fetched: x.Status().Stored, Written: x.over.written.Load(), Removed: x.over.removed.Load()}, slices.Clone(x.over.findings)
 }
 
-// makeOver makes the files that are not here, and gives those that are their sizes.
+// makeOver creates the missing files, and resizes the existing ones.
 func (x *Restore) makeOver(t *target) error {
 	name := x.path(t)
 	if t.mode&writable != writable {
@@ -485,10 +484,10 @@ func (x *Restore) makeOver(t *target) error {
 	return writeFailed(name, err)
 }
 
-// writable are the permissions that a file has at least while it is written over.
+// writable are the minimum permissions of a file while it is overwritten.
 const writable = 0o600
 
-// protect takes from files what they had of permissions only while they were written over.
+// protect removes the permissions that files had only while they were overwritten.
 func (x *Restore) protect() error {
 	for i := range x.over.protected {
 		t := &x.over.protected[i]
@@ -499,7 +498,7 @@ func (x *Restore) protect() error {
 	return nil
 }
 
-// makeLink makes the link to a tablespace, in place of another one.
+// makeLink makes the link to a tablespace, replacing any other link.
 func (x *Restore) makeLink(to, name string) error {
 	at := x.place(name)
 	if x.over != nil {
@@ -508,7 +507,7 @@ func (x *Restore) makeLink(to, name string) error {
 			return nil
 		}
 		if link {
-			x.note(name, "the tablespace is elsewhere now; what is in "+here+" was left there")
+			x.note(name, "the tablespace is elsewhere now; the content of "+here+" was left there")
 		}
 		if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -517,7 +516,7 @@ func (x *Restore) makeLink(to, name string) error {
 	return os.Symlink(to, at)
 }
 
-// resize gives a file that is here its size; what is behind it goes.
+// resize sets an existing file's size; anything beyond is cut off.
 func resize(f *os.File, size int64) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == size {
@@ -529,7 +528,7 @@ func resize(f *os.File, size int64) error {
 	return preallocate(f, size)
 }
 
-// spacePlace says where a tablespace goes: where the user says, or where it is here already.
+// spacePlace returns where a tablespace goes: where the user wants it, or where it already is.
 func (x *Restore) spacePlace(name, was string) (to string, empty bool, err error) {
 	to = was
 	here := ""

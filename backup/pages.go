@@ -17,21 +17,21 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A page that is wrong when it is read may be one that the server is writing at that
-// moment. It is read once more at once, and if it is still wrong it becomes a suspect,
-// which is looked at again and again. It is cleared when it has become right, or anything
-// else than it was: then it has been written since the backup began, and the log will
-// bring it back. It is damaged when it has stayed as it was for suspectLooks looks, since
-// no write of a page takes so long.
+// A page that fails its check may be one that the server is writing at that moment. It is read
+// again at once, and if it still fails it becomes a suspect, which is checked again and again. It
+// is cleared once it is valid, or differs from what it was: then it has been written since the
+// backup began, and the log will restore it. It is damaged if it has not changed for suspectLooks
+// checks, since no page write takes that long.
 //
-// The log alone would not do as an answer: a damaged page may say by chance, in what it has
-// of a header, that it was written just now.
+// The log alone is not a sufficient answer: the header of a damaged page may claim by chance that
+// the page was written just now.
 const (
 	suspectWait  = 500 * time.Millisecond
 	suspectLooks = 4
 	// damagedMax is how many damaged pages are named.
 	damagedMax = 1000
-	// suspectsMax bounds their memory; beyond it a suspect is taken for damaged. So many are no accident.
+	// suspectsMax bounds their memory; suspects beyond it count as damaged. So many are no
+	// accident.
 	suspectsMax = 100_000
 )
 
@@ -40,17 +40,17 @@ type suspect struct {
 	at    int64
 	sum   uint32 // of the page as it was
 	looks int
-	n     int64 // which one it is, from 1
+	n     int64 // its number, from 1
 }
 
 type suspects struct {
 	mu      sync.Mutex
 	n       int64 // of the last one
 	list    []suspect
-	looked  []suspect // that are looked at now
-	next    time.Time // look
+	looked  []suspect // that are being checked
+	next    time.Time // time of the next check
 	damaged []string
-	more    int // that are not named
+	more    int // damaged, but not named
 }
 
 // again reads a page once more into b.
@@ -58,7 +58,7 @@ func (j *Job) again(in *os.File, f *file, b []byte, at int64) {
 	first := crc32.Checksum(b, castagnoli)
 	page := make([]byte, len(b))
 	if n, _ := j.readAt(in, page, at); n < len(page) {
-		return // cut meanwhile
+		return // truncated meanwhile
 	}
 	copy(b, page)
 	if len(j.pages.Check(&f.DataFile, at, page)) == 0 || crc32.Checksum(page, castagnoli) != first {
@@ -79,14 +79,15 @@ func (s *suspects) add(x suspect) {
 	}
 }
 
-// newest gives the number of the last one.
+// newest returns the number of the newest suspect.
 func (s *suspects) newest() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.n
 }
 
-// open says whether one up to the n-th is neither cleared nor damaged, and whether any page is damaged.
+// open reports whether a suspect up to the n-th is neither cleared nor damaged, and whether any
+// page is damaged.
 func (s *suspects) open(n int64) (open, damaged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +97,7 @@ func (s *suspects) open(n int64) (open, damaged bool) {
 	return open, len(s.damaged) > 0 || s.more > 0
 }
 
-// settle looks at suspects until there are none.
+// settle checks suspects until there are none.
 func (j *Job) settle(ctx context.Context) error {
 	for {
 		j.suspect.mu.Lock()
@@ -114,7 +115,7 @@ func (j *Job) settle(ctx context.Context) error {
 	}
 }
 
-// look looks at all suspects once more, if it is time.
+// look checks all suspects once more, if it is time.
 func (j *Job) look(ctx context.Context) error {
 	s := &j.suspect
 	s.mu.Lock()
@@ -127,7 +128,7 @@ func (j *Job) look(ctx context.Context) error {
 	s.mu.Unlock()
 	var still []suspect
 	for _, x := range list {
-		if j.src != nil { // what was sent cannot be looked at again
+		if j.src != nil { // pages that were sent cannot be read again
 			same, err := j.same(x)
 			if err != nil {
 				return err
@@ -150,7 +151,7 @@ func (j *Job) look(ctx context.Context) error {
 	return nil
 }
 
-// same says whether a suspect is as wrong as it was.
+// same reports whether a suspect is unchanged and still invalid.
 func (j *Job) same(x suspect) (bool, error) {
 	in, err := j.src.Open(&x.f.DataFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,5 +187,5 @@ func (j *Job) damage(ctx context.Context, x suspect) error {
 	if j.opt.KeepDamaged {
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.Corrupt, Op: "read", Object: name, Err: errors.New("the page is damaged: its checksum is wrong, and stays so"), Hint: "Mend it (from an older backup, with REINDEX or by dropping what is damaged), or take it into the backup as it is with --damaged note."}
+	return &tidemark.Error{Kind: tidemark.Corrupt, Op: "read", Object: name, Err: errors.New("the page is damaged: its checksum is wrong, and stays wrong when the page is read again"), Hint: "Repair it (from an older backup, with REINDEX, or by dropping the damaged object), or back it up as it is with --damaged note."}
 }

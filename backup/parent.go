@@ -18,21 +18,21 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// A Basis says on which earlier backup a new one builds.
+// A Basis tells which earlier backup a new one builds on.
 type Basis int
 
-// The bases. The words are Db2's: an incremental backup has what changed since the last full
-// one, and a delta backup what changed since the last one of any kind.
+// The bases. The terms are Db2's: an incremental backup has what changed since the last full one, a
+// delta backup what changed since the last one of any kind.
 const (
 	Nothing  Basis = iota // a full backup
 	LastFull              // incremental
 	LastAny               // delta
 )
 
-// basis is the part of a Job that finds the backups that it builds on, and what has changed since them.
+// basis is the part of a Job that finds the backups it builds on, and what has changed since then.
 type basis struct {
 	server Server
-	src    Source // server, if it gives its files; nil: it sends them
+	src    Source // server, if it provides its files; nil: it sends them
 	repo   *repo.Repo
 	opt    Options
 	set    *tidemark.DataSet
@@ -40,11 +40,11 @@ type basis struct {
 	notes  notes
 }
 
-// triedMost is how many earlier backups are looked at, from the newest on.
+// triedMost is how many earlier backups are tried, newest first.
 const triedMost = 5
 
-// choose finds the backup that this one builds on. Where there is none it is a full one, and
-// findings say why.
+// choose finds the backup to build on. If there is none, this one is a full backup, and findings
+// tell why.
 func (j *basis) choose(ctx context.Context) error {
 	if j.opt.Resume != "" {
 		if err := j.goOn(ctx); err != nil || j.since.parent != nil {
@@ -56,7 +56,7 @@ func (j *basis) choose(ctx context.Context) error {
 	}
 	builder, ok := j.server.(Builder)
 	if !ok {
-		return j.unfounded("nobody can say what has changed", "")
+		return j.unfounded("it is not known what has changed", "")
 	}
 	candidates, why, err := j.candidates(ctx)
 	if err != nil {
@@ -91,40 +91,40 @@ func (j *basis) choose(ctx context.Context) error {
 		return nil
 	}
 	if len(why) == 0 {
-		return j.unfounded("there is no earlier backup of this cluster on which it could build", "")
+		return j.unfounded("there is no earlier backup of this cluster to build on", "")
 	}
-	return j.unfounded("no earlier backup is one on which it could build: "+strings.Join(why, "; "), "")
+	return j.unfounded("no earlier backup can be its parent: "+strings.Join(why, "; "), "")
 }
 
-// buildOn notes on which backup this one builds, and what came of asking what has changed since.
+// buildOn records which backup this one builds on, and the result of asking for changes since.
 func (j *basis) buildOn(m *repo.Manifest, builder Builder, way string, findings []tidemark.Finding) {
 	j.set.Findings = append(j.set.Findings, findings...)
 	j.since.parent, j.since.way = m, way
 	j.since.changes, _ = builder.(Changes)
 }
 
-// sinceParent is what an engine has to know of a finished backup.
+// sinceParent returns what an engine must know about a finished backup.
 func (j *basis) sinceParent(ctx context.Context, m *repo.Manifest) (tidemark.DataSince, error) {
 	ds := tidemark.DataSince{Checksums: m.Checksums, Begun: m.Started, Ranges: dataLogs(m),
 		Each: func(give func(tidemark.DataFile) error) error { return j.eachFile(ctx, m, give) }}
 	if j.src == nil {
-		return ds, nil // who sends its files asks for none of the rest
+		return ds, nil // a server that sends its files needs nothing else
 	}
 	was, err := j.filesOf(ctx, m)
 	ds.Was, ds.Log = was.get, j.logOf(m)
 	return ds, err
 }
 
-// unfounded says that the backup becomes a full one, unless its parent was named.
+// unfounded makes the backup a full one, unless its parent was named.
 func (j *basis) unfounded(why, hint string) error {
 	if j.opt.Parent != "" {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: j.opt.Parent, Err: errors.New("it cannot be built on that backup: " + why), Hint: cmp.Or(hint, "Name another one, or none: then the newest that fits is taken.")}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: j.opt.Parent, Err: errors.New("that backup cannot be the parent: " + why), Hint: cmp.Or(hint, "Name another one, or none to use the newest suitable backup.")}
 	}
 	j.set.Findings = append(j.set.Findings, tidemark.Finding{Severity: tidemark.Warning, Text: "this is a full backup: " + why, Hint: hint})
 	return nil
 }
 
-// candidates are the backups that this one might build on, the newest first, in brief.
+// candidates returns the backups that this one might build on, newest first, in brief.
 func (j *basis) candidates(ctx context.Context) (all []*repo.Manifest, why []string, err error) {
 	ids := []string{j.opt.Parent}
 	if j.opt.Parent == "" {
@@ -146,10 +146,10 @@ func (j *basis) candidates(ctx context.Context) (all []*repo.Manifest, why []str
 	slices.Reverse(all)
 	var fit []*repo.Manifest
 	for _, m := range all {
-		// A logical backup says of no log that it needs it.
+		// A logical backup records no log that it needs.
 		if m.SystemID != j.set.System || m.Engine != "postgres" || len(m.Ranges) == 0 || m.Kind == repo.Partial || j.opt.Basis == LastFull && m.Kind != repo.Full {
 			if j.opt.Parent != "" {
-				why = append(why, "it is no whole backup of this cluster's files, or no full one")
+				why = append(why, "it is not a complete physical backup of this cluster, or not a full one")
 			}
 			continue
 		}
@@ -161,7 +161,7 @@ func (j *basis) candidates(ctx context.Context) (all []*repo.Manifest, why []str
 	return fit, why, nil
 }
 
-// unfit says why a backup cannot be built on, or gives the whole manifests of its chain, its own the last one.
+// unfit returns why a backup cannot be built on, or the full manifests of its chain, its own last.
 func (j *basis) unfit(ctx context.Context, m *repo.Manifest) (chain []*repo.Manifest, why string, err error) {
 	switch {
 	case m.PageSize != j.set.PageSize:
@@ -182,7 +182,7 @@ func (j *basis) unfit(ctx context.Context, m *repo.Manifest) (chain []*repo.Mani
 	return nil, "", err
 }
 
-// earlier is what a backup has, by the sums of the paths: with a million files, 32 MB.
+// earlier lists a backup's files by the hashes of their paths: with a million files, 32 MB.
 type earlier []fileWas
 
 type fileWas struct {
@@ -203,9 +203,9 @@ func compareSums(a, b xxh3.Uint128) int {
 	return cmp.Or(cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Lo, b.Lo))
 }
 
-// filesOf reads what a backup has.
+// filesOf reads a backup's files.
 func (j *basis) filesOf(ctx context.Context, m *repo.Manifest) (earlier, error) {
-	was := make(earlier, 0, min(max(m.Count, 0), 1<<20)) // a damaged manifest may say anything
+	was := make(earlier, 0, min(max(m.Count, 0), 1<<20)) // a damaged manifest may have any count
 	for f, err := range j.repo.Files(ctx, m) {
 		if err != nil {
 			return nil, err
@@ -218,7 +218,7 @@ func (j *basis) filesOf(ctx context.Context, m *repo.Manifest) (earlier, error) 
 	return was, nil
 }
 
-// eachFile gives what a backup has.
+// eachFile passes give a backup's files.
 func (j *basis) eachFile(ctx context.Context, m *repo.Manifest, give func(tidemark.DataFile) error) error {
 	for f, err := range j.repo.Files(ctx, m) {
 		if err != nil {
@@ -234,13 +234,12 @@ func (j *basis) eachFile(ctx context.Context, m *repo.Manifest, give func(tidema
 	return nil
 }
 
-// logOf reads files of the log: from the repository's archive, or those that the parent itself
-// has.
+// logOf reads log files: from the repository's archive, or from the parent if it contains them.
 func (j *basis) logOf(m *repo.Manifest) func(context.Context, string) (io.ReadCloser, error) {
-	var own map[string][]repo.Extent // of the parent's; nil: was not needed
+	var own map[string][]repo.Extent // of the parent's; nil: not needed so far
 	return func(ctx context.Context, name string) (io.ReadCloser, error) {
 		whose, err := j.repo.LogServer(ctx)
-		if err == nil && whose.System == m.SystemID { // else it is another server's
+		if err == nil && whose.System == m.SystemID { // else the archive is another server's
 			in, err := j.repo.GetLog(ctx, name)
 			if err == nil || tidemark.KindOf(err) != tidemark.NotFound {
 				return in, err
@@ -261,7 +260,7 @@ func (j *basis) logOf(m *repo.Manifest) func(context.Context, string) (io.ReadCl
 		}
 		extents, ok := own[path.Base(name)]
 		if !ok {
-			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read log", Object: name, Err: errors.New("it is neither archived nor in the backup")}
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read log", Object: name, Err: errors.New("it is neither in the archive nor in the backup")}
 		}
 		return &fileReader{ctx: ctx, from: j.repo.Opener(m), left: extents}, nil
 	}
@@ -288,7 +287,7 @@ func (r *fileReader) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		if int64(e.Skip)+int64(e.Length) > int64(len(r.room)) {
-			return 0, &tidemark.Error{Op: "read", Kind: tidemark.Corrupt, Err: errors.New("the list of files asks for more than its piece has"), Hint: "Run tidemark verify."}
+			return 0, &tidemark.Error{Op: "read", Kind: tidemark.Corrupt, Err: errors.New("the file list refers beyond the end of a piece"), Hint: "Run tidemark verify."}
 		}
 		r.now.Reset(r.room[e.Skip:][:e.Length])
 	}
@@ -297,7 +296,7 @@ func (r *fileReader) Read(p []byte) (int, error) {
 
 func (*fileReader) Close() error { return nil }
 
-// increment says what came of an incremental backup.
+// increment returns the summary of an incremental backup.
 func (j *Job) increment() *Increment {
 	if j.since.parent == nil {
 		return nil
@@ -312,13 +311,13 @@ func (j *Job) increment() *Increment {
 	return i
 }
 
-// String says it in a line.
+// String formats it in one line.
 func (i *Increment) String() string {
 	if i.Base != "" {
-		return fmt.Sprintf("incremental on %s, and goes on with %s, which had %d MB: of %d pages that were looked at %d had changed; found by %s", i.Base, i.Parent, i.Had/1e6, i.Looked, i.Stored, i.Way)
+		return fmt.Sprintf("incremental on %s, continues %s, which had %d MB: %d pages checked, %d had changed; found by %s", i.Base, i.Parent, i.Had/1e6, i.Looked, i.Stored, i.Way)
 	}
 	if i.Resumed {
-		return fmt.Sprintf("goes on with %s, which had %d MB of files: of %d pages of these that were looked at %d had changed; found by %s", i.Parent, i.Had/1e6, i.Looked, i.Stored, i.Way)
+		return fmt.Sprintf("continues %s, which had %d MB of files: %d of their pages checked, %d had changed; found by %s", i.Parent, i.Had/1e6, i.Looked, i.Stored, i.Way)
 	}
-	return fmt.Sprintf("incremental on %s: of %d pages that were looked at %d had changed; found by %s", i.Parent, i.Looked, i.Stored, i.Way)
+	return fmt.Sprintf("incremental on %s: %d pages checked, %d had changed; found by %s", i.Parent, i.Looked, i.Stored, i.Way)
 }

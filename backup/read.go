@@ -19,7 +19,7 @@ type reader struct {
 	c     *flow.Clock
 	seal  *repo.Sealer
 	plain []byte // what is being read
-	other []byte // likewise, where only a part of it is kept
+	other []byte // likewise, if only a part of it is kept
 }
 
 func (j *Job) newReader(c *flow.Clock) *reader {
@@ -65,7 +65,7 @@ func (r *reader) large(ctx context.Context, s stretch) error {
 		if err != nil {
 			return err
 		}
-		if n > 0 { // else it was cut meanwhile
+		if n > 0 { // else it was truncated meanwhile
 			if err := r.pass(ctx, r.plain[:n], []*file{f}, at); err != nil {
 				return err
 			}
@@ -82,12 +82,12 @@ func (r *reader) large(ctx context.Context, s stretch) error {
 type spool struct {
 	*reader
 	ctx  context.Context
-	file []*file // the one
+	file []*file // the one file
 	used int
 	at   int64
 }
 
-// spool has a file written.
+// spool backs up a file whose content is produced here.
 func (r *reader) spool(ctx context.Context, s stretch) error {
 	w := &spool{reader: r, ctx: ctx, file: s.files}
 	if err := s.write(w); err != nil {
@@ -159,7 +159,7 @@ func (r *reader) small(ctx context.Context, files []*file) error {
 	return r.j.releaseAll(files)
 }
 
-// pass hands on what was read of files that are taken whole.
+// pass hands over what was read of files that are backed up whole.
 func (r *reader) pass(ctx context.Context, plain []byte, files []*file, at int64) error {
 	for _, f := range files {
 		f.open.Add(1)
@@ -167,7 +167,7 @@ func (r *reader) pass(ctx context.Context, plain []byte, files []*file, at int64
 	return r.hand(ctx, plain, func(b *block) { b.files, b.at = files, at })
 }
 
-// hand seals what was read into an empty buffer, in which say notes whose it is, and hands that on.
+// hand seals what was read into an empty buffer, lets say record its owners, and hands it over.
 func (r *reader) hand(ctx context.Context, plain []byte, say func(*block)) error {
 	b, _, err := r.j.empty.TakeAs(ctx, r.c, flow.WaitBuffer)
 	if err != nil {
@@ -185,7 +185,7 @@ func (r *reader) hand(ctx context.Context, plain []byte, say func(*block)) error
 	return r.j.full.Put(ctx, r.c, b)
 }
 
-// An opened file; of one that was removed there is none.
+// An opened file; nil if it was removed.
 type opened struct{ *os.File }
 
 func (o opened) Close() {
@@ -213,7 +213,7 @@ func (r *reader) open(f *file) (opened, error) {
 	return opened{in}, err
 }
 
-// readAt is ReadAt that leaves nothing in the system's cache, as far as the system can.
+// readAt is ReadAt that leaves nothing in the system's cache, if the system supports that.
 func (j *Job) readAt(in *os.File, b []byte, at int64) (int, error) {
 	if j.opt.Direct {
 		return readDirect(in, b, at)
@@ -221,8 +221,8 @@ func (j *Job) readAt(in *os.File, b []byte, at int64) (int, error) {
 	return readOnce(in, b, at)
 }
 
-// read fills b with what the file has at an offset, and checks its pages. It gives less
-// where the file is shorter than it was.
+// read fills b with the file's bytes at an offset, and checks its pages. It returns fewer if the
+// file has become shorter.
 func (r *reader) read(in opened, f *file, b []byte, at int64) (int, error) {
 	if in.File == nil {
 		return 0, nil
@@ -231,7 +231,7 @@ func (r *reader) read(in opened, f *file, b []byte, at int64) (int, error) {
 	n, err := r.j.readAt(in.File, b, at)
 	r.c.Enter(was)
 	if err != nil && err != io.EOF {
-		return 0, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Lost, Err: err, Hint: "The disk cannot give what is in this file: look at it with the server's own tools."}
+		return 0, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Lost, Err: err, Hint: "The disk cannot read this file: check it with the server's own tools."}
 	}
 	r.j.spaces.look(f, at, b[:n])
 	if f.Pages && r.j.pages != nil {

@@ -15,29 +15,31 @@ import (
 	sorted "github.com/tidemarkdb/tidemark/internal/spool"
 )
 
-// RestoreOptions of a Restore. Dir is where to; the rest may be left open.
+// RestoreOptions of a Restore. Dir is the target folder; everything else is optional.
 type RestoreOptions struct {
 	Options
 	Dir string
-	// Spaces says where tablespaces go, by where they were; others go to where they were.
+	// Spaces maps where tablespaces were to where they are restored; others return to where they
+	// were.
 	Spaces map[string]string
-	// Finish is called when all files are there, but not the one without which a server
-	// does not start: so a restore that ended early is not taken for one.
+	// Finish is called when all files are there except the one without which a server does not
+	// start: so nobody takes an interrupted restore for a complete one.
 	Finish func(ctx context.Context, dir string) error
-	// Delta writes over a folder that has something of this cluster already: only what differs.
+	// Delta restores over a folder that already has files of this cluster: it writes only what
+	// differs.
 	Delta bool
-	Force bool // with Delta: whatever is in the folder, if it was once a server's
-	// Leave says of files, by their paths, that they are made as zeros, which take no room, in place of
-	// what they had; not with Delta.
+	Force bool // with Delta: accept any content of the folder, if it was once a server's
+	// Leave reports whether the file of a path is left out: it becomes zeros, which take no space.
+	// Not with Delta.
 	Leave func(path string) bool
-	// System reads of which cluster a pg_control is; Delta needs it.
+	// System reads the cluster's system identifier from a pg_control; Delta needs it.
 	System func(control []byte) (system string, ok bool)
-	// Manifest gives the path of the engine's own list of files, of a backup that was put together from several or of which some are
-	// left out, and what begins to write it. Where it is nil there is none.
+	// Manifest returns the path of the engine's own list of files, and begin, which starts to write
+	// it: for a restore that combines several backups or leaves out files. nil: no list is written.
 	Manifest func(m *repo.Manifest) (path string, begin func(w io.Writer) FileList)
 }
 
-// A FileList is told of files in no order.
+// A FileList receives files in no particular order.
 type FileList interface {
 	Add(f tidemark.DataSum) error
 	Close() error // all were added
@@ -52,39 +54,39 @@ type Restore struct {
 	contents
 
 	free chan *window
-	made *madeList // nil: none is made
+	made *madeList // nil: no list is written
 
 	empty *flow.Buffer[*fetched]
 	full  *flow.Buffer[*fetched]
 	work  *flow.Buffer[task]
-	asked Options // as the user has set them
+	asked Options // as the user set them
 	tuned tuned
 	group *flow.Group
 	crew  *crew
-	sync  []string // folders, one at least in every file system
-	over  *over    // nil: nothing was there
+	sync  []string // folders, at least one in every file system
+	over  *over    // nil: the folder was empty
 }
 
 // contents are what a Restore brings back: the files of a backup, and where their parts are.
 type contents struct {
 	files
 	repo  *repo.Repo
-	chain []*repo.Manifest // those that it needs, the full one first, and itself
+	chain []*repo.Manifest // the backups it needs, from the full one to itself
 
 	todo                     todo
 	windowMost, layersMemory int
-	layers                   *sorted.Sorter // of the files of which this backup has pages only; nil: of none
+	layers                   *sorted.Sorter // of the files of which this backup has only pages; nil: there are none
 }
 
-// files makes a backup's files in a folder, with their owner and permissions.
+// files creates a backup's files in a folder, with their owner and permissions.
 type files struct {
 	m    *repo.Manifest
 	opt  RestoreOptions
 	mode uint32 // of the data folder
 
-	uid, gid int // whom files are given to,
+	uid, gid int // who owns the files,
 	give     bool
-	mask     uint32 // permissions that the system takes from what is made
+	mask     uint32 // permissions that the system removes from new files
 }
 
 // A target is a file that is restored.
@@ -92,23 +94,23 @@ type target struct {
 	name     string // below the data folder, with slashes
 	size     int64
 	modified int64  // nanoseconds since 1970
-	crc      uint32 // CRC-32C; of a layered file it is known when that is written
+	crc      uint32 // CRC-32C; of a layered file, known once it is written
 	mode     uint32
-	whole    bool // all of it is in one part, which makes it; others are made before
+	whole    bool // one part has all of it, and creates it; other files are created before
 	layered  bool
-	left     bool // by Leave: it becomes zeros
+	left     bool // left out, by Leave: it becomes zeros
 }
 
 // A part is what a piece has of a file.
 type part struct {
 	ref    repo.Ref
 	at     int64 // in the file
-	level  int32 // whose piece it is: place in the chain
+	level  int32 // whose piece it is: index in the chain
 	file   int32 // in the window
 	skip   uint32
 	length uint32
-	crc    uint32 // CRC-32C of its bytes, when it is written
-	alone  bool   // the piece is of this file alone, from its first byte on
+	crc    uint32 // CRC-32C of its bytes, once written
+	alone  bool   // the piece belongs to this file alone, from its first byte
 }
 
 // A fetched piece is on its way to the files.
@@ -127,8 +129,8 @@ func NewRestore(r *repo.Repo, m *repo.Manifest, opt RestoreOptions) (*Restore, e
 	return &Restore{contents: contents{files: files{m: m, opt: opt}, repo: r, windowMost: windowMost, layersMemory: layersMemory}, asked: asked, tuned: t}, err
 }
 
-// Run restores. Kind NotEmpty: the folder, or that of a tablespace, has something in it,
-// and nothing was touched. Kind Corrupt: a piece of the backup is damaged.
+// Run restores. Kind NotEmpty: the folder, or that of a tablespace, is not empty, and nothing was
+// touched. Kind Corrupt: a piece of the backup is damaged.
 func (x *Restore) Run(ctx context.Context) error {
 	x.enter("plan")
 	if err := x.readChain(ctx); err != nil {
@@ -174,7 +176,7 @@ func (x *Restore) Run(ctx context.Context) error {
 	return nil
 }
 
-// close gives up what is open.
+// close closes what is open.
 func (x *Restore) close() {
 	if x.layers != nil {
 		x.layers.Close()
@@ -184,7 +186,7 @@ func (x *Restore) close() {
 	}
 }
 
-// prepare makes folders and files as they are to be, but for their bytes.
+// prepare creates folders and files with their final attributes, but without their bytes.
 func (x *Restore) prepare(ctx context.Context, folders []repo.File, spaces map[string]string) error {
 	if x.over != nil {
 		if err := x.moveAway(); err != nil {
@@ -209,12 +211,12 @@ func (x *Restore) prepare(ctx context.Context, folders []repo.File, spaces map[s
 	return x.makeFiles(ctx)
 }
 
-// notYet is behind the name of the last file until all others are safe.
+// notYet is the suffix of the last file's name until all others are safe.
 const notYet = ".not-yet"
 
 func (x *files) place(p string) string { return filepath.Join(x.opt.Dir, filepath.FromSlash(p)) }
 
-// path is where a file is while it is restored.
+// path returns where a file is during the restore.
 func (x *files) path(t *target) string {
 	if t.name == lastFile {
 		return x.place(t.name) + notYet
@@ -243,14 +245,14 @@ func (x *Restore) copy(ctx context.Context) error {
 	return err
 }
 
-// fetchBytes is how much of a pack one reader fetches at a time, and fetchGap how much of it
-// that nobody wants is read for the sake of what is behind it.
+// fetchBytes is how much of a pack one reader fetches at a time. fetchGap is the largest unwanted
+// gap that it reads to reach what follows.
 const (
 	fetchBytes = 16 << 20
 	fetchGap   = 512 << 10
 )
 
-// handOut gives readers the parts of pieces that lie near each other.
+// handOut gives readers the parts of pieces that are near each other.
 func (x *Restore) handOut(ctx context.Context, w *window, parts []part) error {
 	for len(parts) > 0 {
 		n := near(parts)
@@ -262,7 +264,7 @@ func (x *Restore) handOut(ctx context.Context, w *window, parts []part) error {
 	return nil
 }
 
-// near says how many parts, of which there is one at least, are fetched at once.
+// near returns how many parts, of at least one, are fetched at once.
 func near(parts []part) int {
 	first, end := &parts[0], int64(0)
 	for n := range parts {
@@ -319,7 +321,7 @@ func (x *Restore) fetchRun(ctx context.Context, c *flow.Clock, r task) error {
 			return err
 		}
 		at = ref.Offset + int64(ref.Stored)
-		b.stored, b.w, b.parts = b.room[:read], r.w, run[:n] // too little is damage, and is told as such
+		b.stored, b.w, b.parts = b.room[:read], r.w, run[:n] // too few bytes are damage, and reported as such
 		run = run[n:]
 		c.Count(1, int64(read), 0)
 		x.stored(int64(read))
@@ -330,7 +332,7 @@ func (x *Restore) fetchRun(ctx context.Context, c *flow.Clock, r task) error {
 	return nil
 }
 
-// write is a Writer: it opens pieces and writes what is in them to files.
+// write is a Writer: it opens pieces and writes their content to files.
 func (x *Restore) write(ctx context.Context, c *flow.Clock) error {
 	openers := make([]*repo.Opener, len(x.chain))
 	for i, m := range x.chain {
@@ -377,10 +379,10 @@ func (x *Restore) put(w *window, parts []part, plain []byte) error {
 	return nil
 }
 
-// bytes gives what a part has of its piece.
+// bytes returns what a part has of its piece.
 func (p *part) bytes(plain []byte, path string) ([]byte, error) {
 	if int(p.skip)+int(p.length) > len(plain) {
-		return nil, &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: path, Err: errors.New("the list of files asks for more than its piece has"), Hint: "Run tidemark verify."}
+		return nil, &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: path, Err: errors.New("the file list refers beyond the end of a piece"), Hint: "Run tidemark verify."}
 	}
 	return plain[p.skip:][:p.length], nil
 }
@@ -424,7 +426,7 @@ func (x *Restore) putFile(t *target, parts []part, plain []byte) error {
 	return writeFailed(path, err)
 }
 
-// putWhole makes a file of which a part has all.
+// putWhole creates a file that is all in one part.
 func (x *Restore) putWhole(path string, t *target, p *part, plain []byte) error {
 	b, err := p.bytes(plain, path)
 	if err != nil {
@@ -446,20 +448,20 @@ func (x *files) makeDirect(path string, t *target, b []byte) error {
 	return x.create(path, t.mode, func(f *os.File) error { return writeDirect(f, b, 0) })
 }
 
-// Report says where the time went until now.
+// Report returns where the time went so far.
 func (x *Restore) Report() Report {
 	r := Report{Restore: true, Phases: x.phases.UntilNow(), Forecasts: x.forecasts()}
 	r.of(x.crew, x.tuned)
 	return r
 }
 
-// Left is how many bytes of files were left out.
+// Left returns how many bytes of files were left out.
 func (x *Restore) Left() int64 { return x.todo.left }
 
-// places says where the tablespaces go, and refuses folders that are in use.
+// places returns where the tablespaces go, and rejects folders that are in use.
 func (x *Restore) places() (spaces map[string]string, err error) {
 	if x.over == nil {
-		if err := mustBeEmpty(x.opt.Dir, "Name another folder, or empty this one; over what is there of this cluster, --delta restores."); err != nil {
+		if err := mustBeEmpty(x.opt.Dir, "Name another folder, empty this one, or use --delta to restore over a data folder of this cluster."); err != nil {
 			return nil, err
 		}
 	}
@@ -473,7 +475,7 @@ func (x *Restore) places() (spaces map[string]string, err error) {
 			return nil, err
 		}
 		if empty {
-			if err := mustBeEmpty(to, fmt.Sprintf("The tablespace %d was there: give it another place with --tablespace-map %s=FOLDER.", s.OID, s.Path)); err != nil {
+			if err := mustBeEmpty(to, fmt.Sprintf("The server had tablespace %d there: choose another folder with --tablespace-map %s=FOLDER.", s.OID, s.Path)); err != nil {
 				return nil, err
 			}
 		}
@@ -481,7 +483,7 @@ func (x *Restore) places() (spaces map[string]string, err error) {
 	}
 	for old := range x.opt.Spaces {
 		if !used[old] {
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: old, Err: errors.New("the backup has no tablespace there"), Hint: "tidemark backups --json lists those that it has."}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: old, Err: errors.New("the backup has no tablespace with that path"), Hint: "List the backup's tablespaces with tidemark backups --json."}
 		}
 	}
 	return spaces, nil

@@ -25,14 +25,14 @@ func mustBeEmpty(dir, hint string) error {
 	return nil
 }
 
-// writeFailed says what an error of the file system asks for.
+// writeFailed classifies an error of the file system.
 func writeFailed(path string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var own *tidemark.Error
 	if errors.As(err, &own) {
-		return err // it says so itself
+		return err // it already has a kind
 	}
 	out := &tidemark.Error{Op: "restore", Object: path, Kind: tidemark.Transient, Err: err}
 	var p *fs.PathError
@@ -41,16 +41,16 @@ func writeFailed(path string, err error) error {
 	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		out.Kind, out.Hint = tidemark.Full, "Make space there, empty the folder, and start again."
+		out.Kind, out.Hint = tidemark.Full, "Free space there, empty the folder, and start again."
 	case errors.Is(err, fs.ErrPermission):
 		out.Kind, out.Hint = tidemark.Forbidden, "Run it as a user who may write there."
 	case errors.Is(err, fs.ErrExist):
-		out.Kind, out.Hint = tidemark.NotEmpty, "Somebody else writes there: name another folder."
+		out.Kind, out.Hint = tidemark.NotEmpty, "Another process writes there: name another folder."
 	}
 	return out
 }
 
-// makeFolders makes folders, those of tablespaces elsewhere, with links to them.
+// makeFolders creates folders, and those of tablespaces elsewhere with links to them.
 func (x *Restore) makeFolders(folders []repo.File, spaces map[string]string) error {
 	for _, f := range folders {
 		at := x.place(string(f.Path))
@@ -83,8 +83,8 @@ func (x *Restore) makeFolders(folders []repo.File, spaces map[string]string) err
 	return nil
 }
 
-// makeFiles makes the files that several workers write, at their full size: so that a disk
-// that is too small is found now, and files lie in one piece.
+// makeFiles creates the files that several workers write, at their full size: so a full disk is
+// found now, and files are contiguous.
 func (x *Restore) makeFiles(ctx context.Context) error {
 	x.aside(x.todo.aside, 0)
 	if !x.todo.before && x.over == nil {
@@ -126,7 +126,7 @@ func (x *Restore) makeFile(t *target) error {
 	}))
 }
 
-// create makes a file that is not there yet, with its mode and owner, and fills it.
+// create creates a new file with its mode and owner, and fills it.
 func (x *files) create(path string, mode uint32, fill func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, os.FileMode(mode))
 	if err != nil {
@@ -141,7 +141,7 @@ func (x *files) create(path string, mode uint32, fill func(*os.File) error) erro
 	return err
 }
 
-// own gives a file its mode, whatever the process's mask is, and its owner.
+// own sets a file's mode, whatever the process's umask is, and its owner.
 func (x *files) own(f *os.File, mode uint32) error {
 	if err := f.Chmod(os.FileMode(mode)); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (x *files) ownPath(path string) error {
 	return nil
 }
 
-// finish brings everything to the disk, and then puts the last file in place.
+// finish syncs everything to disk, then puts the last file in place.
 func (x *Restore) finish(ctx context.Context) error {
 	if x.made != nil {
 		if err := x.made.end(); err != nil {
@@ -192,14 +192,14 @@ func (x *Restore) finish(ctx context.Context) error {
 	return nil
 }
 
-// syncFolder makes names in a folder outlive a power cut.
+// syncFolder makes the names in a folder survive a power failure.
 func syncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return writeFailed(path, err)
 	}
 	defer d.Close()
-	// Windows and some network file systems know no sync of folders.
+	// Windows and some network file systems cannot sync folders.
 	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, fs.ErrPermission) {
 		return writeFailed(path, err)
 	}

@@ -15,25 +15,25 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// Options of a backup, and of a restore. The zero value is good.
+// Options of a backup and of a restore. The zero value is good.
 type Options struct {
-	Parallelism int   // workers on the server's side; 0: one for each processor, at least 2, and more where that helps
+	Parallelism int   // workers on the server's side; 0: one per processor, at least 2, and more where that helps
 	Sessions    int   // workers on the repository's side; 0: half as many, at least 2, and more where that helps
-	Buffers     int   // between them; 0: as many as are of use
+	Buffers     int   // between them; 0: as many as are useful
 	BufferSize  int64 // bytes of a piece, a multiple of 64 kB up to repo.MaxPiece; 0: 1 MB, or less where memory is short
-	Memory      int64 // bytes that workers and buffers may take, as far as they were left open; 0: 96 MB
-	Direct      bool  // the server's files are read, and written, without the system's cache
+	Memory      int64 // limit for workers and buffers, as far as their numbers were left open; 0: 96 MB
+	Direct      bool  // read and write the server's files without the system's cache
 	Codec       repo.Codec
 
-	Resume    string        // go on with the unfinished backup whose id begins so, or with ResumeLast; "": with none
-	NoteEvery time.Duration // how often a backup notes what it has stored; 0: 30 s
+	Resume    string        // resume the unfinished backup whose id begins with this, or ResumeLast; "": none
+	NoteEvery time.Duration // interval between checkpoints; 0: 30 s
 
-	Basis  Basis  // on which backup this one builds
-	Parent string // its id, where it is named
+	Basis  Basis  // which backup this one builds on
+	Parent string // its id, if it was named
 
-	KeepDamaged bool // take a damaged page into the backup and say so, instead of stopping
+	KeepDamaged bool // back up a damaged page and report it, instead of stopping
 
-	Server              string // its name; "": the one that it has in the repository, where no other's files may be then
+	Server              string // its name; "": the one it has in the repository, which then must have no other server's files
 	Label, Tool, Origin string // for the backup's manifest
 }
 
@@ -44,14 +44,14 @@ const ResumeLast = "last"
 type Job struct {
 	progress
 	basis
-	stream Stream // nil: it is a Source
+	stream Stream // nil: the server is a Source
 	pages  Pages  // nil: pages have no checksums
 
 	w       *repo.Writer
-	left    []repo.Path // listed, and not in the backup
+	left    []repo.Path // listed, but not in the backup
 	goneN   atomic.Int64
 	work    *flow.Buffer[stretch]
-	raw     *flow.Buffer[[]byte] // for what a Stream gives
+	raw     *flow.Buffer[[]byte] // for what a Stream sends
 	empty   *flow.Buffer[*block]
 	full    *flow.Buffer[*block]
 	open    pending
@@ -62,30 +62,30 @@ type Job struct {
 	crew    *crew
 }
 
-// A block is a buffer on its way round.
+// A block is a circulating buffer.
 type block struct {
-	room   []byte // for sealed bytes; who uses it first makes it
+	room   []byte // room for sealed bytes; its first user allocates it
 	sealed repo.Sealed
 	files  []*file // whose bytes are in it
-	at     int64   // of a large file: the place
-	runs   []run   // of files of which pages are taken; there are no files then
+	at     int64   // offset in a large file
+	runs   []run   // of files backed up by page; then there are no files
 }
 
-// A Result is what came of a backup.
+// A Result is the outcome of a backup.
 type Result struct {
 	Manifest *repo.Manifest     `json:"manifest"`
 	Report   Report             `json:"report"`
 	Findings []tidemark.Finding `json:"findings,omitempty"`
 	Damaged  []string           `json:"damaged,omitempty"` // pages, with KeepDamaged
 	GoneN    int64              `json:"gone"`              // files that were removed while it ran
-	// Increment is set where the backup has only what has changed.
+	// Increment is set if the backup has only what changed.
 	Increment *Increment `json:"increment,omitempty"`
 }
 
 // damagedNote begins the notes of damaged pages in a backup's manifest.
 const damagedNote = "damaged page: "
 
-// New prepares a backup of a Source or a Stream into a repository.
+// New prepares a backup of a Source or a Stream to a repository.
 func New(s Server, r *repo.Repo, opt Options) (*Job, error) {
 	t, err := opt.tuned(r.Store(), 0)
 	opt.NoteEvery = cmp.Or(opt.NoteEvery, noteEvery)
@@ -95,8 +95,8 @@ func New(s Server, r *repo.Repo, opt Options) (*Job, error) {
 	return j, err
 }
 
-// Run makes the backup. When it fails nothing of it is listed. Kind Lost: the server has
-// ended the backup, or a page is damaged.
+// Run makes the backup. If it fails, nothing of it is listed. Kind Lost: the server has ended the
+// backup, or a page is damaged.
 func (j *Job) Run(ctx context.Context) (*Result, error) {
 	j.enter("begin")
 	var err error
@@ -121,7 +121,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		begin.Parent = j.since.parent.ID
 	}
 	j.w, err = j.repo.Begin(ctx, begin)
-	j.notes.giveUp() // it is needed by this one now
+	j.notes.giveUp() // this backup needs it now
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		if cause := context.Cause(j.w.Context()); cause != nil && ctx.Err() == nil {
 			err = cause // the lock was lost
 		}
-		// What stays when this fails too is removed by prune.
+		// If this fails too, prune removes what is left.
 		_ = j.w.Abort(context.WithoutCancel(ctx))
 		err = j.goesOn(err)
 	}
@@ -180,7 +180,7 @@ func (j *Job) start(ctx context.Context) {
 	j.crew.start()
 }
 
-// copy moves the files, then what is needed beside them.
+// copy moves the files, then what else the backup needs.
 func (j *Job) copy(ctx context.Context) (*tidemark.DataEnd, error) {
 	var changes func(put func(stretch) error) error
 	if j.since.parent != nil {
@@ -214,13 +214,13 @@ func (j *Job) copy(ctx context.Context) (*tidemark.DataEnd, error) {
 		return nil, err
 	}
 	if j.since.parent != nil {
-		return end, nil // whoever puts the files together makes the manifest
+		return end, nil // the restore that combines the files writes the manifest
 	}
 	f, write := j.src.Manifest()
 	return end, j.spool(ctx, f, func(w io.Writer) error { return write(w, j.sums(ctx)) })
 }
 
-// made moves files that an engine has made.
+// made moves files made by an engine.
 func (j *Job) made(ctx context.Context, files []tidemark.MadeFile) error {
 	for _, m := range files {
 		err := j.spool(ctx, m.DataFile, func(w io.Writer) error {
@@ -234,11 +234,11 @@ func (j *Job) made(ctx context.Context, files []tidemark.MadeFile) error {
 	return nil
 }
 
-// round moves files, and what more hands out, and waits until all of it is in packs.
+// round moves files and what more hands out, and waits until all of it is in packs.
 func (j *Job) round(ctx context.Context, files *tidemark.DataList, of func(tidemark.DataFile) *file, more func(put func(stretch) error) error) error {
 	n, bytes := files.Count()
 	j.expect(n, n, bytes)
-	j.open.add(1) // until all is handed out
+	j.open.add(1) // until everything is handed out
 	put := func(s stretch) error {
 		if len(s.files) == 0 || !s.files[0].nothing() {
 			if err := j.handOut(ctx, nil, s); err != nil {
@@ -275,7 +275,7 @@ func (j *Job) handOut(ctx context.Context, c *flow.Clock, s stretch) error {
 	return j.work.Put(ctx, c, s)
 }
 
-// spool moves a file whose content is written, and waits until it is in packs.
+// spool moves a file whose content write produces, and waits until it is in packs.
 func (j *Job) spool(ctx context.Context, d tidemark.DataFile, write func(io.Writer) error) error {
 	f := newFile(d)
 	f.large = true
@@ -290,7 +290,7 @@ func (j *Job) spool(ctx context.Context, d tidemark.DataFile, write func(io.Writ
 	return j.drained(ctx)
 }
 
-// drained waits, when nothing more is handed out, until all of it is in packs.
+// drained waits until all that was handed out is in packs; nothing more may be handed out.
 func (j *Job) drained(ctx context.Context) error {
 	j.open.add(-1)
 	ticker := time.NewTicker(suspectWait)
@@ -309,7 +309,7 @@ func (j *Job) drained(ctx context.Context) error {
 	}
 }
 
-// pending counts what is under way; done gets a value whenever nothing is any more.
+// pending counts what is under way; done receives a value whenever the count reaches 0.
 type pending struct {
 	n    atomic.Int64
 	done chan struct{}
@@ -321,7 +321,7 @@ func (p *pending) add(n int64) {
 	}
 }
 
-// write is a Writer: it appends what is in full buffers to its pack.
+// write is a Writer: it appends the content of full buffers to its pack.
 func (j *Job) write(ctx context.Context, c *flow.Clock) error {
 	pack := j.w.NewPack(ctx)
 	defer pack.Abort()
@@ -353,7 +353,7 @@ func (j *Job) write(ctx context.Context, c *flow.Clock) error {
 	}
 }
 
-// placed notes where the bytes of a block are, and lists files that are complete.
+// placed records where the bytes of a block are, and lists files that are complete.
 func (j *Job) placed(b *block, ref repo.Ref) error {
 	for i := range b.runs {
 		r := &b.runs[i]
@@ -373,7 +373,7 @@ func (j *Job) placed(b *block, ref repo.Ref) error {
 	return j.releaseAll(b.files)
 }
 
-// publish lists the files and says that the backup is there.
+// publish lists the files and publishes the backup.
 func (j *Job) publish(ctx context.Context, end *tidemark.DataEnd) (*Result, error) {
 	j.enter("publish")
 	result := &Result{Findings: j.set.Findings, Damaged: j.suspect.damaged, GoneN: j.goneN.Load(), Increment: j.increment()}
@@ -398,7 +398,7 @@ func (j *Job) publish(ctx context.Context, end *tidemark.DataEnd) (*Result, erro
 		m.Tablespaces = append(m.Tablespaces, repo.Tablespace{OID: t.OID, Path: t.Path})
 	}
 	if j.suspect.more > 0 {
-		result.Damaged = append(result.Damaged, fmt.Sprintf("and %d pages more", j.suspect.more))
+		result.Damaged = append(result.Damaged, fmt.Sprintf("and %d more pages", j.suspect.more))
 	}
 	for _, d := range result.Damaged {
 		m.Notes = append(m.Notes, damagedNote+d)
@@ -411,14 +411,14 @@ func (j *Job) publish(ctx context.Context, end *tidemark.DataEnd) (*Result, erro
 	return result, nil
 }
 
-// manifest has what is known from the beginning.
+// manifest returns what is known from the beginning.
 func (j *Job) manifest() repo.Manifest {
 	set := j.set
 	return repo.Manifest{Kind: repo.Full, Label: j.opt.Label, Tool: j.opt.Tool, Source: j.opt.Origin, Server: j.opt.Server, Engine: "postgres", Version: set.Version, VersionNum: set.Major * 10000, SystemID: set.System,
 		Standby: set.Standby, Checksums: set.Checksums, PageSize: set.PageSize, LogSize: set.LogFile, Owner: repo.Owner(set.Owner), Databases: set.Databases}
 }
 
-// Report says where the time went until now.
+// Report returns where the time went so far.
 func (j *Job) Report() Report {
 	r := Report{Phases: j.phases.UntilNow(), Codec: j.opt.Codec.String(), Forecasts: j.forecasts()}
 	r.of(j.crew, j.tuned)

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
-// haveSent backs a server up that sends its files.
+// haveSent backs up a server that sends its files.
 func haveSent(ctx context.Context, t *testing.T, url string, r *repo.Repo, opt backup.Options, how physical.BaseBackupOptions) (*backup.Result, error) {
 	t.Helper()
 	e, err := postgres.Open(ctx, url, postgres.Options{})
@@ -30,14 +30,14 @@ func haveSent(ctx context.Context, t *testing.T, url string, r *repo.Repo, opt b
 	return backUpFrom(ctx, t, src, r, opt)
 }
 
-// replicator is the URL of a role that has REPLICATION and nothing else.
+// replicator returns the URL of a role that has only REPLICATION.
 func replicator(t *testing.T, s *testdb.Server, url string) string {
 	t.Helper()
 	testdb.Query(t, url, "CREATE ROLE sender LOGIN REPLICATION PASSWORD 'sent'")
 	return strings.Replace(url, "//"+s.User+":"+s.Password+"@", "//sender:sent@", 1)
 }
 
-// cutOnce ends sessions of the server as soon as there is one of those.
+// cutOnce ends sessions of the server as soon as one matches those.
 func cutOnce(t *testing.T, url, those string) {
 	for t.Context().Err() == nil {
 		if n, err := testdb.TryQuery(url, "SELECT count(pg_terminate_backend(pid)) FROM "+those); err == nil && n != "0" {
@@ -47,14 +47,14 @@ func cutOnce(t *testing.T, url, those string) {
 }
 
 func TestBackupThatIsSent(t *testing.T) {
-	majors := []int{13, 15, 18} // 14 speaks as 13 does, 16 and 17 as 15
+	majors := []int{13, 15, 18} // 14 behaves like 13, 16 and 17 like 15
 	if os.Getenv("TIDEMARK_VERSIONS") == "all" {
 		majors = []int{13, 14, 15, 16, 17, 18}
 	}
 	for _, major := range majors {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
 			t.Parallel()
-			s := testdb.OwnPostgres(t, major, "-c", "allow_in_place_tablespaces=on", "-c", "wal_keep_size=1GB") // a slot goes with the session that is cut
+			s := testdb.OwnPostgres(t, major, "-c", "allow_in_place_tablespaces=on", "-c", "wal_keep_size=1GB") // a slot is dropped with the session that is cut
 			url := s.NewDatabase(t, "busy")
 			testdb.Query(t, url, loadSQL)
 			space := s.TempDir(t)
@@ -67,7 +67,7 @@ func TestBackupThatIsSent(t *testing.T) {
 			r := newRepo(t)
 			before := testdb.Query(t, url, "SELECT count(*) FROM journal")
 			if major == 15 {
-				go cutOnce(t, url, "pg_stat_replication WHERE state = 'streaming'") // the log goes on in another session
+				go cutOnce(t, url, "pg_stat_replication WHERE state = 'streaming'") // the log continues in another session
 			}
 			result, err := haveSent(t.Context(), t, from, r, backup.Options{Parallelism: 3, BufferSize: 128 << 10}, physical.BaseBackupOptions{Rate: 16 << 20})
 			if err != nil {
@@ -75,7 +75,7 @@ func TestBackupThatIsSent(t *testing.T) {
 			}
 			l.end()
 			t.Logf("findings %v\n%s", result.Findings, result.Report)
-			if !strings.Contains(result.Report.String(), "RC# ") || hasWarning(result.Findings, "no checksums") != (major < 18) || hasWarning(result.Findings, "slot") {
+			if !strings.Contains(result.Report.String(), "RC# ") || hasWarning(result.Findings, "checksums are off") != (major < 18) || hasWarning(result.Findings, "slot") {
 				t.Errorf("findings %v, report\n%s", result.Findings, result.Report)
 			}
 			if n := testdb.Query(t, url, "SELECT count(*) FROM pg_replication_slots"); n != "0" {
@@ -100,7 +100,7 @@ func TestBackupThatIsSent(t *testing.T) {
 	}
 }
 
-// A standby sends its files too. What made it one is not among them.
+// A standby also sends its files, except those that make it a standby.
 func TestBackupThatAStandbySends(t *testing.T) {
 	t.Parallel()
 	primary := testdb.OwnPostgres(t, 15)
@@ -124,11 +124,11 @@ func TestBackupThatAStandbySends(t *testing.T) {
 	checkCopy(t, standby.Beside(t, dir).URL(name), 15)
 }
 
-// A page that is damaged on the server's disk is named, and either stops the backup or is
-// noted. And a session that is cut ends the backup, with nothing listed.
+// A page damaged on the server's disk is named, and either stops the backup or is noted. And a
+// session that is cut ends the backup, with nothing listed.
 func TestSentWithDamageAndWithoutAnEnd(t *testing.T) {
 	t.Parallel()
-	s := testdb.OwnPostgres(t, 18) // whose pages have checksums
+	s := testdb.OwnPostgres(t, 18) // its pages have checksums
 	url := s.NewDatabase(t, "damaged")
 	testdb.Query(t, url, "CREATE TABLE item AS SELECT g, repeat('x', 300) FROM generate_series(1, 1000) g")
 	testdb.Query(t, url, "CHECKPOINT")
@@ -140,7 +140,7 @@ func TestSentWithDamageAndWithoutAnEnd(t *testing.T) {
 		}
 	}
 	go cutOnce(t, url, "pg_stat_progress_basebackup WHERE phase = 'streaming database files' AND backup_streamed > 1000000")
-	_, err := haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{}, physical.BaseBackupOptions{Rate: 1 << 20}) // so slow that it does not end before
+	_, err := haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{}, physical.BaseBackupOptions{Rate: 1 << 20}) // slow enough not to end earlier
 	if tidemark.KindOf(err) != tidemark.Lost || !strings.Contains(err.Error(), "the session in which the server sends its files is gone") {
 		t.Errorf("the session was cut: got %v", err)
 	}
@@ -161,8 +161,8 @@ func TestSentWithDamageAndWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// A server of 17 and later sends what has changed since an earlier backup, and what is put
-// together of a chain is what it was. One that does not note what changes is backed up in full.
+// A server of version 17 or later sends what has changed since an earlier backup, and the combined
+// chain equals the original. One that does not summarize its WAL is backed up in full.
 func TestIncrementalThatIsSent(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 18)
@@ -196,7 +196,7 @@ func TestIncrementalThatIsSent(t *testing.T) {
 	l := startLoad(t, url)
 	for i := range 2 {
 		testdb.Query(t, url, fmt.Sprintf("DELETE FROM cut WHERE g > %d", 20000-i*10000))
-		testdb.Query(t, url, "VACUUM cut") // which cuts the file
+		testdb.Query(t, url, "VACUUM cut") // which truncates the file
 		testdb.Query(t, url, fmt.Sprintf("UPDATE spaced SET id = id WHERE id = %d; INSERT INTO cut VALUES (0)", i))
 		if result, err = haveSent(t.Context(), t, url, r, opt, physical.BaseBackupOptions{}); err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func TestIncrementalThatIsSent(t *testing.T) {
 	if result, err = haveSent(t.Context(), t, url, r, opt, physical.BaseBackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if result.Manifest.Kind != repo.Full || !hasWarning(result.Findings, "does not note what changes") {
+	if result.Manifest.Kind != repo.Full || !hasWarning(result.Findings, "does not summarize its WAL") {
 		t.Errorf("without summaries: %s, findings %v", result.Manifest.Kind, result.Findings)
 	}
 }

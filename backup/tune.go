@@ -11,19 +11,19 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// How many workers are of use nobody knows before: it depends on what they will wait for. So a
-// pipeline begins with what the processors can do, and a governor looks at the workers' clocks, adds
-// to the side that limits, and goes on with that as long as it gains. What the user has set stays, and
-// memory bounds all of it.
+// The useful number of workers depends on what they will wait for, so it is not known in advance. A
+// pipeline begins with what the processors can do; a governor reads the workers' clocks, adds
+// workers to the limiting side, and continues as long as that gains. The user's settings stay, and
+// memory limits everything.
 
-// sizes are what can be tuned.
+// sizes are the tunable numbers.
 type sizes struct{ parallelism, sessions, buffers int }
 
-// buffersFor is how many are of use: more than workers of both sides and two more hold nothing but time,
-// since then each can work on one while another waits for him.
+// buffersFor returns how many buffers are useful. More than the workers of both sides and two do
+// not help: with those, every worker can work on one while another waits for it.
 func buffersFor(parallelism, sessions int) int { return max(2*sessions, sessions+parallelism+2) }
 
-// costs are bytes of memory that one of each takes.
+// costs are the bytes of memory that one of each uses.
 type costs struct{ buffer, worker, session int64 }
 
 func (s sizes) cost(c costs) int64 {
@@ -32,34 +32,35 @@ func (s sizes) cost(c costs) int64 {
 
 const (
 	defaultBuffer = 1 << 20
-	leastBuffer   = 256 << 10 // of those that we choose: below it, time goes into calls
+	leastBuffer   = 256 << 10 // when we choose the size: below it, call overhead dominates
 	bufferUnit    = 64 << 10  // whole pages, of whatever size
 
-	// defaultMemory leaves of 256 MB enough for the program, lists of files, and the garbage of some seconds.
+	// defaultMemory leaves enough of 256 MB for the program, lists of files, and the garbage of
+	// several seconds.
 	defaultMemory = 96 << 20
 
 	parallelismMost = 32
 	sessionsMost    = 16
 )
 
-// A tuned pipeline has the sizes with which it begins, and those that it may grow to.
+// A tuned pipeline has its initial sizes, and the maximum ones.
 type tuned struct {
 	begin, most sizes
 	buffer      int64 // bytes of one
 }
 
-// set gives options with the sizes with which it begins.
+// set returns options with the initial sizes.
 func (t tuned) set(o Options) Options {
 	o.Parallelism, o.Sessions, o.Buffers, o.BufferSize = t.begin.parallelism, t.begin.sessions, t.begin.buffers, t.buffer
 	return o
 }
 
-// tuned fills in what was left open. piece is how large the pieces of a backup are that is restored;
-// 0: they are to be made.
+// tuned fills in what was left open. piece is the piece size of the backup to restore; 0: a new
+// backup.
 func (o Options) tuned(place store.Store, piece int64) (tuned, error) {
 	t := tuned{buffer: choose(piece, choose(o.BufferSize, defaultBuffer))}
 	if o.BufferSize != 0 && (o.BufferSize < bufferUnit || o.BufferSize > repo.MaxPiece || o.BufferSize%bufferUnit != 0) {
-		return t, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: fmt.Errorf("a buffer of %d bytes", o.BufferSize), Hint: fmt.Sprintf("Buffers are of 64kB to %dMB, in steps of 64kB.", repo.MaxPiece>>20)}
+		return t, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: fmt.Errorf("a buffer of %d bytes is not possible", o.BufferSize), Hint: fmt.Sprintf("Choose 64kB to %dMB, in steps of 64kB.", repo.MaxPiece>>20)}
 	}
 	procs := max(runtime.GOMAXPROCS(0), 2)
 	t.begin.parallelism = choose(o.Parallelism, min(procs, parallelismMost))
@@ -72,7 +73,7 @@ func (o Options) tuned(place store.Store, piece int64) (tuned, error) {
 	return t, nil
 }
 
-// places is how many there are that can be written to, or read from, at the same time.
+// places returns how many places can be written to, or read from, at the same time.
 func places(s store.Store) int {
 	if t := store.StripeOf(s); t != nil {
 		return len(t.Places())
@@ -80,28 +81,28 @@ func places(s store.Store) int {
 	return 1
 }
 
-// fit takes away until memory is enough.
+// fit reduces sizes until memory suffices.
 func (t *tuned) fit(o Options, place store.Store, restore bool) error {
 	memory := choose(o.Memory, defaultMemory)
 	for s := &t.begin; s.cost(o.costs(place, t.buffer, restore)) > memory; {
 		switch {
-		case !restore && o.BufferSize == 0 && t.buffer > leastBuffer && int64(s.buffers+s.parallelism)*t.buffer > memory/2: // else it is tables of who compresses
+		case !restore && o.BufferSize == 0 && t.buffer > leastBuffer && int64(s.buffers+s.parallelism)*t.buffer > memory/2: // the rest is tables of the compressing workers
 			t.buffer /= 2
 		case o.Sessions == 0 && s.sessions > 1:
 			s.sessions--
 		case o.Parallelism == 0 && s.parallelism > 1:
 			s.parallelism--
 		case o.Memory == 0 || restore:
-			return nil // the user wants it so, or the pieces are so large
+			return nil // the user wants it so, or the pieces are that large
 		default:
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: fmt.Errorf("the buffers and workers that were asked for need %d MB of memory", s.cost(o.costs(place, t.buffer, restore))>>20), Hint: "Raise --memory, or lower --buffers, --buffer-size, --parallelism or --sessions."}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: fmt.Errorf("the requested buffers and workers need %d MB of memory", s.cost(o.costs(place, t.buffer, restore))>>20), Hint: "Raise --memory, or lower --buffers, --buffer-size, --parallelism or --sessions."}
 		}
 		s.buffers = choose(o.Buffers, buffersFor(s.parallelism, s.sessions))
 	}
 	return nil
 }
 
-// grow says what there may be at most.
+// grow sets the maximum sizes.
 func (t *tuned) grow(o Options, place store.Store, restore bool) {
 	t.most = t.begin
 	for grown := true; grown; {
@@ -131,7 +132,7 @@ func choose[N int | int64](given, otherwise N) N {
 	return otherwise
 }
 
-// costs are those of a backup, and of a restore (of pieces that there are).
+// costs returns those of a backup, or of a restore (of existing pieces).
 func (o Options) costs(place store.Store, buffer int64, restore bool) costs {
 	c := costs{buffer: buffer + buffer/100 + 1024, worker: buffer + o.Codec.Memory(), session: store.WriterMemory(place)}
 	if restore {
@@ -140,7 +141,8 @@ func (o Options) costs(place store.Store, buffer int64, restore bool) costs {
 	return c
 }
 
-// A look is what came of some time: bytes that passed the workers at the server's files, and the times of both sides.
+// A look is one measurement: bytes that passed the workers at the server's files, and the times of
+// both sides.
 type look struct {
 	took          time.Duration
 	bytes         int64
@@ -148,13 +150,13 @@ type look struct {
 	restore       bool
 }
 
-// A governor decides how sizes grow. It knows nothing but looks.
+// A governor decides how sizes grow. Looks are its only input.
 type governor struct {
 	now, most sizes
 	procs     int
-	before    float64 // bytes a second, before something was tried
+	before    float64 // bytes per second, before the current attempt
 	tried     side
-	settling  bool       // the next look has some of the time before
+	settling  bool       // the next look still includes time from before
 	spent     [sides]int // looks until it is tried again
 }
 
@@ -169,17 +171,19 @@ const (
 )
 
 const (
-	// A look takes that long at least, and until so many buffers have passed for each worker, but not longer than that.
+	// A look takes at least lookEvery and until lookBuffers have passed for each worker, but at
+	// most lookMost.
 	lookEvery   = 250 * time.Millisecond
 	lookBuffers = 3
 	lookMost    = 5 * time.Second
-	// gain is what more workers have to bring: less is noise, and memory for nothing.
+	// gain is the minimum gain of more workers: less is noise, and wasted memory.
 	gain = 1.03
-	// again is after how many looks something is tried that gained nothing: other files may be otherwise.
+	// again is after how many looks an attempt that gained nothing is repeated: other files may
+	// behave differently.
 	again = 60
 )
 
-// look gives the sizes that are right from now on.
+// look returns the sizes to use from now on.
 func (g *governor) look(l look) sizes {
 	if g.settling {
 		g.settling = false
@@ -214,7 +218,7 @@ func (g *governor) look(l look) sizes {
 	return g.now
 }
 
-// limits says which side the other one waits for, if more of it could help.
+// limits returns the side that the other one waits for, if more workers could help it.
 func (g *governor) limits(l look) side {
 	part := func(a, of time.Duration) float64 { return float64(a) / float64(max(of, 1)) }
 	queue, placeQueue := l.server.WaitBuffer, l.place.WaitWork

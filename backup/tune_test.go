@@ -25,8 +25,8 @@ type rapidOrTest interface {
 	testing.TB
 }
 
-// Whatever is asked for: what the user has set stays, what was left open is there, and all of it, also when it
-// has grown, is within the memory, or is told not to be.
+// Whatever is requested: the user's settings stay, what was left open is chosen, and the total,
+// also after growing, is within the memory limit, or an error is returned.
 func TestSizesAreWithinMemory(t *testing.T) {
 	place := folder(t)
 	codecs := []string{"none", "lz4", "s2", "zstd:1", "zstd:3", "zstd:7", "zstd:19"}
@@ -56,12 +56,12 @@ func TestSizesAreWithinMemory(t *testing.T) {
 			}
 		}
 		if piece == 0 && o.BufferSize > 0 && got.buffer != o.BufferSize || got.buffer <= 0 {
-			r.Fatalf("a buffer of %d bytes", got.buffer)
+			r.Fatalf("a buffer of %d bytes is not possible", got.buffer)
 		}
 	})
 }
 
-// With nothing set there is room for more on each side, for the usual ways to compress.
+// By default each side can grow, with the usual codecs.
 func TestSizesMayGrow(t *testing.T) {
 	for _, name := range []string{"none", "lz4", "zstd:1", "zstd:3"} {
 		codec, err := repo.ParseCodec(name)
@@ -75,14 +75,14 @@ func TestSizesMayGrow(t *testing.T) {
 	}
 }
 
-// A model of a pipeline: what each side does in a second, alone and with all others of its side.
+// A model of a pipeline: the rate of each side, of one worker and of all its workers.
 type model struct {
-	read, reads   float64 // bytes a second of one reader, and of all
-	pack, packs   float64 // compressing: the processors bound it
+	read, reads   float64 // bytes per second of one reader, and of all
+	pack, packs   float64 // compressing: limited by the processors
 	write, writes float64
 }
 
-// run gives the rate of a pipeline of these sizes, and what its clocks say of a second.
+// run returns the rate of a pipeline with these sizes, and its clocks' readings for one second.
 func (m model) run(s sizes, restore bool) (rate float64, l look) {
 	p, w := float64(s.parallelism), float64(s.sessions)
 	// A reader reads a byte, then packs it.
@@ -103,7 +103,7 @@ func (m model) run(s sizes, restore bool) (rate float64, l look) {
 	return rate, l
 }
 
-// Whatever limits, the governor comes within a tenth of what the best sizes give.
+// Whatever limits, the governor comes within a tenth of the best sizes' rate.
 func TestGovernorFindsTheBest(t *testing.T) {
 	most := sizes{parallelism: 16, sessions: 16, buffers: 40}
 	rapid.Check(t, func(r *rapid.T) {

@@ -29,19 +29,19 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// azure is a Store in a container of Azure Blob Storage. An object is a block blob: put at once, or
-// block by block, of which the list makes it appear. Each goes with its MD5, which the server
-// compares, and is refused by the server where there is one of the name (If-None-Match). Blocks that
-// no list has named the server forgets after a week by itself.
+// azure is a Store in a container of Azure Blob Storage. An object is a block blob, written in one
+// request, or block by block and made visible by the block list. Each request has an MD5 that the
+// server checks; the server rejects an existing name (If-None-Match), and drops uncommitted blocks
+// after a week.
 type azure struct {
 	c      *container.Client
-	prefix string // "" or with a slash at its end
+	prefix string // "" or ends with a slash
 	url    string
 }
 
-// openAzure takes azblob://container/prefix?account=name&endpoint=https://host. Keys are those of
-// the environment, as the command line tool az has them; without any, those that
-// azidentity.DefaultAzureCredential finds: of the environment, a managed identity, az login.
+// openAzure opens azblob://container/prefix?account=name&endpoint=https://host. Keys come from the
+// environment, as for the az command line tool; without any, from
+// azidentity.DefaultAzureCredential: the environment, a managed identity, az login.
 func openAzure(u *url.URL) (Store, error) {
 	fail := func(cause, hint string) (Store, error) {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "azblob://" + u.Host + u.Path, Err: errors.New(cause), Hint: hint}
@@ -54,17 +54,17 @@ func openAzure(u *url.URL) (Store, error) {
 		case "endpoint":
 			endpoint = strings.TrimSuffix(values[0], "/")
 		default:
-			return fail(name+" is no parameter of an azblob URL", "account=NAME and endpoint=URL are")
+			return fail(name+" is not a parameter of an azblob URL", "Valid parameters are account=NAME and endpoint=URL.")
 		}
 	}
 	if u.User != nil {
-		return fail("keys do not belong into the URL", "give them by AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN")
+		return fail("the URL contains a key", "Set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN instead.")
 	}
 	if u.Host == "" {
-		return fail("no container was given", "write azblob://container/prefix")
+		return fail("no container was given", "Write azblob://container/prefix.")
 	}
 	if e, err := url.Parse(endpoint); endpoint != "" && (err != nil || e.Host == "" || e.User != nil || e.RawQuery != "") {
-		return fail("the endpoint is no URL of a server", "write endpoint=https://HOST, without anything secret")
+		return fail("the endpoint is not a server's URL", "Write endpoint=https://HOST, without credentials.")
 	}
 	c, err := azureContainer(u.Host, account, endpoint)
 	if err != nil {
@@ -72,7 +72,7 @@ func openAzure(u *url.URL) (Store, error) {
 		if errors.As(err, &own) {
 			return nil, err
 		}
-		return fail("the keys in the environment cannot be used", "AZURE_STORAGE_KEY is base64, as Azure shows it; AZURE_STORAGE_CONNECTION_STRING has AccountName=...;AccountKey=...")
+		return fail("the keys in the environment are invalid", "Set AZURE_STORAGE_KEY in base64, as Azure shows it, or AZURE_STORAGE_CONNECTION_STRING with AccountName=...;AccountKey=...")
 	}
 	s := &azure{c: c, prefix: strings.Trim(u.Path, "/")}
 	s.url = strings.TrimSuffix("azblob://"+u.Host+"/"+s.prefix, "/")
@@ -82,9 +82,10 @@ func openAzure(u *url.URL) (Store, error) {
 	return s, nil
 }
 
-// azureContainer finds the server and the keys. Its errors may hold secrets, but for those that are worded.
+// azureContainer finds the server and the keys. Its errors may hold secrets, except those of type
+// tidemark.Error.
 func azureContainer(name, account, endpoint string) (*container.Client, error) {
-	// Tried again by Retry and by uploads, who have to know that an answer was lost.
+	// Retry and uploads do the retries: they must know that an answer was lost.
 	opt := &container.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
 	if text := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); text != "" && account == "" && endpoint == "" {
 		return container.NewClientFromConnectionString(text, name, opt)
@@ -92,7 +93,7 @@ func azureContainer(name, account, endpoint string) (*container.Client, error) {
 	account = cmp.Or(account, os.Getenv("AZURE_STORAGE_ACCOUNT"))
 	if endpoint == "" {
 		if account == "" {
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "azblob://" + name, Err: errors.New("no storage account was given"), Hint: "name it by AZURE_STORAGE_ACCOUNT, or with ?account=NAME"}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "azblob://" + name, Err: errors.New("no storage account was given"), Hint: "Set AZURE_STORAGE_ACCOUNT, or add ?account=NAME."}
 		}
 		endpoint = "https://" + account + ".blob.core.windows.net"
 	}
@@ -122,8 +123,8 @@ func (s *azure) writerMemory() int64 { return 2 * partSize }
 
 func (s *azure) blob(name string) *blockblob.Client { return s.c.NewBlockBlobClient(s.prefix + name) }
 
-// fail words an error of the server, or of the way there. Those of the library have many lines, and may
-// have a URL with a token.
+// fail describes an error of the server or of the connection. The library's errors have many lines,
+// and may have a URL with a token.
 func (s *azure) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -143,7 +144,7 @@ func (s *azure) fail(op, name string, err error) error {
 		return context.DeadlineExceeded
 	case errors.As(err, &login), strings.Contains(err.Error(), "DefaultAzureCredential"):
 		kind, hint = tidemark.Denied, azureKeys
-		err = errors.New("there is nothing to log in with: neither a key nor a token in the environment, no managed identity, no az login")
+		err = errors.New("found no credentials: no key or token in the environment, no managed identity, no az login")
 	case errors.As(err, &res):
 		kind, hint = azureKind(res)
 		err = errors.New(strings.ToLower(http.StatusText(res.StatusCode)))
@@ -154,7 +155,7 @@ func (s *azure) fail(op, name string, err error) error {
 			hint, err = keptHint, keptError{err}
 		}
 	case errors.As(err, &network) && isDial(err):
-		kind, hint = tidemark.Unreachable, "check the name of the account, or the endpoint"
+		kind, hint = tidemark.Unreachable, "Check the account's name and the endpoint."
 	}
 	if errors.As(err, &way) {
 		err = way.Err // without the URL
@@ -162,20 +163,20 @@ func (s *azure) fail(op, name string, err error) error {
 	return &tidemark.Error{Op: op, Object: s.url + "/" + name, Kind: kind, Hint: hint, Err: err}
 }
 
-const azureKeys = "give AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or let the machine's identity, or that of az login, be one with the role Storage Blob Data Contributor"
+const azureKeys = "Set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or give the role Storage Blob Data Contributor to the machine's identity or that of az login."
 
 func azureKind(res *azcore.ResponseError) (tidemark.Kind, string) {
 	switch res.ErrorCode {
 	case "ContainerNotFound", "InvalidResourceName", "ContainerDisabled":
-		return tidemark.Invalid, "make the container first, or check its name and the account's"
+		return tidemark.Invalid, "Create the container first, or check its name and the account's."
 	case "BlobAlreadyExists", "ConditionNotMet":
 		return tidemark.Exists, ""
 	case "LeaseIdMissing", "BlobImmutableDueToPolicy":
-		return tidemark.Forbidden, "the object is under a lease or a policy that keeps it as it is"
+		return tidemark.Forbidden, "a lease or a policy makes the object immutable"
 	case "AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation":
 		return tidemark.Denied, azureKeys
 	case "InvalidBlockList":
-		return tidemark.Exists, "" // another has written the name, and the server has forgotten our blocks
+		return tidemark.Exists, "" // another writer has written the name, and the server has dropped our blocks
 	}
 	switch res.StatusCode {
 	case http.StatusNotFound:
@@ -185,11 +186,11 @@ func azureKind(res *azcore.ResponseError) (tidemark.Kind, string) {
 	case http.StatusUnauthorized:
 		return tidemark.Denied, azureKeys
 	case http.StatusForbidden:
-		return tidemark.Forbidden, "the key or the role has to allow reading, writing, listing and deleting there (Storage Blob Data Contributor), and the account's firewall this machine"
+		return tidemark.Forbidden, "Allow the key or the role to read, write, list and delete there (Storage Blob Data Contributor), and allow this machine in the account's firewall."
 	case http.StatusInsufficientStorage:
-		return tidemark.Full, "make room there, for example with tidemark prune"
+		return tidemark.Full, "Free space there, for example with tidemark prune."
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		return tidemark.Unsupported, "that server does not know the request: it has to have block blobs"
+		return tidemark.Unsupported, "Use a server with block blobs: this one does not know the request."
 	}
 	return tidemark.Transient, ""
 }
@@ -198,7 +199,7 @@ func (s *azure) Create(ctx context.Context, name string, mode Mode) (Object, err
 	return createInParts(ctx, s, name, mode)
 }
 
-// unless is the condition under which an object is written.
+// unless returns the condition for writing an object.
 func unless(mode Mode) *blob.AccessConditions {
 	if mode == Replace {
 		return nil
@@ -214,13 +215,14 @@ func (s *azure) whole(ctx context.Context, name string, body []byte, mode Mode) 
 }
 
 func (s *azure) begin(ctx context.Context, up *upload) error {
-	up.id = up.mark                         // blocks need no beginning
+	up.id = up.mark                         // blocks need no begin request
 	return vacant(ctx, s, up.name, up.mode) // early, before much is sent
 }
 
-// blockID has the same length for all, as it must, and is another for each writer of a name.
+// blockID returns an ID of the same length for all blocks, as required, and different for each
+// writer of a name.
 func blockID(up *upload, n int) string {
-	mark, _ := hex.DecodeString(up.mark) // is made as that
+	mark, _ := hex.DecodeString(up.mark) // it is always hexadecimal
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(mark, uint32(n)))
 }
 
@@ -230,7 +232,7 @@ func (s *azure) part(ctx context.Context, up *upload, body []byte, _ bool) (stri
 	return id, s.fail("write", up.name, err)
 }
 
-// azureMark is markKey as names have to be in Azure.
+// azureMark is markKey in a form that Azure accepts.
 const azureMark = "tidemarkupload"
 
 func (s *azure) complete(ctx context.Context, up *upload, last []byte, _ bool) error {
@@ -251,7 +253,7 @@ func (s *azure) mine(ctx context.Context, up *upload) bool {
 	return false
 }
 
-func (s *azure) abort(context.Context, *upload) {} // the server forgets the blocks
+func (s *azure) abort(context.Context, *upload) {} // the server drops the blocks
 
 func (s *azure) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	return readCloud(ctx, s, name, length, func() (body io.ReadCloser, beyond bool, err error) {
@@ -293,7 +295,7 @@ func (s *azure) List(ctx context.Context, prefix string) iter.Seq2[Info, error] 
 				name := strings.TrimPrefix(*b.Name, s.prefix)
 				p := b.Properties
 				if CheckName(name) != nil || p == nil || p.ContentLength == nil || p.LastModified == nil || p.ResourceType != nil && *p.ResourceType == "directory" {
-					continue // somebody else's, or a folder of an account that has such
+					continue // foreign, or a folder of an account with a hierarchical namespace
 				}
 				if !yield(Info{Name: name, Size: *p.ContentLength, Time: *p.LastModified}, nil) {
 					return

@@ -9,21 +9,21 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// cloud is what the stores of clouds have besides being a Store.
+// cloud is what cloud stores have besides being a Store.
 type cloud interface {
 	Store
-	// fail words an error of the server, or of the way there.
+	// fail describes an error of the server or of the connection.
 	fail(op, name string, err error) error
 }
 
-// vacant refuses a name that has to be new, and is there.
+// vacant rejects a name that must be new but exists.
 func vacant(ctx context.Context, s Store, name string, mode Mode) error {
 	if mode == Replace {
 		return nil
 	}
 	_, err := s.Stat(ctx, name)
 	if err == nil {
-		return &tidemark.Error{Kind: tidemark.Exists, Op: "write", Object: s.String() + "/" + name, Err: errors.New("there is one already")}
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "write", Object: s.String() + "/" + name, Err: errors.New("the object already exists")}
 	}
 	if tidemark.KindOf(err) == tidemark.NotFound {
 		return nil
@@ -31,8 +31,8 @@ func vacant(ctx context.Context, s Store, name string, mode Mode) error {
 	return err
 }
 
-// readCloud is Read of a cloud's store. get asks for the bytes; beyond says of its error that all of
-// them would be behind the object's end.
+// readCloud is Read of a cloud store. get requests the bytes; beyond reports whether its error
+// means that the range is beyond the object's end.
 func readCloud(ctx context.Context, s cloud, name string, length int64, get func() (body io.ReadCloser, beyond bool, err error)) (io.ReadCloser, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func readCloud(ctx context.Context, s cloud, name string, length int64, get func
 	return &cloudReader{body, s.fail, name}, nil
 }
 
-// cloudReader words errors.
+// cloudReader describes errors.
 type cloudReader struct {
 	io.ReadCloser
 	fail func(op, name string, err error) error

@@ -19,34 +19,34 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// files is a Store in a folder: an object is a file, the parts of its name are folders.
+// files is a Store in a folder: an object is a file, and the parts of its name are folders.
 //
-// An object is written under a name that begins with tempPrefix, in the folder that it will be
-// in, so that a rename stays within a file system; its bytes are synced, it gets its name, and the
-// folder is synced. So whatever has its name is whole, at whatever moment the process or
-// the machine dies. Folders that have become empty go with their last object.
+// An object is written under a name that begins with tempPrefix, in its final folder, so that a
+// rename stays within a file system; its bytes are synced, it is renamed, and the folder is synced.
+// So every file with its final name is complete, whenever the process or the machine dies. Empty
+// folders are removed with their last object.
 type files struct {
 	root     string
-	uncached bool // what was read and written leaves the system's cache
+	uncached bool // what was read and written is dropped from the system's cache
 }
 
 // tempPrefix begins no name that CheckName allows.
 const tempPrefix = ".tidemark-"
 
-// tempName names a file that is being written and will be called base.
+// tempName returns a temporary name for a file that will be called base.
 func tempName(base string) string {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return tempPrefix + base + "-" + hex.EncodeToString(random[:])
 }
 
-// openFile takes what follows "file:".
+// openFile opens what follows "file:".
 func openFile(rest string) (Store, error) {
 	p := rest
 	if strings.HasPrefix(rest, "//") {
 		u, err := url.Parse("file:" + rest)
 		if err != nil || u.Host != "" && u.Host != "localhost" {
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "file:" + rest, Err: errors.New("is no URL of a folder"), Hint: "write file:///folder, with three slashes"}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "file:" + rest, Err: errors.New("is not the URL of a folder"), Hint: "Write file:///folder, with three slashes."}
 		}
 		p = u.Path
 	}
@@ -58,7 +58,7 @@ func openFile(rest string) (Store, error) {
 
 func newFile(path string) (Store, error) {
 	if path == "" {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "file:", Err: errors.New("no folder was given"), Hint: "write file:///folder"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "file:", Err: errors.New("no folder was given"), Hint: "Write file:///folder."}
 	}
 	abs, err := filepath.Abs(filepath.FromSlash(path))
 	if err != nil {
@@ -93,8 +93,8 @@ func (s *files) Create(ctx context.Context, name string, mode Mode) (Object, err
 	return &fileObject{ctx: ctx, f: f, path: path, mode: mode, uncached: s.uncached}, nil
 }
 
-// createTemp opens a new file beside path. A folder that it needs may be removed meanwhile by
-// who deletes its last object: then it is made again.
+// createTemp creates a new file beside path. Another process that deletes the last object of a
+// folder may remove the folder meanwhile: then it is created again.
 func createTemp(path string) (*os.File, error) {
 	dir, base := filepath.Split(path)
 	temp := filepath.Join(dir, tempName(base))
@@ -109,7 +109,7 @@ func createTemp(path string) (*os.File, error) {
 	}
 }
 
-// makeDirs makes a folder and those above it, durably.
+// makeDirs creates a folder and its parents, durably.
 func makeDirs(dir string) error {
 	dir = filepath.Clean(dir)
 	err := os.Mkdir(dir, 0o750)
@@ -128,10 +128,10 @@ func makeDirs(dir string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// syncDir makes what happened to the names in a folder durable.
+// syncDir makes changes of the names in a folder durable.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // which has no such call
+		return nil // Windows has no such call
 	}
 	d, err := os.Open(dir)
 	if err != nil {
@@ -139,23 +139,23 @@ func syncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // file systems of networks that know no sync of a folder
+		err = nil // network file systems that cannot sync a folder
 	}
 	return errors.Join(err, d.Close())
 }
 
 type fileObject struct {
 	ctx  context.Context
-	f    *os.File // nil when it is over
+	f    *os.File // nil once closed
 	path string
 	mode Mode
 
 	uncached bool
 
-	written, begun int64 // bytes that were written, and of these those whose way to the disk was begun
+	written, begun int64 // bytes written, and of these, bytes whose write-out to disk was started
 }
 
-// writeOutEvery is how much is written before its way to the disk is begun.
+// writeOutEvery is how much is written before its write-out to disk is started.
 const writeOutEvery = 4 << 20
 
 func (o *fileObject) Write(p []byte) (int, error) {
@@ -190,7 +190,7 @@ func (o *fileObject) Commit() error {
 		err = o.name(temp)
 	}
 	if err != nil {
-		_ = os.Remove(temp) // or it was renamed, and is gone
+		_ = os.Remove(temp) // after a rename it no longer exists
 		return fileError("write", o.path, err)
 	}
 	if err := syncDir(filepath.Dir(o.path)); err != nil {
@@ -199,8 +199,8 @@ func (o *fileObject) Commit() error {
 	return nil
 }
 
-// name gives the file its name. A link is refused where there is a file of the name, which a
-// rename would replace.
+// name renames the file to its final name. For a new object it is linked instead, which fails if
+// the name exists; a rename would replace that file.
 func (o *fileObject) name(temp string) error {
 	if o.mode == Replace {
 		return os.Rename(temp, o.path)
@@ -212,7 +212,8 @@ func (o *fileObject) name(temp string) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
-	// A file system without links. Two that write the same name at the same moment are not told apart there.
+	// A file system without links cannot distinguish two writers of the same name at the same
+	// moment.
 	if _, err := os.Lstat(o.path); err == nil {
 		return fs.ErrExist
 	}
@@ -224,15 +225,15 @@ func (o *fileObject) Abort() {
 		return
 	}
 	temp := o.f.Name()
-	_ = o.f.Close() // what was written is not wanted
+	_ = o.f.Close() // the content is unwanted
 	_ = os.Remove(temp)
 	o.f = nil
 	removeEmpty(filepath.Dir(temp))
 }
 
-// removeEmpty removes a folder if nothing is in it.
+// removeEmpty removes a folder if it is empty.
 func removeEmpty(dir string) bool {
-	return os.Remove(dir) == nil // which refuses one that has something
+	return os.Remove(dir) == nil // it fails if the folder is not empty
 }
 
 func (s *files) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
@@ -312,8 +313,8 @@ func (s *files) List(ctx context.Context, prefix string) iter.Seq2[Info, error] 
 	}
 }
 
-// walk visits the files below the folder that prefix names, and no others than those that we
-// may have written.
+// walk visits the files below the folder that prefix names, except those that we cannot have
+// written.
 func (s *files) walk(ctx context.Context, prefix string, visit func(name string, i fs.FileInfo) error) error {
 	from := s.root
 	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
@@ -342,7 +343,7 @@ func (s *files) walk(ctx context.Context, prefix string, visit func(name string,
 		}
 		name = filepath.ToSlash(name)
 		if !strings.HasPrefix(d.Name(), tempPrefix) && CheckName(name) != nil {
-			return nil // somebody else's
+			return nil // foreign
 		}
 		return visit(name, i)
 	})
@@ -367,7 +368,7 @@ func (s *files) Delete(ctx context.Context, name string) error {
 	for dir != s.root && removeEmpty(dir) {
 		dir = filepath.Dir(dir)
 	}
-	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // another has removed it
+	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process has removed it
 		return fileError("delete", path, err)
 	}
 	return nil
@@ -393,7 +394,7 @@ func (s *files) Sweep(ctx context.Context, before time.Time) ([]string, error) {
 	return gone, err
 }
 
-// fileError words an error of the operating system.
+// fileError describes an error of the operating system.
 func fileError(op, path string, err error) error {
 	kind, hint := tidemark.Bug, ""
 	switch {
@@ -404,17 +405,17 @@ func fileError(op, path string, err error) error {
 	case errors.Is(err, fs.ErrExist):
 		kind = tidemark.Exists
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		kind, hint = tidemark.Forbidden, "give the user who runs tidemark the right to read and write there"
+		kind, hint = tidemark.Forbidden, "Give the user who runs tidemark the right to read and write there."
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		kind, hint = tidemark.Full, "make room there, for example with tidemark prune"
+		kind, hint = tidemark.Full, "Free space there, for example with tidemark prune."
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENAMETOOLONG):
-		kind, hint = tidemark.Invalid, "name a folder"
+		kind, hint = tidemark.Invalid, "Name a folder."
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		kind, hint = tidemark.Transient, "look at the disk or the network below that folder"
+		kind, hint = tidemark.Transient, "Check the disk or the network file system of that folder."
 	}
 	var pe *fs.PathError
 	var le *os.LinkError
-	switch { // the path is in Object
+	switch { // Object has the path
 	case errors.As(err, &pe):
 		err = pe.Err
 	case errors.As(err, &le):

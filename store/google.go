@@ -29,16 +29,15 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// gcs is a Store in a bucket of Google Cloud Storage, by its JSON API. A small object is put at
-// once with its CRC-32C, which the server compares; a large one by a resumable upload, which
-// makes it appear with its last part, and of which the CRC-32C is compared then. Either is refused by
-// the server where there is one of the name (ifGenerationMatch=0). What is not finished the
-// server forgets after a week by itself.
+// gcs is a Store in a bucket of Google Cloud Storage, through its JSON API. A small object is put
+// in one request with its CRC-32C, which the server verifies; a large one by a resumable upload,
+// which makes it appear with its last part; its CRC-32C is verified then. The server rejects either
+// if the name exists (ifGenerationMatch=0), and drops unfinished uploads after a week.
 type gcs struct {
 	base   string // the server
 	name   string
-	prefix string // "" or with a slash at its end
-	open   bool   // nobody has to log in: an emulator
+	prefix string // "" or ends with a slash
+	open   bool   // no login is needed: an emulator
 
 	mu     sync.Mutex
 	client *http.Client // nil: not yet logged in
@@ -46,9 +45,9 @@ type gcs struct {
 
 const googleServer = "https://storage.googleapis.com"
 
-// openGoogle takes gs://bucket/prefix?endpoint=https://host. Who logs in is found as Google's tools
-// do: GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, the machine's service
-// account. Nobody does at STORAGE_EMULATOR_HOST, nor at an endpoint without TLS.
+// openGoogle opens gs://bucket/prefix?endpoint=https://host. Credentials are found as by Google's
+// tools: GOOGLE_APPLICATION_CREDENTIALS, gcloud auth application-default login, the machine's
+// service account. None are used at STORAGE_EMULATOR_HOST, or at an endpoint without TLS.
 func openGoogle(u *url.URL) (Store, error) {
 	fail := func(cause, hint string) (Store, error) {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "gs://" + u.Host + u.Path, Err: errors.New(cause), Hint: hint}
@@ -62,19 +61,19 @@ func openGoogle(u *url.URL) (Store, error) {
 	}
 	for name, values := range u.Query() {
 		if name != "endpoint" {
-			return fail(name+" is no parameter of a gs URL", "endpoint=URL is")
+			return fail(name+" is not a parameter of a gs URL", "The only parameter is endpoint=URL.")
 		}
 		s.base = values[0]
 		s.open = strings.HasPrefix(s.base, "http://")
 	}
 	if u.User != nil {
-		return fail("keys do not belong into the URL", "name the file with GOOGLE_APPLICATION_CREDENTIALS")
+		return fail("the URL contains a key", "Leave it out, and name the key file in GOOGLE_APPLICATION_CREDENTIALS.")
 	}
 	if u.Host == "" {
-		return fail("no bucket was given", "write gs://bucket/prefix")
+		return fail("no bucket was given", "Write gs://bucket/prefix.")
 	}
 	if e, err := url.Parse(s.base); err != nil || e.Host == "" || e.User != nil || e.RawQuery != "" {
-		return fail("the endpoint is no URL of a server", "write endpoint=https://HOST, without anything secret")
+		return fail("the endpoint is not a server's URL", "Write endpoint=https://HOST, without credentials.")
 	}
 	s.base = strings.TrimSuffix(s.base, "/")
 	if s.prefix != "" {
@@ -89,9 +88,9 @@ func (s *gcs) maxParts() int  { return 5 << 40 / partSize }
 
 func (s *gcs) writerMemory() int64 { return 2 * partSize }
 
-const googleKeys = "name the file of a service account with GOOGLE_APPLICATION_CREDENTIALS, or log in with gcloud auth application-default login, or give the machine a service account"
+const googleKeys = "Name a service account's key file in GOOGLE_APPLICATION_CREDENTIALS, run gcloud auth application-default login, or give the machine a service account."
 
-// login gives the client, whose requests have a token.
+// login returns the client, whose requests have a token.
 func (s *gcs) login() (*http.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,14 +98,14 @@ func (s *gcs) login() (*http.Client, error) {
 		return s.client, nil
 	}
 	way := http.DefaultTransport.(*http.Transport).Clone()
-	way.DisableCompression = true // ranges are of the bytes as they are
+	way.DisableCompression = true // ranges are of the uncompressed bytes
 	way.MaxIdleConnsPerHost = 32
 	client := &http.Client{Transport: way}
 	if !s.open {
-		// Not of a call's context: it fetches tokens as long as the process lives.
+		// Not the context of a call: the client fetches tokens as long as the process lives.
 		cred, err := google.FindDefaultCredentials(context.Background(), "https://www.googleapis.com/auth/devstorage.read_write")
 		if err != nil {
-			return nil, &tidemark.Error{Op: "log in", Object: s.String(), Kind: tidemark.Denied, Hint: googleKeys, Err: errors.New("there is nothing to log in with, or it cannot be read")}
+			return nil, &tidemark.Error{Op: "log in", Object: s.String(), Kind: tidemark.Denied, Hint: googleKeys, Err: errors.New("found no credentials, or cannot read them")}
 		}
 		client.Transport = &oauth2.Transport{Base: way, Source: cred.TokenSource}
 	}
@@ -114,7 +113,7 @@ func (s *gcs) login() (*http.Client, error) {
 	return client, nil
 }
 
-// A gcsAnswer is an answer that says no.
+// A gcsAnswer is an error response.
 type gcsAnswer struct {
 	status int
 	text   string
@@ -125,7 +124,8 @@ func (a *gcsAnswer) Error() string {
 	return fmt.Sprintf("%s (%d)", cmp.Or(a.text, strings.ToLower(http.StatusText(a.status))), a.status)
 }
 
-// do sends a request. The answer's body is the caller's; an answer that is not among good, or 2xx, is an error.
+// do sends a request. The caller owns the response's body. A response that is neither 2xx nor among
+// good is an error.
 func (s *gcs) do(ctx context.Context, method, to string, body []byte, header map[string]string, good ...int) (*http.Response, error) {
 	client, err := s.login()
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *gcs) do(ctx context.Context, method, to string, body []byte, header map
 			Errors  []struct{ Reason string }
 		}
 	}
-	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // it only says more
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // it only adds detail
 	if json.Unmarshal(text, &told) == nil {
 		a.text, _, _ = strings.Cut(told.Error.Message, "\n")
 		if len(told.Error.Errors) > 0 {
@@ -168,7 +168,7 @@ func (s *gcs) do(ctx context.Context, method, to string, body []byte, header map
 	return nil, a
 }
 
-// finish reads a short answer to its end.
+// finish reads a short response to its end.
 func finish(res *http.Response, into any) error {
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, 8<<20))
@@ -178,7 +178,7 @@ func finish(res *http.Response, into any) error {
 	return err
 }
 
-// fail words an error of the server, or of the way there. Those of the way have URLs.
+// fail describes an error of the server or of the connection. The latter have URLs.
 func (s *gcs) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -202,12 +202,12 @@ func (s *gcs) fail(op, name string, err error) error {
 			hint, err = keptHint, keptError{err}
 		}
 	case errors.As(err, &token):
-		kind, hint, err = tidemark.Denied, googleKeys, errors.New("no token was given for the key that was found")
+		kind, hint, err = tidemark.Denied, googleKeys, errors.New("the credentials that were found got no token")
 	case errors.As(err, &network) && isDial(err):
-		kind, hint = tidemark.Unreachable, "check the network, or the endpoint"
+		kind, hint = tidemark.Unreachable, "Check the network and the endpoint."
 	}
 	if errors.As(err, &way) {
-		err = way.Err // without the URL, which may be that of an upload
+		err = way.Err // without the URL, which may be an upload's
 	}
 	return &tidemark.Error{Op: op, Object: s.String() + "/" + name, Kind: kind, Hint: hint, Err: err}
 }
@@ -215,7 +215,7 @@ func (s *gcs) fail(op, name string, err error) error {
 func gcsKind(a *gcsAnswer) (tidemark.Kind, string) {
 	switch {
 	case a.status == http.StatusNotFound && strings.Contains(strings.ToLower(a.text), "bucket"):
-		return tidemark.Invalid, "make the bucket first, or check its name"
+		return tidemark.Invalid, "Create the bucket first, or check its name."
 	case a.status == http.StatusNotFound:
 		return tidemark.NotFound, ""
 	case a.status == http.StatusPreconditionFailed:
@@ -225,11 +225,11 @@ func gcsKind(a *gcsAnswer) (tidemark.Kind, string) {
 	case a.status == http.StatusForbidden && (a.reason == "rateLimitExceeded" || a.reason == "userRateLimitExceeded"):
 		return tidemark.Transient, ""
 	case a.status == http.StatusForbidden && a.reason == "quotaExceeded", a.status == http.StatusInsufficientStorage:
-		return tidemark.Full, "make room there, for example with tidemark prune"
+		return tidemark.Full, "Free space there, for example with tidemark prune."
 	case a.status == http.StatusForbidden:
-		return tidemark.Forbidden, "the account needs the role Storage Object User on the bucket, and no retention policy may keep the object"
+		return tidemark.Forbidden, "Give the account the role Storage Object User on the bucket, and check that no retention policy holds the object."
 	case a.status == http.StatusBadRequest, a.status == http.StatusMethodNotAllowed, a.status == http.StatusNotImplemented:
-		return tidemark.Unsupported, "check the bucket's name, and that the server speaks Google's JSON API"
+		return tidemark.Unsupported, "Check the bucket's name, and that the server has Google's JSON API."
 	}
 	return tidemark.Transient, "" // a conflict, 429, 5xx
 }
@@ -284,7 +284,7 @@ func (s *gcs) whole(ctx context.Context, name string, body []byte, mode Mode) er
 		kind string
 		text []byte
 	}{{"application/json; charset=UTF-8", about}, {"application/octet-stream", body}} {
-		to, _ := w.CreatePart(textproto.MIMEHeader{"Content-Type": {part.kind}}) // into memory
+		to, _ := w.CreatePart(textproto.MIMEHeader{"Content-Type": {part.kind}}) // writes to memory, so it cannot fail
 		_, _ = to.Write(part.text)
 	}
 	_ = w.Close()
@@ -303,15 +303,16 @@ func (s *gcs) begin(ctx context.Context, up *upload) error {
 	res, err := s.do(ctx, http.MethodPost, s.uploadAt("resumable", up.mode), about, map[string]string{"Content-Type": "application/json; charset=UTF-8"})
 	if err == nil {
 		if up.id = res.Header.Get("Location"); up.id == "" {
-			err = errors.New("the server has begun no upload")
+			err = errors.New("the server did not start an upload")
 		}
-		_ = finish(res, nil) // it says nothing more
+		_ = finish(res, nil) // it adds nothing
 	}
 	return s.fail("write", up.name, err)
 }
 
-// more sends bytes of an upload from a place on; total is the object's size, or -1 while it is not known.
-// It gives how many bytes the server has of all, and the object when that is whole. Without bytes it asks.
+// more sends bytes of an upload from an offset on; total is the object's size, or -1 while unknown.
+// It returns how many bytes the server has in all, and the object once it is complete. Without
+// bytes it only queries.
 func (s *gcs) more(ctx context.Context, up *upload, from int64, body []byte, total int64) (has int64, o *gcsObject, err error) {
 	size := "*"
 	if total >= 0 {
@@ -337,7 +338,7 @@ func (s *gcs) more(ctx context.Context, up *upload, from int64, body []byte, tot
 	return has, nil, errors.Join(err, finish(res, nil))
 }
 
-// send sends a part, of which the server may have some already.
+// send sends a part, some of which the server may already have.
 func (s *gcs) send(ctx context.Context, up *upload, body []byte, total int64, again bool) (*gcsObject, error) {
 	has := up.size
 	var o *gcsObject
@@ -350,18 +351,18 @@ func (s *gcs) send(ctx context.Context, up *upload, body []byte, total int64, ag
 	end := up.size + int64(len(body))
 	for has < end {
 		if has < up.size {
-			return nil, fmt.Errorf("the server has lost bytes that it had: %d of %d", has, up.size)
+			return nil, fmt.Errorf("the server lost bytes it had acknowledged: %d of %d", has, up.size)
 		}
 		was := has
 		if has, o, err = s.more(ctx, up, has, body[has-up.size:], total); err != nil || o != nil {
 			return o, err
 		}
 		if has <= was {
-			return nil, errors.New("the server does not take more")
+			return nil, errors.New("the server accepts no more data")
 		}
 	}
 	if total >= 0 {
-		return nil, errors.New("the server has all bytes and no object")
+		return nil, errors.New("the server has all bytes but created no object")
 	}
 	return nil, nil
 }
@@ -377,8 +378,8 @@ func (s *gcs) complete(ctx context.Context, up *upload, last []byte, again bool)
 		return s.fail("write", up.name, err)
 	}
 	if o.CRC != "" && o.CRC != crcText(up.crc) {
-		_ = s.Delete(context.WithoutCancel(ctx), up.name) // nobody knows of it yet
-		return &tidemark.Error{Op: "write", Object: s.String() + "/" + up.name, Kind: tidemark.Corrupt, Hint: "bytes were changed on the way: try again", Err: errors.New("the server has other bytes than were sent")}
+		_ = s.Delete(context.WithoutCancel(ctx), up.name) // nobody knows about it yet
+		return &tidemark.Error{Op: "write", Object: s.String() + "/" + up.name, Kind: tidemark.Corrupt, Hint: "Run it again: the data was corrupted in transit.", Err: errors.New("the server has other data than was sent")}
 	}
 	return nil
 }
@@ -394,7 +395,7 @@ func (s *gcs) mine(ctx context.Context, up *upload) bool {
 
 func (s *gcs) abort(ctx context.Context, up *upload) {
 	if res, err := s.do(ctx, http.MethodDelete, up.id, nil, nil, 499); err == nil {
-		_ = finish(res, nil) // it is forgotten by itself
+		_ = finish(res, nil) // the server drops it on its own
 	}
 }
 
@@ -442,7 +443,7 @@ func (s *gcs) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 			}
 			var answer *gcsAnswer
 			if errors.As(err, &answer) && answer.status == http.StatusNotFound {
-				answer.text = "there is no such bucket" // nothing else can be missing
+				answer.text = "there is no such bucket" // only the bucket can be missing
 			}
 			if err != nil {
 				yield(Info{}, s.fail("list", prefix, err))
@@ -450,7 +451,7 @@ func (s *gcs) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 			}
 			for _, o := range page.Items {
 				name := strings.TrimPrefix(o.Name, s.prefix)
-				if CheckName(name) == nil && !yield(o.info(name), nil) { // or somebody else's
+				if CheckName(name) == nil && !yield(o.info(name), nil) { // others are foreign
 					return
 				}
 			}

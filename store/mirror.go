@@ -15,47 +15,49 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A Mirror is a Store in several places, each of which gets all that is written, at the same time.
-// A place that fails is lost: the others go on without it, and it is not used any more. So what
-// is in a place that is not lost is whole. Only when the last one fails, what is done fails.
+// A Mirror is a Store in several places, each of which receives everything written, at the same
+// time. A place that fails is lost: it is no longer used, and the others continue without it. So
+// the content of a place that is not lost is complete. An operation fails only when the last place
+// fails.
 //
-// What is there is what any place has; of the objects that count only where all have them it is these.
-// Times are those of the first place that is not lost: those of two places say nothing together.
+// An object exists if any place has it; one that counts only if all places have it, only then.
+// Times are those of the first place that is not lost: times of two places cannot be compared.
 type Mirror struct {
 	places []Store
-	counts func(name string) bool // whether an object counts only where all places have it
+	counts func(name string) bool // reports whether an object counts only if all places have it
 
 	mu     sync.Mutex
-	lost   []error // by place; nil: it is not
+	lost   []error // by place; nil: not lost
 	shares []share
 }
 
 // share is what one place has done.
 type share struct{ written, life, io, wait atomic.Int64 } // bytes and nanoseconds
 
-// A Share is what one place of a Mirror or a Stripe has done. Its times are sums over all objects that were being
-// written there: Life = IO + Wait, but for a little.
+// A Share is what one place of a Mirror or a Stripe has done. Its times are sums over all objects
+// being written there: Life = IO + Wait, approximately.
 type Share struct {
 	Place   string        `json:"place"`
 	Written int64         `json:"written"` // bytes
 	Life    time.Duration `json:"life_ns"`
 	IO      time.Duration `json:"io_ns"`   // writing
-	Wait    time.Duration `json:"wait_ns"` // for something to write
+	Wait    time.Duration `json:"wait_ns"` // for more to write
 	Lost    error         `json:"-"`       // why it was lost, if it was
 }
 
-// NewMirror makes a Mirror of at least one place. counts says which objects count only where all have them.
+// NewMirror makes a Mirror of at least one place. counts reports whether an object counts only if
+// all places have it.
 func NewMirror(places []Store, counts func(name string) bool) *Mirror {
 	return &Mirror{places: places, counts: counts, lost: make([]error, len(places)), shares: make([]share, len(places))}
 }
 
-// MirrorOf gives the Mirror that s is, or nil.
+// MirrorOf returns the Mirror that s is, or nil.
 func MirrorOf(s Store) *Mirror {
 	m, _ := s.(*Mirror)
 	return m
 }
 
-// Lose says that a place is lost. The last one stays, so that its errors are those of the whole.
+// Lose marks a place as lost. The last place stays, so that its errors become the Mirror's.
 func (m *Mirror) Lose(place int, why error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +72,7 @@ func (m *Mirror) Lose(place int, why error) {
 	}
 }
 
-// live gives the places that are not lost.
+// live returns the places that are not lost.
 func (m *Mirror) live() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,14 +85,14 @@ func (m *Mirror) live() []int {
 	return out
 }
 
-// IsLost says whether a place is lost.
+// IsLost reports whether a place is lost.
 func (m *Mirror) IsLost(place int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lost[place] != nil
 }
 
-// Shares says what each place has done until now.
+// Shares returns what each place has done so far.
 func (m *Mirror) Shares() []Share {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,16 +139,16 @@ func closeAll(places []Store) error {
 	return first
 }
 
-// failed takes note of a place's error, and says whether the others may go on without it.
+// failed records a place's error, and reports whether the others may continue without it.
 func (m *Mirror) failed(ctx context.Context, place int, err error) bool {
 	if ctx.Err() != nil {
-		return false // it was told to stop
+		return false // it was cancelled
 	}
 	m.Lose(place, err)
 	return m.IsLost(place)
 }
 
-// each does something in all places that are left, and gives the results of those that are left then.
+// each calls do for all live places, and returns the results of those still live afterwards.
 func (m *Mirror) each(ctx context.Context, do func(p Store) error) (found, missing int, err error) {
 	for _, i := range m.live() {
 		switch err := do(m.places[i]); {
@@ -161,7 +163,7 @@ func (m *Mirror) each(ctx context.Context, do func(p Store) error) (found, missi
 	return found, missing, nil
 }
 
-// Stat looks in all places.
+// Stat queries all places.
 func (m *Mirror) Stat(ctx context.Context, name string) (Info, error) {
 	var first *Info
 	var none error
@@ -184,7 +186,7 @@ func (m *Mirror) Stat(ctx context.Context, name string) (Info, error) {
 	return *first, nil
 }
 
-// Read reads where the object is.
+// Read reads from a place that has the object.
 func (m *Mirror) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	var none error
 	for _, i := range m.live() {
@@ -201,7 +203,7 @@ func (m *Mirror) Read(ctx context.Context, name string, offset, length int64) (i
 	return nil, none
 }
 
-// List lists what is in the places, each name once.
+// List lists the objects of all places, each name once.
 func (m *Mirror) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		seen := map[string]int{}
@@ -260,9 +262,9 @@ func (m *Mirror) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Create begins the object in all places. Each has a goroutine, which may be a few pieces behind the
-// fastest. Of two writers of one new name the first place decides; that another place has the name
-// already loses that place.
+// Create begins the object in all places. Each has a goroutine, which may be a few pieces behind
+// the fastest. If two writers create the same new name, the first place decides; another place that
+// already has the name is lost.
 func (m *Mirror) Create(ctx context.Context, name string, mode Mode) (Object, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -278,11 +280,11 @@ func (m *Mirror) Create(ctx context.Context, name string, mode Mode) (Object, er
 }
 
 const (
-	mirrorDepth = 4       // pieces that wait for a place: with those that are being written, the memory of an object
-	mirrorPiece = 1 << 20 // bytes of a piece at most
+	mirrorDepth = 4       // pieces waiting for a place: with those being written, an object's memory
+	mirrorPiece = 1 << 20 // maximum bytes of a piece
 )
 
-// A piece is a copy of what was written, which all places share.
+// A piece is a copy of written bytes, which all places share.
 type piece struct {
 	bytes []byte
 	users atomic.Int32
@@ -307,11 +309,11 @@ type mirrorObject struct {
 // A mirrorSide writes the object in one place.
 type mirrorSide struct {
 	m      *Mirror
-	before []*mirrorSide // the places before, which commit first where the name has to be new
+	before []*mirrorSide // the places before, which commit first if the name must be new
 	place  int
 	pieces chan *piece   // closed at the object's end
-	commit bool          // what to do then; set before the channel is closed
-	done   chan struct{} // closed when it has ended, with err
+	commit bool          // what to do at the end; set before the channel is closed
+	done   chan struct{} // closed once it has ended, with err
 	err    error
 	failed atomic.Bool // err is set
 }
@@ -320,7 +322,7 @@ func (s *mirrorSide) run(ctx context.Context, name string, mode Mode) {
 	defer close(s.done)
 	whole := false
 	defer func() {
-		if !whole { // it panics
+		if !whole { // it panicked
 			s.err = errLost
 			s.failed.Store(true)
 		}
@@ -367,7 +369,7 @@ func (s *mirrorSide) run(ctx context.Context, name string, mode Mode) {
 	}
 	s.note(ctx)
 	if o != nil {
-		o.Abort() // nothing, if it was committed
+		o.Abort() // no effect after a commit
 	}
 	share.life.Add(int64(time.Since(begun)))
 	share.io.Add(int64(inIO))
@@ -375,7 +377,7 @@ func (s *mirrorSide) run(ctx context.Context, name string, mode Mode) {
 	whole = true
 }
 
-// decided waits for the places before: the first that can say it decides whether the name is new.
+// decided waits for the places before: the first that knows decides whether the name is new.
 func (s *mirrorSide) decided() error {
 	for _, b := range s.before {
 		<-b.done
@@ -389,7 +391,7 @@ func (s *mirrorSide) decided() error {
 	return nil
 }
 
-// note tells the mirror of an error. That there is an object of the name is the whole's to judge.
+// note reports an error to the mirror, except that the name exists: the whole object judges that.
 func (s *mirrorSide) note(ctx context.Context) {
 	s.failed.Store(s.err != nil)
 	if s.err != nil && s.err != errLost && ctx.Err() == nil && tidemark.KindOf(s.err) != tidemark.Exists {
@@ -397,7 +399,7 @@ func (s *mirrorSide) note(ctx context.Context) {
 	}
 }
 
-var errLost = &tidemark.Error{Kind: tidemark.Lost, Op: "write", Err: errors.New("the place was lost before")}
+var errLost = &tidemark.Error{Kind: tidemark.Lost, Op: "write", Err: errors.New("this place has failed before")}
 
 func (o *mirrorObject) Write(b []byte) (int, error) {
 	for part := range slices.Chunk(b, mirrorPiece) {
@@ -420,7 +422,7 @@ func (o *mirrorObject) Write(b []byte) (int, error) {
 			return len(b), o.ctx.Err()
 		}
 	}
-	return 0, o.failure() // nobody writes any more: there is no use in going on
+	return 0, o.failure() // all places have failed: continuing is pointless
 }
 
 // failure is the error of an object that no place has written.
@@ -472,7 +474,7 @@ func (o *mirrorObject) Commit() error {
 	case done:
 		for _, s := range o.sides {
 			if s.err != nil && s.err != errLost {
-				o.m.Lose(s.place, s.err) // it has another object of the name
+				o.m.Lose(s.place, s.err) // it has another object with that name
 			}
 		}
 		return nil

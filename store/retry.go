@@ -15,16 +15,16 @@ import (
 
 // RetryOptions of Retry. The zero value is good.
 type RetryOptions struct {
-	Attempts int           // in all; 0 means 5
-	Pause    time.Duration // before the second, doubled before each other, up to 10 s; 0 means 200 ms
-	// Keep is how many bytes of an object that is written are kept, so that it can be written again;
-	// of a larger one a failed write is final. 0 means 4 MB.
+	Attempts int           // total; 0 means 5
+	Pause    time.Duration // before the second attempt, then doubled up to 10 s; 0 means 200 ms
+	// Keep is how many bytes of an object being written are kept, so that it can be written again;
+	// for a larger one, a failed write is final. 0 means 4 MB.
 	Keep int
 }
 
 const keptMost = 4 << 20
 
-// Retry gives s, trying again what failed with Kind Transient. A Read goes on where it was cut.
+// Retry is s with retries of what fails with Kind Transient. A Read resumes where it broke off.
 func Retry(s Store, opt RetryOptions) Store {
 	if opt.Attempts <= 0 {
 		opt.Attempts = 5
@@ -47,7 +47,7 @@ func (s *retried) Unwrap() Store { return s.Store }
 
 const longestPause = 10 * time.Second
 
-// try does something until it succeeds, fails for good, or has failed often enough.
+// try retries do until it succeeds, fails permanently, or has failed often enough.
 func (s *retried) try(ctx context.Context, do func() error) error {
 	pause := s.opt.Pause
 	for n := 1; ; n++ {
@@ -65,18 +65,18 @@ func (s *retried) try(ctx context.Context, do func() error) error {
 	}
 }
 
-// gaveUp says of an error that has no other hint how often it has come.
+// gaveUp adds the number of attempts to an error without a hint.
 func gaveUp(err error, n int) error {
 	var own *tidemark.Error
 	if n == 1 || !errors.As(err, &own) || own.Hint != "" {
 		return err
 	}
 	last := *own
-	last.Hint = fmt.Sprintf("It was tried %d times: look at the place and the way there, then run it again.", n)
+	last.Hint = fmt.Sprintf("Check the place and the network (%d attempts failed), then run it again.", n)
 	return &last
 }
 
-// passing says of an error whether it may not come again.
+// passing reports whether an error may be transient.
 func passing(err error) bool { return tidemark.KindOf(err) == tidemark.Transient }
 
 func (s *retried) Create(ctx context.Context, name string, mode Mode) (Object, error) {
@@ -87,7 +87,7 @@ func (s *retried) Create(ctx context.Context, name string, mode Mode) (Object, e
 	return o, nil
 }
 
-// retriedObject keeps what was written while that is little.
+// retriedObject keeps what was written as long as it is small.
 type retriedObject struct {
 	s    *retried
 	ctx  context.Context
@@ -95,7 +95,7 @@ type retriedObject struct {
 	mode Mode
 	to   Object
 	kept []byte
-	lost bool // there was too much to keep
+	lost bool // too much was written to keep it
 	over bool
 }
 
@@ -104,7 +104,7 @@ func (o *retriedObject) begin() (err error) {
 	return err
 }
 
-// again writes what was written before into a new object.
+// again writes the kept bytes to a new object.
 func (o *retriedObject) again() error {
 	o.to.Abort()
 	if err := o.begin(); err != nil {
@@ -160,7 +160,7 @@ func (o *retriedObject) Commit() error {
 	return err
 }
 
-// there says whether the object is there with the bytes that were written.
+// there reports whether the object exists with the bytes that were written.
 func (o *retriedObject) there() bool {
 	r, err := o.s.Store.Read(o.ctx, o.name, 0, int64(len(o.kept))+1)
 	if err != nil {
@@ -178,7 +178,7 @@ func (o *retriedObject) Abort() {
 	}
 }
 
-// gone is an object that could not be begun again.
+// gone is an object whose next attempt could not begin.
 type gone struct{ err error }
 
 func (g gone) Write([]byte) (int, error) { return 0, g.err }
@@ -216,7 +216,7 @@ func (r *retriedReader) Read(p []byte) (int, error) {
 		}
 		if n > 0 && err != io.EOF {
 			r.failures = 0
-			return n, nil // an error comes again
+			return n, nil // the next read returns an error again
 		}
 		if err == nil || err == io.EOF || !passing(err) || r.failures+1 >= r.s.opt.Attempts {
 			return n, err
@@ -244,8 +244,8 @@ func (s *retried) Stat(ctx context.Context, name string) (i Info, err error) {
 	return i, err
 }
 
-// List tries again what failed before anything was listed; after that, names that were given
-// would come twice, so they are remembered.
+// List retries whole listings until the first name was returned; after that, names would be
+// repeated, so it remembers them.
 func (s *retried) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		given := map[string]bool{}
@@ -272,7 +272,7 @@ func (s *retried) List(ctx context.Context, prefix string) iter.Seq2[Info, error
 	}
 }
 
-// Delete takes it for done when a second attempt finds nothing.
+// Delete treats NotFound on a retry as success.
 func (s *retried) Delete(ctx context.Context, name string) error {
 	first := true
 	return s.try(ctx, func() error {

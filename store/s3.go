@@ -24,26 +24,26 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// bucket is a Store in a bucket of Amazon S3, or of what speaks as it does. An object of one part
-// is put at once, a larger one as a multipart upload, which makes it appear when it is
-// completed; either is refused by the server itself where there is one of that name
-// (If-None-Match). Each part goes with its SHA-256, which the server compares.
+// bucket is a Store in a bucket of Amazon S3, or of a compatible server. An object of one part is
+// put in one request, a larger one as a multipart upload, which makes it appear on completion. The
+// server rejects either if the name exists (If-None-Match). Each part has its SHA-256, which the
+// server verifies.
 type bucket struct {
 	core   minio.Core
-	once   minio.Core // tries nothing again: who writes has to know that an answer was lost
+	once   minio.Core // without retries: the writer must know that an answer was lost
 	sse    encrypt.ServerSide
 	name   string
-	prefix string // "" or with a slash at its end
+	prefix string // "" or ends with a slash
 	url    string
 }
 
-// openS3 takes s3://bucket/prefix?endpoint=host:port&region=name&tls=off&sse=kms&key=id.
+// openS3 opens s3://bucket/prefix?endpoint=host:port&region=name&tls=off&sse=kms&key=id.
 func openS3(u *url.URL) (Store, error) {
 	fail := func(cause, hint string) (Store, error) {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: tidemark.MaskURL(u.String()), Err: errors.New(cause), Hint: hint}
 	}
 	endpoint, secure := "s3.amazonaws.com", true
-	opt := &minio.Options{Region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))} // or the server is asked
+	opt := &minio.Options{Region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))} // if unset, the server is asked
 	sse, key := "", ""
 	for name, values := range u.Query() {
 		switch v := values[0]; name {
@@ -53,7 +53,7 @@ func openS3(u *url.URL) (Store, error) {
 			opt.Region = v
 		case "tls":
 			if v != "on" && v != "off" {
-				return fail("tls has to be on or off", "write tls=off for a server without TLS")
+				return fail("tls must be on or off", "Write tls=off for a server without TLS.")
 			}
 			secure = v == "on"
 		case "sse":
@@ -61,20 +61,20 @@ func openS3(u *url.URL) (Store, error) {
 		case "key":
 			key = v
 		default:
-			return fail(name+" is no parameter of an s3 URL", "endpoint=HOST:PORT, region=NAME, tls=off, sse=s3|kms and key=ID are")
+			return fail(name+" is not a parameter of an s3 URL", "Valid parameters are endpoint=HOST:PORT, region=NAME, tls=off, sse=s3|kms and key=ID.")
 		}
 	}
 	if u.User != nil {
-		return fail("keys do not belong into the URL", "give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in ~/.aws/credentials")
+		return fail("the URL contains a key", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead, or use ~/.aws/credentials.")
 	}
 	if u.Host == "" {
-		return fail("no bucket was given", "write s3://bucket/prefix")
+		return fail("no bucket was given", "Write s3://bucket/prefix.")
 	}
 	opt.Secure = secure
 	opt.Creds = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}})
 	core, err := minio.NewCore(endpoint, opt)
 	if err != nil {
-		return fail("it names no server of S3: "+err.Error(), "write s3://bucket/prefix?endpoint=HOST:PORT")
+		return fail("the endpoint is not an S3 server: "+err.Error(), "Write s3://bucket/prefix?endpoint=HOST:PORT.")
 	}
 	opt.MaxRetries = 1
 	once, err := minio.NewCore(endpoint, opt)
@@ -93,10 +93,10 @@ func openS3(u *url.URL) (Store, error) {
 	case sse == "kms":
 		s.sse, err = encrypt.NewSSEKMS(key, nil)
 	default:
-		err = errors.New("sse has to be s3, or kms with or without a key")
+		err = errors.New("sse must be s3, or kms with or without a key")
 	}
 	if err != nil {
-		return fail(err.Error(), "write sse=kms&key=ID for a key of AWS KMS, or nothing: Amazon encrypts in any case")
+		return fail(err.Error(), "Write sse=kms&key=ID for a key of AWS KMS, or leave it out: Amazon encrypts in any case.")
 	}
 	return s, nil
 }
@@ -104,10 +104,10 @@ func openS3(u *url.URL) (Store, error) {
 func (s *bucket) String() string { return s.url }
 func (s *bucket) Close() error   { return nil }
 
-// writerMemory is that of the part that is filled and of the one that is sent.
+// writerMemory is the size of the part being filled and of the one being sent.
 func (s *bucket) writerMemory() int64 { return 2 * partSize }
 
-// fail words an error of the server, or of the way there.
+// fail describes an error of the server or of the connection.
 func (s *bucket) fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -124,12 +124,12 @@ func (s *bucket) fail(op, name string, err error) error {
 		case op == "delete" && s3Keeps(res):
 			kind, hint, err = tidemark.Forbidden, keptHint, keptError{err}
 		case op == "delete" && kind == tidemark.Forbidden:
-			hint = "the keys need s3:DeleteObject, and no object lock or rule of retention may keep the object"
+			hint = "Allow s3:DeleteObject for these keys, and check that no object lock or retention rule holds the object."
 		}
 	case errors.As(err, &network) && isDial(err):
-		kind, hint = tidemark.Unreachable, "check the endpoint, and whether tls=off is wanted"
+		kind, hint = tidemark.Unreachable, "Check the endpoint, and whether it needs tls=off."
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		kind, hint = tidemark.Unreachable, "add tls=off to the URL if that server speaks no TLS"
+		kind, hint = tidemark.Unreachable, "Add tls=off to the URL if that server does not use TLS."
 	}
 	return &tidemark.Error{Op: op, Object: s.url + "/" + name, Kind: kind, Hint: hint, Err: err}
 }
@@ -142,19 +142,19 @@ func isDial(err error) bool {
 func s3Kind(res minio.ErrorResponse) (tidemark.Kind, string) {
 	switch res.Code {
 	case "NoSuchBucket", "InvalidBucketName":
-		return tidemark.Invalid, "make the bucket first, or check its name and region"
+		return tidemark.Invalid, "Create the bucket first, or check its name and region."
 	case "NoSuchKey", "NoSuchUpload", "NotFound":
 		return tidemark.NotFound, ""
 	case "PreconditionFailed":
 		return tidemark.Exists, ""
-	case "ConditionalRequestConflict": // another writes or deletes it at this moment: what comes of it is to be seen
+	case "ConditionalRequestConflict": // another writer is changing the object at this moment: the result is still open
 		return tidemark.Transient, ""
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
-		return tidemark.Denied, "give the keys by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in ~/.aws/credentials"
+		return tidemark.Denied, "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use ~/.aws/credentials."
 	case "AccessDenied":
-		return tidemark.Forbidden, "the keys need s3:GetObject, PutObject, DeleteObject and ListBucket, and AbortMultipartUpload and ListBucketMultipartUploads"
+		return tidemark.Forbidden, "Allow these keys s3:GetObject, PutObject, DeleteObject, ListBucket, AbortMultipartUpload and ListBucketMultipartUploads."
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage":
-		return tidemark.Full, "make room there, for example with tidemark prune"
+		return tidemark.Full, "Free space there, for example with tidemark prune."
 	}
 	switch res.StatusCode {
 	case http.StatusNotFound:
@@ -162,19 +162,19 @@ func s3Kind(res minio.ErrorResponse) (tidemark.Kind, string) {
 	case http.StatusPreconditionFailed:
 		return tidemark.Exists, ""
 	case http.StatusForbidden:
-		return tidemark.Forbidden, "give the keys the right to read, write, list and delete there"
+		return tidemark.Forbidden, "Allow these keys to read, write, list and delete there."
 	case http.StatusUnauthorized:
-		return tidemark.Denied, "give the keys by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in ~/.aws/credentials"
+		return tidemark.Denied, "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use ~/.aws/credentials."
 	case http.StatusInsufficientStorage:
-		return tidemark.Full, "make room there, for example with tidemark prune"
+		return tidemark.Full, "Free space there, for example with tidemark prune."
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		return tidemark.Unsupported, "that server does not know the request: it has to have multipart uploads, ListObjectsV2 and If-None-Match"
+		return tidemark.Unsupported, "Use a server with multipart uploads, ListObjectsV2 and If-None-Match: this one does not know the request."
 	}
 	return tidemark.Transient, ""
 }
 
-// s3Keeps reads why something is refused. There is no code of its own for it: Amazon and others say AccessDenied,
-// MinIO InvalidRequest.
+// s3Keeps reports whether a refusal means retention. There is no error code for that: Amazon and
+// others say AccessDenied, MinIO InvalidRequest.
 func s3Keeps(res minio.ErrorResponse) bool {
 	text := strings.ToLower(res.Code + " " + res.Message)
 	for _, word := range []string{"object lock", "objectlocked", "worm", "retention", "legal hold"} {
@@ -191,7 +191,7 @@ func (s *bucket) Create(ctx context.Context, name string, mode Mode) (Object, er
 
 func (s *bucket) maxParts() int { return 10_000 }
 
-// markKey is the object's own word that says of which upload it is.
+// markKey is the object metadata that identifies its upload.
 const markKey = "Tidemark-Upload"
 
 func (s *bucket) putOptions(mode Mode) minio.PutObjectOptions {
@@ -203,7 +203,7 @@ func (s *bucket) putOptions(mode Mode) minio.PutObjectOptions {
 }
 
 func (s *bucket) whole(ctx context.Context, name string, body []byte, mode Mode) error {
-	// Servers that do not know If-None-Match would put an object over the other.
+	// Servers without If-None-Match would overwrite the existing object.
 	if err := vacant(ctx, s, name, mode); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *bucket) whole(ctx context.Context, name string, body []byte, mode Mode)
 }
 
 func (s *bucket) begin(ctx context.Context, up *upload) (err error) {
-	opt := s.putOptions(Replace) // the condition is that of its end
+	opt := s.putOptions(Replace) // the condition applies to its completion
 	opt.UserMetadata = map[string]string{markKey: up.mark}
 	up.id, err = s.once.NewMultipartUpload(ctx, s.name, s.prefix+up.name, opt)
 	return s.fail("write", up.name, err)
@@ -287,7 +287,7 @@ func (s *bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 			}
 			name := strings.TrimPrefix(i.Key, s.prefix)
 			if CheckName(name) != nil {
-				continue // somebody else's
+				continue // foreign
 			}
 			if !yield(Info{Name: name, Size: i.Size, Time: i.LastModified}, nil) {
 				return
@@ -301,13 +301,13 @@ func (s *bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 
 func (s *bucket) Delete(ctx context.Context, name string) error {
 	if _, err := s.Stat(ctx, name); err != nil {
-		return err // the server does not say whether there was one
+		return err // the server does not report whether the object existed
 	}
 	return s.fail("delete", name, s.core.RemoveObject(ctx, s.name, s.prefix+name, minio.RemoveObjectOptions{}))
 }
 
-// Sweep implements Sweeper: it ends uploads that were not completed, of which the parts cost as
-// much as if they had been.
+// Sweep implements Sweeper: it aborts incomplete uploads, whose parts cost as much as stored
+// objects.
 func (s *bucket) Sweep(ctx context.Context, before time.Time) ([]string, error) {
 	var gone []string
 	for u := range s.core.ListIncompleteUploads(ctx, s.name, s.prefix, true) {

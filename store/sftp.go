@@ -19,20 +19,18 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// remote is a Store in a folder of another machine, through SFTP: the same as files, by the
-// means that the protocol has. Its rename refuses a name that exists, and OpenSSH's extensions
-// have a sync of files and folders, and a rename that replaces. A connection that broke is made anew
-// by the next call.
+// remote is a Store in a folder of another machine, through SFTP: it works like files, with the
+// protocol's means. SFTP's rename fails if the name exists; OpenSSH's extensions add a sync of
+// files and folders, and a rename that replaces. The next call replaces a broken connection.
 type remote struct {
 	place sshPlace
 	root  string // absolute, or relative to the user's home
 
 	mu     sync.Mutex
-	client *sshClient // nil: none is open
+	client *sshClient // nil: not connected
 }
 
-// openSFTP takes sftp://user@host:port/folder; a folder that begins with /~/ is in the user's
-// home.
+// openSFTP opens sftp://user@host:port/folder; a folder that begins with /~/ is in the user's home.
 func openSFTP(u *url.URL) (Store, error) {
 	place, err := newSSHPlace(u)
 	if err != nil {
@@ -43,7 +41,7 @@ func openSFTP(u *url.URL) (Store, error) {
 		root = home
 	}
 	if root == "/" || root == "/~" {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: place.String(), Err: errors.New("no folder was given"), Hint: "write sftp://user@host/folder, or sftp://user@host/~/folder below the home"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: place.String(), Err: errors.New("no folder was given"), Hint: "Write sftp://user@host/folder, or sftp://user@host/~/folder for one in the user's home."}
 	}
 	return &remote{place: place, root: root}, nil
 }
@@ -55,7 +53,7 @@ func (s *remote) String() string {
 	return s.place.String() + "/~/" + s.root
 }
 
-// writerMemory is that of packets under way.
+// writerMemory is the size of packets in flight.
 func (s *remote) writerMemory() int64 { return 2 << 20 }
 
 func (s *remote) Close() error {
@@ -71,7 +69,7 @@ func (s *remote) Close() error {
 
 func (s *remote) path(name string) string { return path.Join(s.root, name) }
 
-// open gives the connection, which it makes if there is none.
+// open returns the connection, and connects if there is none.
 func (s *remote) open(ctx context.Context) (*sshClient, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +83,8 @@ func (s *remote) open(ctx context.Context) (*sshClient, error) {
 	return s.client, nil
 }
 
-// do calls f with the connection, and words its error. It ends with ctx, and f then when it likes.
+// do calls f with the connection, and describes its error. It returns when ctx ends; f may run
+// longer.
 func (s *remote) do(ctx context.Context, op, name string, f func(c *sshClient) error) error {
 	c, err := s.open(ctx)
 	if err != nil {
@@ -101,12 +100,12 @@ func (s *remote) do(ctx context.Context, op, name string, f func(c *sshClient) e
 	return s.fail(c, op, name, err)
 }
 
-// fail words an error, and forgets a connection that broke.
+// fail describes an error, and drops a broken connection.
 func (s *remote) fail(c *sshClient, op, name string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	kind, hint := tidemark.Transient, "the server says no more than that: look at its log, and at its disk"
+	kind, hint := tidemark.Transient, "Look at the server's log and its disk."
 	var status *sftp.StatusError
 	var own *tidemark.Error
 	switch {
@@ -117,25 +116,25 @@ func (s *remote) fail(c *sshClient, op, name string, err error) error {
 	case errors.Is(err, fs.ErrExist):
 		kind, hint = tidemark.Exists, ""
 	case errors.Is(err, fs.ErrPermission):
-		kind, hint = tidemark.Forbidden, "give the user of the URL the right to read and write there"
+		kind, hint = tidemark.Forbidden, "Give the URL's user the right to read and write there."
 	case errors.As(err, &status) && status.Code == uint32(sftp.ErrSSHFxFailure):
 		if free, ferr := c.StatVFS(s.existing(c, s.root)); ferr == nil && free.Bavail < 256 {
-			kind, hint, err = tidemark.Full, "make room there, for example with tidemark prune", errors.New("no space left on the device")
+			kind, hint, err = tidemark.Full, "Free space there, for example with tidemark prune.", errors.New("no space left on the device")
 		}
 	case errors.As(err, &status):
-	default: // of the connection
+	default: // an error of the connection
 		hint = ""
 		s.mu.Lock()
 		if s.client == c {
 			s.client = nil
 		}
 		s.mu.Unlock()
-		_ = c.Close() // it is broken
+		_ = c.Close() // it is broken already
 	}
 	return &tidemark.Error{Op: op, Object: s.place.String() + "/" + strings.TrimPrefix(s.path(name), "/"), Kind: kind, Hint: hint, Err: err}
 }
 
-// existing gives the part of a path that is there.
+// existing returns the part of a path that exists.
 func (s *remote) existing(c *sshClient, dir string) string {
 	for ; dir != "/" && dir != "."; dir = path.Dir(dir) {
 		if _, err := c.Stat(dir); err == nil {
@@ -164,7 +163,7 @@ func (s *remote) Create(ctx context.Context, name string, mode Mode) (Object, er
 	return o, nil
 }
 
-// createTemp is that of files.
+// createTemp is like that of files.
 func (s *remote) createTemp(c *sshClient, name string) (*sftp.File, error) {
 	dir, base := path.Split(name)
 	temp := path.Join(dir, tempName(base))
@@ -179,7 +178,7 @@ func (s *remote) createTemp(c *sshClient, name string) (*sftp.File, error) {
 	}
 }
 
-// makeDirs makes a folder and those above it, durably.
+// makeDirs creates a folder and its parents, durably.
 func (s *remote) makeDirs(c *sshClient, dir string) error {
 	if i, err := c.Stat(dir); err == nil && i.IsDir() {
 		return nil
@@ -192,36 +191,36 @@ func (s *remote) makeDirs(c *sshClient, dir string) error {
 	err := c.Mkdir(dir)
 	if err != nil {
 		if i, serr := c.Stat(dir); serr == nil && i.IsDir() {
-			return nil // another was faster, for which the protocol has no word
+			return nil // another process was faster; the protocol has no code for that
 		}
 		return err
 	}
 	return syncRemoteDir(c, path.Dir(dir))
 }
 
-// syncRemoteDir makes what happened to the names in a folder durable, where the server can: OpenSSH
-// opens a folder as it does a file, and syncs it. One that does not is left to itself.
+// syncRemoteDir makes changes of the names in a folder durable, if the server can: OpenSSH opens a
+// folder like a file, and syncs it. Other servers decide that themselves.
 func syncRemoteDir(c *sshClient, dir string) error {
 	if _, ok := c.HasExtension("fsync@openssh.com"); !ok {
 		return nil
 	}
 	d, err := c.Open(dir)
 	if err != nil {
-		return nil // a server that opens no folders, or it was removed with its last object
+		return nil // the server cannot open folders, or it was removed with its last object
 	}
 	err = d.Sync()
 	var status *sftp.StatusError
 	if errors.As(err, &status) {
-		err = nil // a file system that knows no sync of a folder
+		err = nil // a file system that cannot sync a folder
 	}
 	return errors.Join(err, d.Close())
 }
 
 type remoteObject struct {
 	s    *remote
-	c    *sshClient // the file's own, which may not be the store's any more
+	c    *sshClient // the file's own, which may no longer be the store's
 	ctx  context.Context
-	f    *sftp.File // nil when it is over
+	f    *sftp.File // nil once closed
 	name string
 	mode Mode
 }
@@ -253,14 +252,14 @@ func (o *remoteObject) Commit() error {
 		err = o.rename(f.Name())
 	}
 	if err != nil {
-		_ = o.c.Remove(f.Name()) // or it was renamed, and is gone
+		_ = o.c.Remove(f.Name()) // after a rename it no longer exists
 	} else {
 		err = syncRemoteDir(o.c, path.Dir(f.Name()))
 	}
 	return o.s.fail(o.c, "write", o.name, err)
 }
 
-// rename gives the file its name.
+// rename renames the file to its final name.
 func (o *remoteObject) rename(temp string) error {
 	to := o.s.path(o.name)
 	if o.mode == Replace {
@@ -269,7 +268,7 @@ func (o *remoteObject) rename(temp string) error {
 	err := o.c.Rename(temp, to)
 	if err != nil {
 		if _, serr := o.c.Lstat(to); serr == nil {
-			return fs.ErrExist // which the protocol has no word for
+			return fs.ErrExist // the protocol has no code for that
 		}
 	}
 	return err
@@ -281,12 +280,12 @@ func (o *remoteObject) Abort() {
 	}
 	f := o.f
 	o.f = nil
-	_ = f.Close() // what was written is not wanted
+	_ = f.Close() // the content is unwanted
 	_ = o.c.Remove(f.Name())
 	o.s.removeEmpty(o.c, path.Dir(f.Name()))
 }
 
-// removeEmpty removes a folder and those above it, as long as nothing is in them.
+// removeEmpty removes a folder and its parents, as long as they are empty.
 func (s *remote) removeEmpty(c *sshClient, dir string) {
 	for dir != s.root && strings.HasPrefix(dir, s.root) && c.RemoveDirectory(dir) == nil {
 		dir = path.Dir(dir)
@@ -317,7 +316,7 @@ type remoteReader struct {
 	ctx  context.Context
 	f    *sftp.File
 	name string
-	left int64 // negative: all
+	left int64 // negative: no limit
 }
 
 func (r *remoteReader) Read(p []byte) (int, error) {
@@ -377,7 +376,7 @@ func (s *remote) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 	}
 }
 
-// walk visits the files of a folder and those below.
+// walk visits the files of a folder and its subfolders.
 func (s *remote) walk(ctx context.Context, dir string, visit func(name string, f fs.FileInfo) error) error {
 	var all []fs.FileInfo
 	err := s.do(ctx, "list", dir, func(c *sshClient) (err error) {

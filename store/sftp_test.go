@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// known writes a file of known hosts with the server's key, or another.
+// known writes a known_hosts file with the server's key, or another.
 func known(t *testing.T, s *testdb.SSHServer, key string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "known_hosts")
@@ -66,8 +66,8 @@ func TestSFTP(t *testing.T) {
 	}
 }
 
-// A new name is on disk when Commit returns: its folder is synced after the rename, and those above
-// new folders are.
+// A new name is on disk when Commit returns: its folder is synced after the rename, and so are the
+// parents of new folders.
 func TestSFTPSyncsFolders(t *testing.T) {
 	s := testdb.OwnSSHThatTells(t)
 	st, err := Open(t.Context(), sftpURL(s, "synced", s.Key, known(t, s, s.HostKey)), Options{})
@@ -122,7 +122,7 @@ func TestSFTPSyncsFolders(t *testing.T) {
 	}
 }
 
-// What a killed writer leaves is not listed, and swept when it is old enough.
+// Files of a killed writer are not listed, and are swept once they are old enough.
 func TestSFTPSweep(t *testing.T) {
 	s := testdb.SSH(t)
 	st, err := Open(t.Context(), sftpURL(s, "sweep", s.Key, known(t, s, s.HostKey)), Options{})
@@ -151,7 +151,7 @@ func TestSFTPSweep(t *testing.T) {
 	}
 }
 
-// A server that was killed and came back is connected to again.
+// The store reconnects to a server that was killed and restarted.
 func TestSFTPServerKilled(t *testing.T) {
 	s := testdb.OwnSSH(t)
 	st, err := Open(t.Context(), sftpURL(s, "killed", s.Key, known(t, s, s.HostKey)), Options{Attempts: 20})
@@ -173,7 +173,7 @@ func TestSFTPServerKilled(t *testing.T) {
 	if err := put("one"); err != nil {
 		t.Fatal(err)
 	}
-	// The connection is a process of its own, which outlives the listener.
+	// The connection has its own process, which outlives the listener.
 	r := unwrapped(st).(*remote)
 	s.Kill(t)
 	r.mu.Lock()
@@ -198,7 +198,7 @@ func unwrapped(s Store) Store {
 	}
 }
 
-// Logins that fail say why, and how it would not.
+// Failed logins return the reason and a hint.
 func TestSFTPLogin(t *testing.T) {
 	s := testdb.SSH(t)
 	t.Setenv("SSH_AUTH_SOCK", "")
@@ -236,15 +236,15 @@ func TestSFTPLogin(t *testing.T) {
 	}{
 		"right":         {sftpURL(s, "x", s.Key, right), "no such file", tidemark.NotFound},
 		"other key":     {sftpURL(s, "x", other, right), "the login was refused", tidemark.Denied},
-		"unknown host":  {sftpURL(s, "x", s.Key, known(t, s, "")), "the host is not known", tidemark.Denied},
-		"changed host":  {sftpURL(s, "x", s.Key, known(t, s, otherPublic)), "the host has another key", tidemark.Denied},
+		"unknown host":  {sftpURL(s, "x", s.Key, known(t, s, "")), "the host key is not known", tidemark.Denied},
+		"changed host":  {sftpURL(s, "x", s.Key, known(t, s, otherPublic)), "the host's key is not the known one", tidemark.Denied},
 		"no key":        {strings.Replace(sftpURL(s, "x", s.Key, right), "key="+s.Key+"&", "", 1), "no key to log in with", tidemark.Denied},
 		"missing key":   {sftpURL(s, "x", "/not/there", right), "cannot be read", tidemark.NotFound},
-		"no known file": {sftpURL(s, "x", s.Key, "/not/there"), "known hosts cannot be read", tidemark.Invalid},
+		"no known file": {sftpURL(s, "x", s.Key, "/not/there"), "cannot read the known_hosts file", tidemark.Invalid},
 		"no server":     {strings.Replace(sftpURL(s, "x", s.Key, right), fmt.Sprint(s.Port), "1", 1), "refused", tidemark.Unreachable},
 		"no folder":     {fmt.Sprintf("sftp://me@%s/", s.Host), "no folder was given", tidemark.Invalid},
 		"no host":       {"sftp:///x", "no host was given", tidemark.Invalid},
-		"parameter":     {"sftp://me@host/x?pass=y", "pass is no parameter", tidemark.Invalid},
+		"parameter":     {"sftp://me@host/x?pass=y", "pass is not a parameter", tidemark.Invalid},
 	} {
 		err := look(c.url)
 		if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.text)) && c.kind != tidemark.NotFound || tidemark.KindOf(err) != c.kind {
@@ -254,7 +254,7 @@ func TestSFTPLogin(t *testing.T) {
 			t.Errorf("%s: %v has no hint", name, err)
 		}
 	}
-	// The user's key in an agent.
+	// The user's key is in an agent.
 	text, err := os.ReadFile(s.Key)
 	if err != nil {
 		t.Fatal(err)

@@ -21,19 +21,19 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// sshPlace is an account on another machine, and how to log in there.
+// sshPlace is an account on another machine, and how to log in.
 type sshPlace struct {
 	user, password string
 	host, port     string
-	key            string // file; "": those of ssh
+	key            string // file; "": ssh's default keys
 	knownHosts     string // file
 }
 
-// newSSHPlace reads sftp://user@host:port/...?key=FILE&known_hosts=FILE.
+// newSSHPlace parses sftp://user@host:port/...?key=FILE&known_hosts=FILE.
 func newSSHPlace(u *url.URL) (sshPlace, error) {
 	p := sshPlace{host: u.Hostname(), port: u.Port(), user: u.User.Username()}
 	p.password, _ = u.User.Password()
-	home, _ := os.UserHomeDir() // without one, the files have to be named
+	home, _ := os.UserHomeDir() // without a home, the files must be named
 	p.knownHosts = filepath.Join(home, ".ssh", "known_hosts")
 	for name, values := range u.Query() {
 		switch name {
@@ -42,7 +42,7 @@ func newSSHPlace(u *url.URL) (sshPlace, error) {
 		case "known_hosts":
 			p.knownHosts = values[0]
 		default:
-			return p, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: p.String(), Err: errors.New(name + " is no parameter of an sftp URL"), Hint: "key=FILE and known_hosts=FILE are"}
+			return p, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: p.String(), Err: errors.New(name + " is not a parameter of an sftp URL"), Hint: "Valid parameters are key=FILE and known_hosts=FILE."}
 		}
 	}
 	if p.user == "" {
@@ -54,7 +54,7 @@ func newSSHPlace(u *url.URL) (sshPlace, error) {
 		p.port = "22"
 	}
 	if p.host == "" {
-		return p, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "sftp:", Err: errors.New("no host was given"), Hint: "write sftp://user@host/folder"}
+		return p, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "sftp:", Err: errors.New("no host was given"), Hint: "Write sftp://user@host/folder."}
 	}
 	return p, nil
 }
@@ -72,7 +72,7 @@ func (p sshPlace) String() string {
 	return "sftp://" + url.User(p.user).String() + "@" + host
 }
 
-// sshClient is a connection with a session of SFTP.
+// sshClient is a connection with an SFTP session.
 type sshClient struct {
 	*sftp.Client
 	conn *ssh.Client
@@ -84,7 +84,7 @@ func (c *sshClient) Close() error {
 
 const (
 	sshDialTimeout = 20 * time.Second
-	sshAlive       = 15 * time.Second // between two questions whether the server is there
+	sshAlive       = 15 * time.Second // interval between checks that the server responds
 )
 
 func (p sshPlace) fail(kind tidemark.Kind, err error, hint string) error {
@@ -94,7 +94,7 @@ func (p sshPlace) fail(kind tidemark.Kind, err error, hint string) error {
 func (p sshPlace) dial(ctx context.Context) (*sshClient, error) {
 	known, err := knownhosts.New(p.knownHosts)
 	if err != nil {
-		return nil, p.fail(tidemark.Invalid, errors.New("the file of known hosts cannot be read"), "connect once with ssh, or name the file with ?known_hosts=FILE")
+		return nil, p.fail(tidemark.Invalid, errors.New("cannot read the known_hosts file"), "Connect once with ssh, or name the file with ?known_hosts=FILE.")
 	}
 	auth, done, err := p.auth()
 	if err != nil {
@@ -105,9 +105,9 @@ func (p sshPlace) dial(ctx context.Context) (*sshClient, error) {
 	dial := net.Dialer{Timeout: sshDialTimeout}
 	tcp, err := dial.DialContext(ctx, "tcp", p.address())
 	if err != nil {
-		return nil, p.fail(tidemark.Unreachable, err, "check host and port, and whether sshd runs there")
+		return nil, p.fail(tidemark.Unreachable, err, "Check host and port, and whether sshd runs there.")
 	}
-	_ = tcp.SetDeadline(time.Now().Add(sshDialTimeout)) // of the login
+	_ = tcp.SetDeadline(time.Now().Add(sshDialTimeout)) // for the login
 	conn, channels, requests, err := ssh.NewClientConn(tcp, p.address(), cfg)
 	if err != nil {
 		_ = tcp.Close() // the first error counts
@@ -118,14 +118,14 @@ func (p sshPlace) dial(ctx context.Context) (*sshClient, error) {
 	session, err := sftp.NewClient(client, sftp.UseConcurrentWrites(true), sftp.UseConcurrentReads(true))
 	if err != nil {
 		_ = client.Close() // the first error counts
-		return nil, p.fail(tidemark.Unsupported, err, "the server has to offer the subsystem sftp")
+		return nil, p.fail(tidemark.Unsupported, err, "Enable the sftp subsystem on that server.")
 	}
 	c := &sshClient{Client: session, conn: client}
 	crash.Go(c.keepAlive)
 	return c, nil
 }
 
-// keepAlive ends a connection whose server does not answer any more, so that nothing waits for ever.
+// keepAlive closes a connection whose server no longer responds, so that nothing waits forever.
 func (c *sshClient) keepAlive() {
 	gone := make(chan struct{})
 	crash.Go(func() {
@@ -156,22 +156,22 @@ func (c *sshClient) keepAlive() {
 	}
 }
 
-// refused words why a login failed.
+// refused describes why a login failed.
 func (p sshPlace) refused(err error) error {
 	var key *knownhosts.KeyError
 	switch {
 	case errors.As(err, &key) && len(key.Want) == 0:
-		return p.fail(tidemark.Denied, errors.New("the host is not known"), "connect once with ssh and compare its key, or add it to "+p.knownHosts)
+		return p.fail(tidemark.Denied, errors.New("the host key is not known"), "Connect once with ssh and compare its key, or add it to "+p.knownHosts)
 	case errors.As(err, &key):
-		return p.fail(tidemark.Denied, errors.New("the host has another key than the one that is known"), "if it was set up anew, replace its line in "+p.knownHosts+"; if not, somebody may stand between")
+		return p.fail(tidemark.Denied, errors.New("the host's key is not the known one"), "If the host was reinstalled, replace its line in "+p.knownHosts+"; if not, this may be a man-in-the-middle attack.")
 	case strings.Contains(err.Error(), "unable to authenticate"):
-		return p.fail(tidemark.Denied, errors.New("the login was refused"), "give the user's key with ?key=FILE, or load it into an ssh agent")
+		return p.fail(tidemark.Denied, errors.New("the login was refused"), "Give the user's key with ?key=FILE, or load it into an ssh agent.")
 	}
 	return p.fail(tidemark.Transient, err, "")
 }
 
-// algorithms are those of the keys that are known of the host: a server offers its others first, and
-// would be refused for them.
+// algorithms returns the algorithms of the known keys of the host: a server would otherwise offer
+// other keys first, and be rejected.
 func (p sshPlace) algorithms(known ssh.HostKeyCallback) []string {
 	var key *knownhosts.KeyError
 	err := known(p.address(), &net.TCPAddr{}, noKey{})
@@ -188,20 +188,20 @@ func (p sshPlace) algorithms(known ssh.HostKeyCallback) []string {
 	return out
 }
 
-// noKey is a key that nobody has.
+// noKey is a host key that no server has.
 type noKey struct{}
 
 func (noKey) Type() string                        { return "none" }
 func (noKey) Marshal() []byte                     { return nil }
 func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("no key") }
 
-// auth gives the ways to log in, and what is to be called when that is over.
+// auth returns the ways to log in, and a function to call after the login.
 func (p sshPlace) auth() (ways []ssh.AuthMethod, done func(), err error) {
 	done = func() {}
 	var signers []ssh.Signer
 	files := []string{p.key}
 	if p.key == "" {
-		home, _ := os.UserHomeDir() // without one there are no keys there
+		home, _ := os.UserHomeDir() // without a home there are no default keys
 		files = nil
 		for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
 			files = append(files, filepath.Join(home, ".ssh", name))
@@ -211,7 +211,7 @@ func (p sshPlace) auth() (ways []ssh.AuthMethod, done func(), err error) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			if p.key != "" {
-				return nil, done, p.fail(tidemark.NotFound, fmt.Errorf("the key file %s cannot be read", file), "check the path")
+				return nil, done, p.fail(tidemark.NotFound, fmt.Errorf("cannot read the key file %s", file), "Check the path.")
 			}
 			continue
 		}
@@ -219,9 +219,9 @@ func (p sshPlace) auth() (ways []ssh.AuthMethod, done func(), err error) {
 		if err != nil {
 			var locked *ssh.PassphraseMissingError
 			if p.key != "" && !errors.As(err, &locked) {
-				return nil, done, p.fail(tidemark.Invalid, fmt.Errorf("the file %s holds no private key", file), "name the key without .pub")
+				return nil, done, p.fail(tidemark.Invalid, fmt.Errorf("the file %s holds no private key", file), "Name the private key, without .pub.")
 			}
-			continue // with a passphrase: an agent may have it
+			continue // it has a passphrase: an agent may have the key
 		}
 		signers = append(signers, s)
 	}
@@ -231,7 +231,8 @@ func (p sshPlace) auth() (ways []ssh.AuthMethod, done func(), err error) {
 	if path := os.Getenv("SSH_AUTH_SOCK"); path != "" {
 		if conn, err := net.Dial("unix", path); err == nil {
 			done = func() { _ = conn.Close() } // nothing was written that could be lost
-			// One method of one name is tried: the files' keys go with the agent's.
+			// Only one method of each name is tried: so the files' keys are combined with the
+			// agent's.
 			ways = []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) {
 				more, err := agent.NewClient(conn).Signers()
 				if err != nil {
@@ -245,7 +246,7 @@ func (p sshPlace) auth() (ways []ssh.AuthMethod, done func(), err error) {
 		ways = append(ways, ssh.Password(p.password))
 	}
 	if len(ways) == 0 {
-		return nil, done, p.fail(tidemark.Denied, errors.New("there is no key to log in with"), "give one with ?key=FILE, or load it into an ssh agent: those with a passphrase are used through an agent only")
+		return nil, done, p.fail(tidemark.Denied, errors.New("there is no key to log in with"), "Give one with ?key=FILE, or load it into an ssh agent. A key with a passphrase needs the agent.")
 	}
 	return ways, done, nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// conform is what every Store has to do. open gives the same, empty place each time.
+// conform tests what every Store must do. open returns the same, initially empty place each time.
 func conform(t *testing.T, open func(t *testing.T) Store) {
 	s := open(t)
 	ctx := t.Context()
@@ -83,7 +83,7 @@ func conform(t *testing.T, open func(t *testing.T) Store) {
 		}
 	}
 
-	// What is not there.
+	// Missing objects.
 	wantList("", "")
 	_, err := s.Stat(ctx, "a/b")
 	wantKind(err, tidemark.NotFound)
@@ -97,7 +97,7 @@ func conform(t *testing.T, open func(t *testing.T) Store) {
 	}
 	wantKind(s.Delete(ctx, "a/b"), tidemark.NotFound)
 
-	// Nothing is seen before its Commit, nor after Abort.
+	// Nothing is visible before its Commit, nor after Abort.
 	o, err := s.Create(ctx, "a/b", New)
 	must(err)
 	_, err = o.Write(bytes.Repeat([]byte("x"), 100_000))
@@ -107,7 +107,7 @@ func conform(t *testing.T, open func(t *testing.T) Store) {
 	o.Abort()
 	wantList("", "")
 
-	// New is refused where there is one, also when that came meanwhile; Replace is not.
+	// New is refused if the name exists, even if it was created meanwhile; Replace is not.
 	late, err := s.Create(ctx, "a/b", New)
 	must(err)
 	_, err = late.Write([]byte("late"))
@@ -153,7 +153,7 @@ func conform(t *testing.T, open func(t *testing.T) Store) {
 	for _, err := range s.List(ctx, "") {
 		must(err)
 		if n++; n == 2 {
-			break // nothing happens
+			break // no effect
 		}
 	}
 
@@ -175,7 +175,7 @@ func conform(t *testing.T, open func(t *testing.T) Store) {
 		t.Fatal("a part of a large object is another")
 	}
 
-	// Ten at once with one name: one wins.
+	// Of ten concurrent writers of one name, one wins.
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	won := 0
@@ -196,7 +196,7 @@ func conform(t *testing.T, open func(t *testing.T) Store) {
 		t.Errorf("%d of ten have written the same name", won)
 	}
 
-	// Deleted is gone, at once and for a second look at the place.
+	// A deleted object is gone, at once and on a second check.
 	must(s.Delete(ctx, "a/b"))
 	must(s.Delete(ctx, "b/c/d/e"))
 	must(s.Delete(ctx, "contested/name"))
@@ -206,7 +206,7 @@ func conform(t *testing.T, open func(t *testing.T) Store) {
 	wantList("", "a/bc:1 ab:2 locks/1:0 packs/big:11534336")
 	must(put("b/c/d/e", "again", New))
 
-	// A context that is cancelled ends what is under way.
+	// A cancelled context ends running operations.
 	cut, cancel := context.WithCancel(ctx)
 	o, err = s.Create(cut, "cut", New)
 	must(err)
@@ -250,7 +250,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What a killed writer leaves is not listed, and swept when it is old enough.
+// Files of a killed writer are not listed, and are swept once they are old enough.
 func TestFilesSweep(t *testing.T) {
 	s, err := Open(t.Context(), t.TempDir(), Options{})
 	if err != nil {
@@ -263,7 +263,7 @@ func TestFilesSweep(t *testing.T) {
 		}
 		if _, err := o.Write([]byte("half")); err != nil {
 			t.Fatal(err)
-		} // and nothing more: it was killed
+		} // the writer was killed here
 	}
 	for i := range s.List(t.Context(), "") {
 		t.Errorf("%s is listed", i.Name)
@@ -286,9 +286,9 @@ func TestOpenRefuses(t *testing.T) {
 	for url, want := range map[string]string{
 		"":                                  "open repository: no place was given",
 		"file:":                             "open repository file:: no folder was given",
-		"file://host/x":                     "open repository file://host/x: is no URL of a folder",
-		"gopher://me:secret@place/x":        "open repository gopher://me@place/x: places of the kind gopher are not known",
-		"gopher://place/x?password=secret1": "open repository gopher://place/x?password=***: places of the kind gopher are not known",
+		"file://host/x":                     "open repository file://host/x: is not the URL of a folder",
+		"gopher://me:secret@place/x":        "open repository gopher://me@place/x: the scheme gopher is not supported",
+		"gopher://place/x?password=secret1": "open repository gopher://place/x?password=***: the scheme gopher is not supported",
 	} {
 		_, err := Open(t.Context(), url, Options{})
 		if err == nil || err.Error() != want {

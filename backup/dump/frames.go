@@ -13,11 +13,11 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// frameLimit bounds the text of a frame, which is a batch: see Writer.
+// frameLimit limits the text of a frame, which is one batch: see Writer.
 const frameLimit = 2 * tidemark.PieceSize
 
-// frames gives the text of rows frame by frame: unpacked into the caller's memory at once, with
-// the frame's checksum compared before anybody sees a byte of it.
+// frames reads the text of rows frame by frame: each is unpacked into the caller's memory at once,
+// and its checksum verified before any byte of it is used.
 type frames struct {
 	d    *Dump
 	path string
@@ -43,8 +43,8 @@ func (f *frames) close() error {
 	return f.from.Close()
 }
 
-// next unpacks a frame into dst[:0]. io.EOF comes when the object was read to its end and is
-// what was written; any other end is an error of Kind Corrupt.
+// next unpacks a frame into dst[:0]. io.EOF comes after the object was read to its end and
+// verified; any other end is an error of Kind Corrupt.
 func (f *frames) next(dst []byte) ([]byte, error) {
 	if _, err := f.in.Peek(1); err != nil {
 		if err == io.EOF {
@@ -57,13 +57,13 @@ func (f *frames) next(dst []byte) ([]byte, error) {
 		dst, err = f.dec.DecodeAll(f.raw, dst[:0])
 	}
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = errors.New("it is cut: its end is missing")
+		err = errors.New("it is truncated: its end is missing")
 	}
 	return dst, f.d.damaged(f.path, err)
 }
 
-// read takes the next frame as it is stored into raw. RFC 8878 says how long it is: a header, blocks
-// of which each begins with its length, and a checksum.
+// read reads the next stored frame into raw. RFC 8878 defines its length: a header, blocks that
+// each begin with their length, and a checksum.
 func (f *frames) read() error {
 	head, err := f.in.Peek(zstd.HeaderMaxSize)
 	if err != nil && err != io.EOF {
@@ -74,7 +74,7 @@ func (f *frames) read() error {
 		return err
 	}
 	if h.Skippable || !h.HasCheckSum || h.HasFCS && h.FrameContentSize > frameLimit {
-		return errors.New("a frame of it is not as backups have them")
+		return errors.New("it has a frame that is not in a backup's format")
 	}
 	f.raw = f.raw[:0]
 	if err := f.take(h.HeaderSize); err != nil {
@@ -88,16 +88,16 @@ func (f *frames) read() error {
 		block := uint32(b[0]) | uint32(binary.LittleEndian.Uint16(b[1:]))<<8
 		n := int(block >> 3)
 		switch block >> 1 & 3 {
-		case 1: // a byte that is repeated
+		case 1: // one repeated byte
 			n = 1
 		case 3:
-			return errors.New("a block of it is of no known kind")
+			return errors.New("it has a block of an unknown kind")
 		}
 		if last = block&1 == 1; last {
 			n += 4 // the checksum
 		}
 		if len(f.raw)+n > frameLimit+frameLimit/8 {
-			return fmt.Errorf("a frame of it is longer than %d bytes", frameLimit)
+			return fmt.Errorf("it has a frame of more than %d bytes", frameLimit)
 		}
 		if err := f.take(n); err != nil {
 			return err

@@ -14,25 +14,25 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// A Dump is a logical backup, as its description has it.
+// A Dump is a logical backup as described in its description.
 type Dump struct {
-	Database *tidemark.Database // as the source described it: the tables that were asked for, and all native objects
-	Position tidemark.Position  // in the source's log, of the view that the rows are of
+	Database *tidemark.Database // as the source described it: the requested tables, and all native objects
+	Position tidemark.Position  // in the source's log, of the rows' snapshot
 	Format   tidemark.Format    // of all rows
-	// Moves say of each table which columns its rows have, in their order: Source. To is From.
+	// Moves list which columns each table's rows have, in their order: Source. To is From.
 	Moves []tidemark.Move
-	Rows  []Rows // by their ranges' IDs, which begin at 1
+	Rows  []Rows // indexed by their ranges' IDs, which begin at 1
 
 	r     *repo.Repo
 	m     *repo.Manifest
 	files map[string]repo.File // plain objects, by path without .age
 }
 
-// Open reads the description of a logical backup. Kind Unsupported: it is no logical one, or of a
-// newer form; Corrupt.
+// Open reads the description of a logical backup. Kind Unsupported: the backup is not logical, or
+// of a newer form; Corrupt.
 func Open(ctx context.Context, r *repo.Repo, m *repo.Manifest) (*Dump, error) {
 	if m.Form != repo.Logical {
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read backup", Object: m.ID, Err: errors.New("it has the files of a server, and no rows"), Hint: "restore it into a folder"}
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read backup", Object: m.ID, Err: errors.New("it is a physical backup: it has the files of a server, not rows"), Hint: "Restore it into a folder."}
 	}
 	d := &Dump{Database: new(tidemark.Database), r: r, m: m, files: map[string]repo.File{}}
 	for f, err := range r.Files(ctx, m) {
@@ -52,7 +52,7 @@ func Open(ctx context.Context, r *repo.Repo, m *repo.Manifest) (*Dump, error) {
 	return d, nil
 }
 
-// parse reads the lines of the description.
+// parse parses the lines of the description.
 func (d *Dump) parse(in io.Reader) error {
 	tables := map[tidemark.TableID]*tidemark.Table{}
 	dec := json.NewDecoder(in)
@@ -67,13 +67,13 @@ func (d *Dump) parse(in io.Reader) error {
 		case err != nil:
 			return err
 		case n == 0 && l.Head == nil:
-			return errors.New("it does not begin as descriptions do")
+			return errors.New("it does not have the header of a description")
 		}
 		switch {
 		case l.Head != nil:
 			h := l.Head
 			if h.Form != form {
-				return &tidemark.Error{Op: "read backup", Object: d.m.ID, Kind: tidemark.Unsupported, Err: errors.New("it was written in a newer form"), Hint: "read it with the version of tidemark that wrote it, or a newer one"}
+				return &tidemark.Error{Op: "read backup", Object: d.m.ID, Kind: tidemark.Unsupported, Err: errors.New("it was written in a newer format"), Hint: "Use the version of tidemark that wrote it, or a newer one."}
 			}
 			d.Database.Engine, d.Database.Version, d.Database.Major = h.Engine, h.Version, h.Major
 			d.Database.Name, d.Database.Charset, d.Database.Collate = h.Name, h.Charset, h.Collate
@@ -88,7 +88,7 @@ func (d *Dump) parse(in io.Reader) error {
 		case l.Move != nil:
 			t := tables[l.Move.Table]
 			if t == nil {
-				return fmt.Errorf("it has rows of %s, and not the table", l.Move.Table)
+				return fmt.Errorf("it has rows of %s, but not the table", l.Move.Table)
 			}
 			d.Moves = append(d.Moves, tidemark.Move{From: t, To: t, Source: l.Move.Columns, Filter: l.Move.Filter, Direct: true})
 		case l.Rows != nil:
@@ -100,13 +100,13 @@ func (d *Dump) parse(in io.Reader) error {
 	}
 }
 
-// Read gives the text of rows. It ends with an error of Kind Corrupt instead of io.EOF where
-// the object is not what was written.
+// Read reads the text of rows. It ends with an error of Kind Corrupt instead of io.EOF if the
+// object differs from what was written.
 func (d *Dump) Read(ctx context.Context, rows *Rows) (io.ReadCloser, error) {
 	return d.open(ctx, rows.Path)
 }
 
-// openStored reads an object as it is, but decrypted.
+// openStored reads an object as stored, but decrypted.
 func (d *Dump) openStored(ctx context.Context, path string) (io.ReadCloser, error) {
 	f, ok := d.files[path]
 	if !ok {
@@ -128,7 +128,7 @@ func (d *Dump) open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return &text{d: d, path: path, from: from, dec: dec}, nil
 }
 
-// decoders hold those that nobody uses.
+// decoders hold the idle ones.
 var decoders = sync.Pool{New: func() any {
 	d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(frameLimit), zstd.WithDecoderLowmem(true)) // valid options
 	return d
@@ -152,14 +152,14 @@ func (t *text) Read(b []byte) (int, error) {
 
 func (t *text) Close() error {
 	if t.dec != nil {
-		_ = t.dec.Reset(nil) // it lets go of what it reads
+		_ = t.dec.Reset(nil) // drops the reference to its input
 		decoders.Put(t.dec)
 		t.dec = nil
 	}
 	return t.from.Close()
 }
 
-// damaged words what is wrong with an object. What the repository says stays as it is.
+// damaged describes what is wrong with an object. The repository's errors stay unchanged.
 func (d *Dump) damaged(path string, err error) error {
 	var own *tidemark.Error
 	if err == nil || errors.As(err, &own) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -170,5 +170,5 @@ func (d *Dump) damaged(path string, err error) error {
 		name = f.Path
 	}
 	return &tidemark.Error{Op: "read", Object: repo.PlainName(d.m.ID, name), Kind: tidemark.Corrupt, Err: err,
-		Hint: "tidemark verify says what else is damaged, and which backups need it"}
+		Hint: "Run tidemark verify: it lists what else is damaged, and which backups need it."}
 }

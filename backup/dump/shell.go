@@ -37,20 +37,21 @@ finish() {
 `},
 }
 
-// incomplete is the exit code of restore.sh where all rows are there and some definition is not, as of tidemark restore.
+// incomplete is the exit code of restore.sh if all rows were loaded but a definition failed, as of
+// tidemark restore.
 const incomplete = 16
 
-// shell is the script that makes everything again.
+// shell returns the script that restores everything.
 func (d *Writer) shell(c Content) []byte {
 	client := clients[tidemark.Family(c.Database.Engine)]
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "#!/bin/sh\n# Makes %s again, as it was at %s. README.txt says how to call it.\nset -eu\n", strings.ReplaceAll(whatOf(c), "\n", " "), c.Position.Text)
-	fmt.Fprintf(&b, ": \"${CLIENT:?say how to reach the server: CLIENT='%s'}\"\n", client.example)
+	fmt.Fprintf(&b, "#!/bin/sh\n# Restores %s as of %s. README.txt says how to run it.\nset -eu\n", strings.ReplaceAll(whatOf(c), "\n", " "), c.Position.Text)
+	fmt.Fprintf(&b, ": \"${CLIENT:?set the command that connects to the server: CLIENT='%s'}\"\n", client.example)
 	unpack := `zstd -dcq "$1"`
 	suffix := ""
 	if !d.open {
 		suffix = ".age"
-		b.WriteString(": \"${IDENTITY:?say where the identity is: IDENTITY=FILE}\"\n")
+		b.WriteString(": \"${IDENTITY:?set the file of the identity: IDENTITY=FILE}\"\n")
 		unpack = `{ age -d -i "$IDENTITY" "$1" || echo "$1" >> "$bad"; } | zstd -dcq`
 	}
 	fmt.Fprintf(&b, "bad=$(mktemp)\nrefused=$(mktemp)\ntrap 'rm -f \"$bad\" \"$refused\" \"$refused.all\"' EXIT\nunpack() { %s || echo \"$1\" >> \"$bad\"; }\n", unpack)
@@ -69,9 +70,10 @@ func (d *Writer) shell(c Content) []byte {
 		}
 		b.WriteByte('\n')
 	}
-	// What comes last is made as far as the server takes it: one view that is refused keeps no trigger out.
+	// The last statements are applied as far as the server accepts them: one rejected view must not
+	// keep a trigger out.
 	fmt.Fprintf(&b, "finish %s%s\n", afterPath, suffix)
-	fmt.Fprintf(&b, "if [ -s \"$refused\" ]; then\n\techo \"All rows are there. Refused by the server, by line of %s:\" >&2\n\tcat \"$refused\" >&2\n\texit %d\nfi\n", afterPath, incomplete)
+	fmt.Fprintf(&b, "if [ -s \"$refused\" ]; then\n\techo \"All rows are loaded. The server rejected these statements, by line of %s:\" >&2\n\tcat \"$refused\" >&2\n\texit %d\nfi\n", afterPath, incomplete)
 	return b.Bytes()
 }
 
@@ -92,12 +94,12 @@ func engineName(engine string) string {
 	return "PostgreSQL"
 }
 
-// readme says how to restore by hand. Everybody may read it, so it has no names.
+// readme explains how to restore by hand. Anyone may read it, so it has no names.
 func (d *Writer) readme(c Content) []byte {
 	client := clients[tidemark.Family(c.Database.Engine)]
 	var b strings.Builder
 	fmt.Fprintf(&b, `This folder is logical backup %s of tidemark, of a %s %s server.
-tidemark restore makes the database again from it; so do the usual programs.
+Restore it with tidemark restore, or with the standard programs as below.
 
   before.sql.zst   what the rows need: schemas, types, tables
   data/            rows as text, an object for each range of a table, in the form of %s

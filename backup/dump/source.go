@@ -12,22 +12,22 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// A Source is a backup's rows as a load.Run reads them: a range is a run of objects of one table,
-// FromBlock to ToBlock among those that the table has.
+// A Source provides a backup's rows to a load.Run: a range is a run of objects of one table,
+// FromBlock to ToBlock among the table's objects.
 //
-// No batch that ends a range is given away before all of the range's objects were read to
-// their ends and are what was written; so the transaction that takes them is not committed otherwise.
+// The batch that ends a range is emitted only after all of the range's objects were read to their
+// ends and verified; so the transaction that loads them is not committed otherwise.
 type Source struct {
 	*Dump
-	// Convert makes, for LOAD DATA text that is wanted as COPY text, what takes batches of the one
-	// and gives the other to emit. A range is converted by one of its own.
+	// Convert returns a function that converts batches from LOAD DATA text to COPY text and emits
+	// them. Each range has its own converter.
 	Convert func(r tidemark.Read, emit func(*tidemark.Batch) error) func(*tidemark.Batch) error
 
 	lock *repo.Lock
 	of   map[tidemark.TableID]*kept
 }
 
-// kept is what the backup has of a table.
+// kept is a table's part of the backup.
 type kept struct {
 	columns []string
 	rows    []*Rows
@@ -50,10 +50,10 @@ func NewSource(d *Dump) *Source {
 	return s
 }
 
-// Kept is the format that all rows are in.
+// Kept returns the format of all rows.
 func (s *Source) Kept() tidemark.Format { return s.Format }
 
-// Freeze takes the backup into use: prune leaves it alone until Close.
+// Freeze marks the backup as in use: prune keeps it until Close.
 func (s *Source) Freeze(ctx context.Context, _ int) (tidemark.Position, error) {
 	at := s.Position
 	at.Stamp = s.m.ID // it never changes
@@ -65,7 +65,7 @@ func (s *Source) Freeze(ctx context.Context, _ int) (tidemark.Position, error) {
 	return at, nil
 }
 
-// Close gives the backup free.
+// Close releases the backup.
 func (s *Source) Close() error {
 	if s.lock != nil {
 		s.lock.Release()
@@ -74,7 +74,7 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Describe gives the database as it was, with the tables that are wanted.
+// Describe returns the database as it was, with the wanted tables.
 func (s *Source) Describe(_ context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
 	db := *s.Database
 	db.Tables = nil
@@ -92,7 +92,7 @@ func (s *Source) Describe(_ context.Context, want func(tidemark.TableID) bool) (
 	return &db, nil
 }
 
-// Split cuts a move into runs of objects that have about as much text as it wants.
+// Split divides a move into runs of objects that have about as much text as it requests.
 func (s *Source) Split(_ context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	refuse := func(why, hint string) error {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: m.From.String(), Err: errors.New(why), Hint: hint}
@@ -100,11 +100,11 @@ func (s *Source) Split(_ context.Context, m *tidemark.Move) ([]tidemark.Range, e
 	k := s.of[m.From.TableID]
 	switch {
 	case k == nil:
-		return nil, refuse("the backup has no rows of it, only its definition", "leave it out with --exclude "+m.From.String())
+		return nil, refuse("the backup has its definition only, without rows", "Leave it out with --exclude "+m.From.String())
 	case len(m.Filter) > 0 || m.Lob.Mode == tidemark.LimitedLob:
-		return nil, refuse("a backup is read as it is: rows cannot be filtered, nor values cut", "restore it whole, and copy from there with the rule")
+		return nil, refuse("a restore cannot filter rows or truncate values", "Restore the whole table, then copy from there with the rule.")
 	case !slices.Equal(k.columns, m.Source):
-		return nil, refuse("a backup is read as it is: its columns cannot be left out or put into another order", "restore it whole, and copy from there with the rule")
+		return nil, refuse("a restore cannot leave out or reorder columns", "Restore the whole table, then copy from there with the rule.")
 	}
 	var out []tidemark.Range
 	for i, rows := range k.rows {
@@ -130,7 +130,7 @@ func samePart(a, b *tidemark.Part) bool {
 	return a.Name == b.Name && a.Parent == b.Parent && a.Table == b.Table
 }
 
-// Read gives the rows of a range. Kind Corrupt: an object is not what was written.
+// Read emits the rows of a range. Kind Corrupt: an object differs from what was written.
 func (s *Source) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	if s.lock != nil {
 		if err := context.Cause(s.lock.Context()); err != nil {
@@ -139,7 +139,7 @@ func (s *Source) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*ti
 	}
 	if r.Format != s.Format {
 		if s.Convert == nil || s.Format != tidemark.LoadData || r.Format != tidemark.CopyText {
-			return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: r.Move.From.String(), Err: fmt.Errorf("the backup has %s, and not %s", s.Format, r.Format)}
+			return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: r.Move.From.String(), Err: fmt.Errorf("the backup has %s instead of %s", s.Format, r.Format)}
 		}
 		emit = s.Convert(r, emit)
 	}
@@ -147,7 +147,7 @@ func (s *Source) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*ti
 	if k == nil || r.Range.FromBlock < 0 || r.Range.FromBlock > r.Range.ToBlock || r.Range.ToBlock > int64(len(k.rows)) {
 		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: r.Move.From.String(), Err: errors.New("the backup does not have that range")}
 	}
-	held := tidemark.NewBatch(r.Range, s.Format) // the next one to be given away
+	held := tidemark.NewBatch(r.Range, s.Format) // the next one to emit
 	for _, rows := range k.rows[r.Range.FromBlock:r.Range.ToBlock] {
 		var err error
 		if held, err = s.object(ctx, rows, held, emit); err != nil {
@@ -161,7 +161,7 @@ func (s *Source) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*ti
 	return emit(held)
 }
 
-// object gives away what is held and all batches of an object but the last, which it holds.
+// object emits the held batch and all batches of an object but the last, which it holds.
 func (s *Source) object(ctx context.Context, rows *Rows, held *tidemark.Batch, emit func(*tidemark.Batch) error) (*tidemark.Batch, error) {
 	f, err := s.frames(ctx, rows)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Source) object(ctx context.Context, rows *Rows, held *tidemark.Batch, e
 			b.Release()
 			break
 		}
-		b.Rows = bytes.Count(b.Data, newline) // one within a value is escaped
+		b.Rows = bytes.Count(b.Data, newline) // newlines within values are escaped
 		b.More = !bytes.HasSuffix(b.Data, newline)
 		n, size = n+int64(b.Rows), size+int64(len(b.Data))
 		if len(held.Data) == 0 {

@@ -16,12 +16,12 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A Writer writes the objects of a logical backup. A load.Run writes its rows to it; then Finish
-// writes everything else.
+// A Writer writes the objects of a logical backup. A load.Run writes the rows; then Finish writes
+// everything else.
 type Writer struct {
 	w        *repo.Writer
 	level    int
-	open     bool // names may be seen
+	open     bool // names may be visible
 	encoders sync.Pool
 
 	mu    sync.Mutex
@@ -30,7 +30,8 @@ type Writer struct {
 	bytes int64
 }
 
-// NewWriter makes a Writer into a backup that was begun. level is zstd's, 1 to 22; 0: frames are not compressed.
+// NewWriter makes a Writer for a backup that was begun. level is zstd's, 1 to 22; 0: frames are not
+// compressed.
 func NewWriter(w *repo.Writer, encrypted bool, level int) *Writer {
 	return &Writer{w: w, level: level, open: !encrypted, encoders: sync.Pool{New: func() any { return newEncoder(level) }}}
 }
@@ -40,7 +41,7 @@ func (d *Writer) Write(ctx context.Context, lane int, w tidemark.Write, take fun
 	return d.WriteBy(ctx, flow.NewClock(), lane, w, take)
 }
 
-// WriteBy is Write by a worker with a clock: compressing is its own work, and the rest is IO.
+// WriteBy is Write by a worker with a clock: compressing counts as its own work, the rest as IO.
 func (d *Writer) WriteBy(ctx context.Context, c *flow.Clock, _ int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
 	x := &writing{d: d, w: w}
 	defer x.abort()
@@ -80,15 +81,15 @@ func (d *Writer) pack(dst, text []byte) []byte {
 	return enc.EncodeAll(text, dst)
 }
 
-// objectSize is how much text an object has, so that many can be read at once; it ends with the
-// batch that comes up to it.
+// objectSize is the text size of an object, so that several can be read at once; it ends with the
+// batch that reaches this size.
 const objectSize = 64 << 20
 
-// A writing is one range on its way.
+// A writing is one range being written.
 type writing struct {
 	d    *Writer
 	w    tidemark.Write
-	to   *repo.PlainWriter // nil: none is begun
+	to   *repo.PlainWriter // nil: none is open
 	now  Rows
 	rows []Rows
 	made []repo.File
@@ -115,7 +116,7 @@ func (x *writing) put(ctx context.Context, packed []byte, rows, bytes int64, mor
 	return nil
 }
 
-// end ends the object that is open, if one is.
+// end ends the open object, if any.
 func (x *writing) end() error {
 	if x.to == nil {
 		return nil
@@ -134,8 +135,8 @@ func (x *writing) abort() {
 	}
 }
 
-// add takes a range in that is written as a whole. One that failed was not, and is written again
-// under the same names.
+// add accepts a range that is completely written. A failed range is not accepted, and is written
+// again under the same names.
 func (d *Writer) add(x *writing) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,17 +152,17 @@ func (d *Writer) add(x *writing) error {
 
 // Exec refuses: statements are in scripts.
 func (*Writer) Exec(context.Context, int, []string) error {
-	return &tidemark.Error{Kind: tidemark.Bug, Op: "run", Err: errors.New("a logical backup runs no statements")}
+	return &tidemark.Error{Kind: tidemark.Bug, Op: "run", Err: errors.New("a logical backup cannot run statements")}
 }
 
-// Bytes are those of the text of all rows so far.
+// Bytes returns the size of all rows' text so far.
 func (d *Writer) Bytes() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.bytes
 }
 
-// Count is how many rows there are so far.
+// Count returns the number of rows so far.
 func (d *Writer) Count() (n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,21 +172,21 @@ func (d *Writer) Count() (n int64) {
 	return n
 }
 
-// What is backed up, besides the rows.
+// Content is what is backed up, besides the rows.
 type Content struct {
 	Database *tidemark.Database
 	Position tidemark.Position
 	Moves    []tidemark.Move
-	Objects  []tidemark.Object // as the engine renders them for a server like the source
+	Objects  []tidemark.Object // as the engine renders them for a server of the source's kind
 	Script   Scripter
 	Identity string // see repo.WrappedIdentity
 }
 
-// A Scripter is an engine that can say what its own client program has to be told.
+// A Scripter is an engine that can write statements for its own client program.
 type Scripter interface {
-	// Script writes the statements of objects as the client program reads them from a file.
+	// Script returns the statements of objects in a form that the client program reads from a file.
 	Script(objects []tidemark.Object) []byte
-	// LoadStatements load rows of a range from the client's standard input, in one session.
+	// LoadStatements load a range's rows from the client's standard input, in one session.
 	LoadStatements(m *tidemark.Move, r *tidemark.Range) []string
 }
 
@@ -230,7 +231,7 @@ func (d *Writer) Finish(ctx context.Context, c Content) error {
 	return d.put(ctx, sumsPath, d.checksums(), d.w.CreateOpen, false)
 }
 
-// checksums are as sha256sum writes them.
+// checksums lists them as sha256sum writes them.
 func (d *Writer) checksums() []byte {
 	var b bytes.Buffer
 	for _, f := range d.sums {
@@ -239,7 +240,7 @@ func (d *Writer) checksums() []byte {
 	return b.Bytes()
 }
 
-// put writes a small object at once.
+// put writes a small object in one call.
 func (d *Writer) put(ctx context.Context, path string, text []byte, create func(context.Context, string) (*repo.PlainWriter, error), pack bool) error {
 	to, err := create(ctx, path)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// notes are as those of segments of 1 MB, by their numbers in timeline 1, and of other files.
+// notes returns notes like those of segments of 1 MB, by their numbers in timeline 1, and of other
+// files.
 func notes(t *testing.T, files ...any) []byte {
 	t.Helper()
 	var out []byte
@@ -36,8 +37,8 @@ func notes(t *testing.T, files ...any) []byte {
 	return out
 }
 
-// Notes of files that follow each other are one gap, also where a file is noted twice and the first
-// part of the name changes.
+// Notes of consecutive files make one gap, even if a file is noted twice or the first part of the
+// name changes.
 func TestGapsOfNotes(t *testing.T) {
 	for _, c := range []struct {
 		files []any
@@ -48,7 +49,7 @@ func TestGapsOfNotes(t *testing.T) {
 		{[]any{7, 7, 8}, "7-8 2 cause 2"},
 		{[]any{7, 8, 10, 11}, "7-8 2 cause 1, 10-11 2 cause 3"},
 		{[]any{7, "00000002.history", 8}, "7-8 2 cause 2, 00000002.history-00000002.history 1 cause 1"},
-		{[]any{7, "no name of a file", 8}, "7-8 2 cause 2"},
+		{[]any{7, "not the name of a log file", 8}, "7-8 2 cause 2"},
 		{nil, ""},
 	} {
 		var got []string
@@ -73,7 +74,7 @@ func TestGapsOfNotes(t *testing.T) {
 	}
 }
 
-// The archive is told once, however often whoever tells it is killed; and a file that came into it after
+// Each gap is recorded once, however often the recorder is killed; a file that was archived after
 // all is in no gap.
 func TestGapsAreTold(t *testing.T) {
 	a, dir := archiveIn(t, t.TempDir()), t.TempDir()

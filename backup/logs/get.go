@@ -18,17 +18,16 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// fetched is the folder, beside the file that is asked for, of segments that were fetched
-// before they were asked for.
+// fetched is the folder, beside the requested file, of segments fetched before they are requested.
 const fetched = "tidemark.fetched"
 
-// Get writes a file of the archive to a path, of which there is the whole or nothing. Of a
-// segment that is not full yet there is what has come, and zeros behind it. With ahead the next
-// segments, so many, are fetched at the same time, and are at hand when they are asked for.
+// Get writes a file of the archive to a path, completely or not at all. A segment that is not full
+// yet is padded with zeros. ahead is how many of the following segments are fetched at the same
+// time, and are ready once they are requested.
 //
-// Kind NotFound: the archive ends before that file, or has no such history: recovery may end
-// there. Lost: it is missing, and later ones are there. That, and all other errors, have to stop
-// a recovery, which would take them for the end of the log.
+// Kind NotFound: the archive ends before that file, or has no such history: recovery may end there.
+// Lost: it is missing, and later ones exist. This and all other errors must stop a recovery, which
+// would take them for the end of the log.
 func (a *Archive) Get(ctx context.Context, name, to string, ahead int) error {
 	at, err := place(name)
 	if err != nil {
@@ -36,7 +35,7 @@ func (a *Archive) Get(ctx context.Context, name, to string, ahead int) error {
 	}
 	dir := filepath.Join(filepath.Dir(to), fetched)
 	if len(name) != 24 {
-		// A server asks for histories when its recovery begins and ends.
+		// A server requests histories when its recovery begins and ends.
 		if err := os.RemoveAll(dir); err != nil {
 			return fileError("remove", dir, err)
 		}
@@ -63,7 +62,7 @@ func (a *Archive) Get(ctx context.Context, name, to string, ahead int) error {
 	return save(in, to, 0)
 }
 
-// ahead begins to fetch the segments behind one. What fails will be asked for again.
+// ahead starts to fetch the segments after one. Failed ones will be requested again.
 func (a *Archive) ahead(ctx context.Context, name, dir string, n int, wait *crash.Group) {
 	whose, err := a.r.LogServer(ctx)
 	if err != nil {
@@ -83,12 +82,12 @@ func (a *Archive) ahead(ctx context.Context, name, dir string, n int, wait *cras
 	}
 }
 
-// last writes a segment that is missing, if it is the archive's last and not full yet. missing
-// is the error if it is not.
+// last writes a missing segment if it is the archive's last and not full yet. Otherwise it returns
+// missing.
 func (a *Archive) last(ctx context.Context, name, to string, missing error) error {
 	whose, err := a.r.LogServer(ctx)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
-		return missing // nothing is there at all
+		return missing // the archive is empty
 	}
 	if err != nil {
 		return err
@@ -101,19 +100,19 @@ func (a *Archive) last(ctx context.Context, name, to string, missing error) erro
 	_, err = os.Stat(own)
 	has := err == nil
 	at, _ := place(name)
-	if has && later == "" { // a standby's backup has the beginning of that segment only
+	if has && later == "" { // a standby's backup has only the beginning of that segment
 		if has, err = a.hasAll(ctx, own, at+openSuffix); err != nil {
 			return err
 		}
 	}
 	if has {
-		return missing // the server takes its own
+		return missing // the server uses its own
 	}
 	if g := a.gapAt(ctx, name); g != nil && later != "" {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "read the archive", Object: name, Err: errors.New("the log has a hole there: " + g.String()), Hint: "Restore a backup that was made behind the hole, or to a point before it."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "read the archive", Object: name, Err: errors.New("the log has a gap there: " + g.String()), Hint: "Restore a backup made after the gap, or restore to a point before it."}
 	}
 	if later != "" {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "read the archive", Object: name, Err: errors.New("the segment is missing, and " + later + " is there: the log has a gap"), Hint: "Put the segment into the archive from elsewhere (tidemark archive push), or restore a backup that was made behind the gap, or to a point before it."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "read the archive", Object: name, Err: errors.New("the segment is missing, and " + later + " is there: the log has a gap"), Hint: "If you have the segment elsewhere, add it with tidemark archive push; otherwise restore a backup made after the gap, or restore to a point before it."}
 	}
 	err = a.fetch(ctx, at+openSuffix, to, whose.Segment)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
@@ -122,7 +121,7 @@ func (a *Archive) last(ctx context.Context, name, to string, missing error) erro
 	return err
 }
 
-// hasAll says whether a file begins with all that an object has, which may not be there.
+// hasAll reports whether a file begins with the whole content of an object, which may not exist.
 func (a *Archive) hasAll(ctx context.Context, path, object string) (bool, error) {
 	in, err := a.r.GetLog(ctx, object)
 	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
@@ -154,8 +153,8 @@ func (a *Archive) hasAll(ctx context.Context, path, object string) (bool, error)
 	}
 }
 
-// later gives a whole segment of the same timeline behind one that is missing; "": there is
-// none. Segments of the same 4 GB and the next are looked at.
+// later returns a full segment of the same timeline after a missing one; "": there is none. It
+// checks segments of the same 4 GB and the next.
 func (a *Archive) later(ctx context.Context, name string) (string, error) {
 	var high uint32
 	if _, err := fmt.Sscanf(name[8:16], "%08X", &high); err != nil {
@@ -177,7 +176,7 @@ func (a *Archive) later(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// fetch writes an object to a path; size, if it is not 0, is what zeros fill it up to.
+// fetch writes an object to a path; a size other than 0 is what it pads the file to with zeros.
 func (a *Archive) fetch(ctx context.Context, object, to string, size int) error {
 	in, err := a.r.GetLog(ctx, object)
 	if err != nil {
@@ -186,8 +185,8 @@ func (a *Archive) fetch(ctx context.Context, object, to string, size int) error 
 	return save(in, to, size)
 }
 
-// save writes what it reads to a temporary file first, which gets the name when all of it is
-// there, right, and on disk.
+// save writes its input to a temporary file first, and renames it once everything is written,
+// verified, and on disk.
 func save(in io.ReadCloser, to string, size int) error {
 	defer in.Close()
 	temp := fmt.Sprintf("%s.tidemark-%d", to, os.Getpid())
@@ -195,7 +194,7 @@ func save(in io.ReadCloser, to string, size int) error {
 	if err != nil {
 		return fileError("create", temp, err)
 	}
-	defer os.Remove(temp) // it has its name then, or is of no use
+	defer os.Remove(temp) // it was renamed, or is useless
 	n, err := io.Copy(f, in)
 	if err == nil && int64(size) > n {
 		err = f.Truncate(int64(size))
@@ -212,13 +211,13 @@ func save(in io.ReadCloser, to string, size int) error {
 	return fileError("write", to, err)
 }
 
-// fileError words what a file system says, unless somebody has already worded it.
+// fileError describes a file system error, unless that was done already.
 func fileError(op, name string, err error) error {
 	var own *tidemark.Error
 	if err == nil || errors.As(err, &own) {
 		return err
 	}
-	kind := tidemark.Invalid // never NotFound, which is of the archive
+	kind := tidemark.Invalid // never NotFound, which is about the archive
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		kind = tidemark.Forbidden

@@ -10,8 +10,9 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// misses takes each segment of two timelines away in turn, and compares how far a recovery gets with what the
-// segments' names say. The second timeline begins in the fourth segment of the first, which goes on.
+// misses removes each segment of two timelines in turn, and compares how far a recovery gets with
+// what the segments' names imply. The second timeline begins in the fourth segment of the first,
+// which continues.
 func (h *history) misses(t *testing.T) {
 	dir := t.TempDir()
 	a := archiveIn(t, dir)
@@ -35,7 +36,7 @@ func (h *history) misses(t *testing.T) {
 	}
 	need := Span{Timeline: 1, Start: at(1), End: at(1) + 1000, Own: true}
 	check := func(timeline, gone, goneIn int) {
-		// What recovery takes of each place, by the server's rules.
+		// What recovery reads at each position, by the server's rules.
 		first, ok := -1, func(i int) bool {
 			in := 1
 			if timeline == 2 && i >= fork {
@@ -83,7 +84,7 @@ func (h *history) misses(t *testing.T) {
 	}
 	_, err := a.Check(t.Context(), need, Target{Kind: AtPlace, Place: at(5) + 9000})
 	var other *OtherTimeline
-	want := "timeline 2 was searched: 00000002" + h.files[5].Name[8:] + " the segment is missing, later ones are there, and the target is " + formatPlace(at(5)+9000) + "; timeline 1 has the target"
+	want := "timeline 2 was searched: 00000002" + h.files[5].Name[8:] + " the segment is missing while later ones are there, and the target is " + formatPlace(at(5)+9000) + "; timeline 1 has the target"
 	if !errors.As(err, &other) || other.Has != 1 || cause(other.err) != formatPlace(at(5)+9000)+" "+want || tidemark.HintOf(err) != "Add --timeline 1." || tidemark.KindOf(err) != tidemark.NotFound {
 		t.Errorf("%v (%v): %s", err, tidemark.KindOf(err), tidemark.HintOf(err))
 	}

@@ -25,7 +25,6 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// archiveIn makes an archive in a new repository.
 func archiveIn(t *testing.T, dir string) *Archive {
 	t.Helper()
 	s, err := store.Open(t.Context(), dir, store.Options{})
@@ -49,21 +48,20 @@ func archiveIn(t *testing.T, dir string) *Archive {
 // A history is the log of a server that a test has written.
 type history struct {
 	srv    *testdb.Server
-	files  []*tidemark.LogFile // in their order; the last is not full
-	begins uint64              // the log that is wanted
+	files  []*tidemark.LogFile // in order; the last is not full
+	begins uint64              // where the needed log begins
 	rows   []row
-	point  uint64 // where the restore point is, by the server
+	point  uint64 // position of the restore point, as the server reports it
 	end    uint64
 }
 
-// A row is a transaction of it.
+// A row is one of its transactions.
 type row struct {
 	id, xid uint64
 	at      time.Time
 }
 
-// written makes a server write log: transactions, a restore point named half between them, and
-// more than a segment in which nothing is committed.
+// written is log of transactions, a restore point halfway, and more than a segment of no commits.
 func written(t *testing.T) *history {
 	t.Helper()
 	h := &history{srv: testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "wal_keep_size=512MB", "-c", "max_wal_size=512MB", "-c", "track_commit_timestamp=on", "-c", "wal_writer_delay=10ms")}
@@ -89,8 +87,8 @@ func written(t *testing.T) *history {
 		}
 		testdb.Load(t, url, strings.NewReader("BEGIN; INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1000, 4000) g; ROLLBACK;"))
 	}
-	for { // the last segment is to be neither nearly empty nor nearly full
-		time.Sleep(200 * time.Millisecond) // what nobody commits is written soon
+	for { // the last segment must be neither nearly empty nor nearly full
+		time.Sleep(200 * time.Millisecond) // uncommitted log is written soon
 		end, err := e.LogEnd(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +126,6 @@ func written(t *testing.T) *history {
 	return h
 }
 
-// put archives all of it.
 func (h *history) put(t *testing.T, a *Archive) {
 	t.Helper()
 	for _, f := range h.files {
@@ -138,7 +135,6 @@ func (h *history) put(t *testing.T, a *Archive) {
 	}
 }
 
-// object is the file that a log is in.
 func object(dir string, f *tidemark.LogFile) string {
 	name := f.Name
 	if !f.Whole() {
@@ -150,7 +146,7 @@ func object(dir string, f *tidemark.LogFile) string {
 func TestArchive(t *testing.T) {
 	h := written(t)
 	t.Run("gives back what was put", func(t *testing.T) { h.givesBack(t) })
-	t.Run("goes on where it ends", func(t *testing.T) { h.goesOn(t) })
+	t.Run("resumes where it ends", func(t *testing.T) { h.goesOn(t) })
 	t.Run("refuses other bytes", func(t *testing.T) { h.refuses(t) })
 	t.Run("names what is missing or damaged", func(t *testing.T) { h.names(t) })
 	t.Run("knows what can be reached", func(t *testing.T) { h.reaches(t) })
@@ -240,7 +236,7 @@ func (h *history) goesOn(t *testing.T) {
 		t.Errorf("in a hurry segments are packed as ever: %v", sizes)
 	}
 	part = second
-	for _, n := range []int{1, 4, 9} { // it grows, and others may put it too
+	for _, n := range []int{1, 4, 9} { // it grows, and other processes may put it too
 		part.Bytes = second.Bytes[:n*8192]
 		if err := errors.Join(a.Put(t.Context(), &part), archiveIn(t, dir).Put(t.Context(), &part)); err != nil {
 			t.Fatal(err)
@@ -270,7 +266,7 @@ func (h *history) goesOn(t *testing.T) {
 	if _, err := os.Stat(object(dir, &part)); !os.IsNotExist(err) {
 		t.Errorf("the open segment of who was killed is there beside the whole one: %v", err)
 	}
-	if err := archiveIn(t, dir).Put(t.Context(), &part); err != nil { // by one that lags
+	if err := archiveIn(t, dir).Put(t.Context(), &part); err != nil { // by a lagging server
 		t.Fatal(err)
 	}
 	if s, err = again.State(t.Context()); err != nil || s.Ends[0].Place != second.End() {
@@ -284,7 +280,7 @@ func (h *history) goesOn(t *testing.T) {
 func (h *history) refuses(t *testing.T) {
 	a := archiveIn(t, t.TempDir())
 	h.put(t, a)
-	h.put(t, a) // the same again is as good
+	h.put(t, a) // putting the same again is harmless
 	f := *h.files[2]
 	f.Bytes = bytes.Clone(f.Bytes)
 	f.Bytes[5000] ^= 1
@@ -365,7 +361,7 @@ func (h *history) reaches(t *testing.T) {
 			t.Errorf("transaction %d: %+v, %v", i, byTx, err)
 		}
 		last = byTx.To
-		// A time just before it is reached by it, and the commit before is the last that comes back.
+		// A time just before it reaches it, and the commit before is the last one restored.
 		byTime, err := a.Check(t.Context(), need, Target{Kind: AtTime, Time: r.at.Add(-time.Microsecond)})
 		if err != nil || byTime.To > byTx.To || i > 0 && !byTime.At.IsZero() && byTime.At.After(r.at) {
 			t.Errorf("just before transaction %d: %+v, %v", i, byTime, err)
@@ -387,11 +383,11 @@ func (h *history) reaches(t *testing.T) {
 		kind tidemark.Kind
 		says string
 	}{
-		"a time to come":     {need, Target{Kind: AtTime, Time: h.rows[7].at.Add(time.Hour)}, tidemark.NotFound, "its last commit is of " + h.rows[7].at.UTC().Format("2006-01-02 15:04:05")},
+		"a time to come":     {need, Target{Kind: AtTime, Time: h.rows[7].at.Add(time.Hour)}, tidemark.NotFound, "its last commit is at " + h.rows[7].at.UTC().Format("2006-01-02 15:04:05")},
 		"a place to come":    {need, Target{Kind: AtPlace, Place: h.end + 1<<30}, tidemark.NotFound, "ends at " + formatPlace(h.end)},
 		"no such point":      {need, Target{Kind: AtRestorePt, Name: "none"}, tidemark.NotFound, `restore point "none" is not in it`},
 		"no such tx":         {need, Target{Kind: AtTx, Tx: 4_000_000_000}, tidemark.NotFound, "transaction 4000000000 is not in it"},
-		"a place before":     {later, Target{Kind: AtPlace, Place: h.begins}, tidemark.Invalid, "it lies before the end of the backup"},
+		"a place before":     {later, Target{Kind: AtPlace, Place: h.begins}, tidemark.Invalid, "it is before the end of the backup"},
 		"a backup to come":   {Span{Timeline: 1, Start: h.begins, End: h.end + 1<<30}, Target{Kind: AtOnce}, tidemark.NotFound, "the backup is consistent only from"},
 		"no such timeline":   {need, Target{Timeline: 7}, tidemark.NotFound, "the archive has no history of timeline 7"},
 		"before the archive": {Span{Timeline: 1, Start: 0x100000, End: h.begins}, Target{}, tidemark.Lost, "000000010000000000000001: the segment is missing"},
@@ -402,7 +398,7 @@ func (h *history) reaches(t *testing.T) {
 	}
 }
 
-// follows gives the archive timelines, whose segments are copies of those of the first.
+// follows adds timelines to the archive, whose segments are copies of the first one's.
 func (h *history) follows(t *testing.T) {
 	a := archiveIn(t, t.TempDir())
 	const size = 1 << 20
@@ -440,7 +436,7 @@ func (h *history) follows(t *testing.T) {
 		"the newest that comes from it": {need, 0, end(7), ""},
 		"the first":                     {need, 1, end(3), ""},
 		"the second":                    {need, 2, end(5), ""},
-		"left before the backup's end":  {need, 4, 0, "it does not come from the backup"},
+		"left before the backup's end":  {need, 4, 0, "it does not descend from the backup"},
 		"of an early backup":            {Span{Timeline: 1, Start: need.Start, End: need.Start}, 0, end(2), ""},
 	} {
 		r, err := a.Check(t.Context(), c.need, Target{Kind: AtOnce, Timeline: c.timeline})
@@ -474,7 +470,7 @@ func (h *history) follows(t *testing.T) {
 	}
 }
 
-// pgWal is a folder as a server has it, with segments that wait.
+// pgWal makes a folder like a server's, with waiting segments.
 func (h *history) pgWal(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -500,7 +496,7 @@ func (h *history) pushes(t *testing.T) {
 		if err := a.Push(t.Context(), file, opt); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Push(t.Context(), file, opt); err != nil { // the server asks again if it has crashed
+		if err := a.Push(t.Context(), file, opt); err != nil { // after a crash the server repeats the request
 			t.Fatal(err)
 		}
 		if err := os.Remove(filepath.Join(from, "archive_status", f.Name+".ready")); err != nil {
@@ -510,7 +506,7 @@ func (h *history) pushes(t *testing.T) {
 			t.Errorf("nothing was pushed ahead of %s: %v", f.Name, err)
 		}
 	}
-	// A server that went back in time has another segment of a name that was pushed ahead.
+	// A server restored to an earlier time has another segment with the name of one pushed ahead.
 	next := filepath.Join(from, h.files[6].Name)
 	if _, err := os.Stat(filepath.Join(from, noted, h.files[6].Name)); err != nil {
 		t.Fatal(err)
@@ -553,7 +549,7 @@ func (h *history) pushes(t *testing.T) {
 	}
 }
 
-// full is a store on a disk without any room.
+// full is a store on a full disk.
 type full struct{ store.Store }
 
 func (full) Create(context.Context, string, store.Mode) (store.Object, error) {

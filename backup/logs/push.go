@@ -14,36 +14,36 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// PushOptions say how files are pushed.
+// PushOptions are the options of Push.
 type PushOptions struct {
-	// Ahead is how many of the files that wait behind the one that is asked for are pushed at the
-	// same time; the server asks for each of them later, and hears that it is there.
+	// Ahead is how many of the files waiting after the requested one are pushed at the same time.
+	// The server requests each of them later, and then learns that it is archived.
 	Ahead int
-	// QueueMax is how many bytes of files may wait while the archive cannot be written. What is
-	// beyond is given up, so that the server's disk does not fill: the archive then has a gap. 0:
-	// nothing is given up.
+	// QueueMax is how many bytes of files may wait while the archive cannot be written. The rest is
+	// dropped, so that the server's disk does not fill: the archive then has a gap. 0: nothing is
+	// dropped.
 	QueueMax int64
 }
 
-// A GivenUp says that a file was not archived and never will be: the user's choice.
+// A GivenUp means that a file was not archived and never will be: the user's choice.
 type GivenUp struct {
 	Name   string
 	Queued int64 // bytes that wait
 	Err    error // why the archive could not be written
-	Lost   error // why this could not be noted, so that the archive will not hear of it
+	Lost   error // why this could not be recorded, so that the archive will not have it
 }
 
 func (g *GivenUp) Error() string {
-	text := fmt.Sprintf("archive %s: given up, since %d bytes wait: %v", g.Name, g.Queued, g.Err)
+	text := fmt.Sprintf("archive %s: dropped, since %d bytes are waiting: %v", g.Name, g.Queued, g.Err)
 	if g.Lost != nil {
-		text += fmt.Sprintf("; nor could that be noted: %v", g.Lost)
+		text += fmt.Sprintf("; the gap could not be recorded either: %v", g.Lost)
 	}
 	return text
 }
 
-// Push keeps a file that a server wants to archive, durably. Kind Collision: the archive has
-// another of that name, or is of another server; Invalid: the file is none of a server's log.
-// A *GivenUp says that the file was given up. The archive is told of earlier ones as soon as a file gets into it.
+// Push archives a server's log file durably. Kind Collision: the archive has another file of that
+// name, or belongs to another server; Invalid: it is not a log file. A *GivenUp says that the file
+// was dropped. Earlier drops are recorded in the archive with the next file that gets there.
 func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) (out error) {
 	if _, err := place(filepath.Base(file)); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) (out e
 	if err != nil || done {
 		return err
 	}
-	// What the archive cannot be told of now, the next file tells it of.
+	// What cannot be recorded in the archive now is recorded with the next file.
 	defer func() {
 		if out == nil {
 			_ = a.tellGaps(ctx, filepath.Dir(file))
@@ -72,8 +72,8 @@ func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) (out e
 	return GiveUp(file, opt.QueueMax, err)
 }
 
-// GiveUp gives err, with which the archive could not be written, or a *GivenUp if more bytes of
-// files wait than max allows. That the archive has other bytes is never passed over.
+// GiveUp returns err, the failure to write the archive, or a *GivenUp if more bytes of files are
+// waiting than max allows. A collision is never ignored.
 func GiveUp(file string, max int64, err error) error {
 	if kind := tidemark.KindOf(err); err == nil || max == 0 || kind == tidemark.Collision || kind == tidemark.Cancelled {
 		return err
@@ -90,7 +90,7 @@ func GiveUp(file string, max int64, err error) error {
 	return &GivenUp{filepath.Base(file), queued, err, noteGivenUp(file, err)}
 }
 
-// push puts a file into the archive, and says what tells its bytes from others.
+// push puts a file into the archive, and returns a checksum of its bytes.
 func (a *Archive) push(ctx context.Context, file string) (sum string, err error) {
 	name := filepath.Base(file)
 	b, err := os.ReadFile(file)
@@ -110,20 +110,20 @@ func (a *Archive) push(ctx context.Context, file string) (sum string, err error)
 func checkSegment(f *tidemark.LogFile) error {
 	h, err := wal.ParseSegment(f.Bytes)
 	if err != nil {
-		return &tidemark.Error{Kind: tidemark.BadInput, Op: "archive", Object: f.Name, Err: errors.New("it is no segment of the log: " + err.Error())}
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "archive", Object: f.Name, Err: errors.New("it is not a log segment: " + err.Error())}
 	}
 	at, ok := wal.ParseName(f.Name[:24], h.Size)
 	switch {
 	case !ok || at.Place != h.Place || at.Timeline < h.Timeline:
 		return &tidemark.Error{Kind: tidemark.BadInput, Op: "archive", Object: f.Name, Err: fmt.Errorf("the file says that it is %s", wal.SegmentName(h.Timeline, h.Place, uint32(h.Size)))}
 	case len(f.Bytes) != h.Size:
-		return &tidemark.Error{Kind: tidemark.BadInput, Op: "archive", Object: f.Name, Err: fmt.Errorf("the file has %d bytes, and a segment %d", len(f.Bytes), h.Size)}
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "archive", Object: f.Name, Err: fmt.Errorf("the file has %d bytes instead of %d", len(f.Bytes), h.Size)}
 	}
 	f.Timeline, f.Place = at.Timeline, at.Place
 	return nil
 }
 
-// waiting gives the segments behind one that the server has marked as ready, in their order.
+// waiting returns the segments after one that the server has marked as ready, in order.
 func waiting(file string) (out []string) {
 	dir, name := filepath.Split(file)
 	marks, err := filepath.Glob(filepath.Join(dir, "archive_status", "*.ready")) // in the order of their names
@@ -139,9 +139,8 @@ func waiting(file string) (out []string) {
 	return out
 }
 
-// noted is the folder, beside the segments, of notes of what was pushed before it was asked
-// for: the name, and a checksum, since a server that has gone back in time may use the name
-// again.
+// noted is the folder, beside the segments, of notes about files pushed before they were requested:
+// the name, and a checksum, since a server that was restored to an earlier time may reuse the name.
 const noted = "tidemark.pushed"
 
 func noteFile(file, sum string) error {
@@ -152,12 +151,12 @@ func noteFile(file, sum string) error {
 	return os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(sum), 0o600)
 }
 
-// pushed reports whether the file was pushed before, and forgets the note of that.
+// pushed reports whether the file was pushed before, and removes its note.
 func (a *Archive) pushed(file string) (bool, error) {
 	note := filepath.Join(filepath.Dir(file), noted, filepath.Base(file))
 	want, err := os.ReadFile(note)
 	if err != nil {
-		return false, nil // there mostly is none
+		return false, nil // mostly there is none
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {

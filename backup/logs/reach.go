@@ -16,7 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// What a recovery stops at.
+// Kinds of recovery targets.
 const (
 	AtEnd       = ""          // of the log
 	AtOnce      = "immediate" // as soon as the data is consistent
@@ -26,18 +26,18 @@ const (
 	AtRestorePt = "name" // of a restore point
 )
 
-// A Target is where a recovery is to end.
+// A Target is where a recovery should end.
 type Target struct {
 	Kind      string // one of the constants
 	Time      time.Time
 	Place     uint64
 	Tx        uint64
 	Name      string
-	Exclusive bool   // end just before it, and not just behind
-	Timeline  uint32 // 0: the newest that the backup leads to
+	Exclusive bool   // end just before it, instead of just after
+	Timeline  uint32 // 0: the newest reachable from the backup
 }
 
-// String is for messages.
+// String formats it for messages.
 func (t Target) String() string {
 	switch t.Kind {
 	case AtOnce:
@@ -56,40 +56,40 @@ func (t Target) String() string {
 
 func formatPlace(p uint64) string { return fmt.Sprintf("%X/%X", p>>32, uint32(p)) }
 
-// A Span is what a backup needs of the log: replay begins at Start, and its data is consistent
+// A Span is what a backup needs from the log: replay begins at Start, and its data is consistent
 // from End on.
 type Span struct {
-	System     string // the server's identifier; "": whatever server the archive is of
+	System     string // the server's identifier; "": that of the archive, whatever it is
 	Timeline   uint32
 	Start, End uint64
-	Own        bool // the backup has that log itself
-	Cut        bool // and of the segment that holds End no more than that: a standby's
+	Own        bool // the backup includes that log
+	Cut        bool // and it has the segment with End only up to there: a standby's backup
 }
 
-// A Replay is what a recovery would do.
+// A Replay is what a recovery would replay.
 type Replay struct {
-	Timeline uint32    // in which it ends
+	Timeline uint32    // its last timeline
 	From, To uint64    // the log that is replayed
 	Segments int       // files of it
-	At       time.Time // of the last commit that it brings back, as far as was looked for: zero where not
+	At       time.Time // of the last commit it restores, if that was searched for; else zero
 }
 
-// Bytes of log to replay.
+// Bytes returns the amount of log to replay.
 func (r Replay) Bytes() int64 { return int64(r.To - r.From) }
 
-// OtherTimeline says that a target is not in the timeline that was searched, and that another one has it.
+// OtherTimeline means that a target is not in the searched timeline, but in another one.
 type OtherTimeline struct {
 	Has uint32
-	err error // of the one that was searched
+	err error // for the searched timeline
 }
 
 func (o *OtherTimeline) Error() string { return o.err.Error() }
 func (o *OtherTimeline) Unwrap() error { return o.err }
 
-// Check says what a recovery from a backup to a target would replay, or why it could not get
-// there. Kind Lost: a segment, which is named, is missing before the target; NotFound: the
-// target is not in the archive, or in another timeline (OtherTimeline); Invalid: it lies before the end of the backup,
-// or the timeline does not lead there.
+// Check returns what a recovery from a backup to a target would replay, or why it could not get
+// there. Kind Lost: a segment, which is named, is missing before the target; NotFound: the target
+// is not in the archive, or in another timeline (OtherTimeline); Invalid: it is before the end of
+// the backup, or the timeline does not lead there.
 func (a *Archive) Check(ctx context.Context, need Span, to Target) (Replay, error) {
 	c, err := a.contents(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *Archive) Check(ctx context.Context, need Span, to Target) (Replay, erro
 	return out, err
 }
 
-// cause is what an error says besides what it is about.
+// cause returns an error's text without its object.
 func cause(err error) string {
 	var own *tidemark.Error
 	if errors.As(err, &own) && own.Err != nil {
@@ -132,7 +132,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// checkLine is Check in one line of timelines.
+// checkLine is Check in one sequence of timelines.
 func (a *Archive) checkLine(ctx context.Context, c *contents, line []tidemark.LogPlace, need Span, to Target) (Replay, error) {
 	r, err := a.reach(ctx, c, line, need)
 	if err != nil {
@@ -146,19 +146,19 @@ func (a *Archive) checkLine(ctx context.Context, c *contents, line []tidemark.Lo
 	return out, nil
 }
 
-// A reach is the log that is there from a place on without a gap.
+// A reach is the log available from a position on without a gap.
 type reach struct {
 	size uint64
-	// line is the timelines that lead from the backup's to the target's, each with the place where
-	// it begins; that of the first is where the backup's replay begins.
+	// line is the timelines that lead from the backup's to the target's, each with the position
+	// where it begins; for the first one, where the backup's replay begins.
 	line []tidemark.LogPlace
-	// parts are the segments in their order.
+	// parts are the segments in order.
 	parts   []tidemark.LogPlace
 	open    bool      // the last one is not full
-	forked  bool      // the last one goes on behind end, in a timeline that is not ours
+	forked  bool      // the last one continues past end, in another timeline
 	end     uint64    // of the log
-	missing string    // the segment behind parts, if there are later ones
-	gap     *repo.Gap // in which it is, if it was given up
+	missing string    // the segment after parts, if there are later ones
+	gap     *repo.Gap // which contains it, if it was dropped
 }
 
 // reach finds the segments from a backup's start on.
@@ -169,7 +169,7 @@ func (a *Archive) reach(ctx context.Context, c *contents, line []tidemark.LogPla
 		r.end = need.End / r.size * r.size
 		at, here := r.at(c, r.end)
 		next, whole := r.at(c, r.end+r.size)
-		own := at.Timeline == need.Timeline && !need.Cut // that segment is in the backup, whole
+		own := at.Timeline == need.Timeline && !need.Cut // that segment is in the backup, full
 		if own && !here && !c.open[at] && (whole || c.open[next] || r.later(c, r.end)) {
 			r.end += r.size
 		}
@@ -201,8 +201,8 @@ func (a *Archive) reach(ctx context.Context, c *contents, line []tidemark.LogPla
 	}
 }
 
-// at gives the segment that recovery takes at a place, and whether it is there. In which a timeline begins, it is
-// that one's if there is anything of it.
+// at returns the segment that recovery reads at a position, and whether it exists. If a timeline
+// begins in a segment, it is that timeline's if any of it exists.
 func (r *reach) at(c *contents, place uint64) (at tidemark.LogPlace, ok bool) {
 	for i := len(r.line) - 1; i >= 0; i-- {
 		begins := r.line[i].Place
@@ -221,8 +221,8 @@ func (r *reach) at(c *contents, place uint64) (at tidemark.LogPlace, ok bool) {
 	return at, false
 }
 
-// later reports whether there is a segment behind a place in one of the timelines, as long as
-// that goes.
+// later reports whether there is a segment after a position in one of the timelines, within its
+// range.
 func (r *reach) later(c *contents, place uint64) bool {
 	for i, l := range r.line {
 		for _, p := range c.whole[l.Timeline] {
@@ -234,14 +234,15 @@ func (r *reach) later(c *contents, place uint64) bool {
 	return false
 }
 
-// lineages finds the lines of timelines that come from a backup: its own alone, and for each of those that come from
-// it the line that ends there, in the order of their numbers. Kind NotFound: the archive is not of the backup's server.
+// lineages finds the sequences of timelines that begin at a backup: its own alone, and for each
+// descendant the sequence that ends there, in the order of their numbers. Kind NotFound: the
+// archive is not of the backup's server.
 func (a *Archive) lineages(ctx context.Context, c *contents, need Span) (out [][]tidemark.LogPlace, err error) {
 	if c.whose == nil {
-		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: errors.New("there is no log in the repository"), Hint: "Archive the server's log (tidemark archive) from before its backups on; a backup alone can be restored to its own end."}
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: errors.New("there is no archived log in the repository"), Hint: "Leave out --to to restore the backup as it ended. For other points, start archiving (tidemark archive) before the next backup."}
 	}
 	if need.System != "" && need.System != c.whose.System {
-		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: errors.New("it is of the server with the system identifier " + c.whose.System + ", and the backup of " + need.System), Hint: "A backup can be restored as it ended without its server's archive: leave out --to."}
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: errors.New("it is of the server with the system identifier " + c.whose.System + ", and the backup of " + need.System), Hint: "Leave out --to to restore the backup as it ended, which needs no archive."}
 	}
 	first := tidemark.LogPlace{Timeline: need.Timeline, Place: need.Start}
 	out = append(out, []tidemark.LogPlace{first})
@@ -260,10 +261,10 @@ func (a *Archive) lineages(ctx context.Context, c *contents, need Span) (out [][
 	return out, nil
 }
 
-// ends is the timeline in which a line ends.
+// ends returns a sequence's last timeline.
 func ends(line []tidemark.LogPlace) uint32 { return line[len(line)-1].Timeline }
 
-// wanted finds the line to a timeline, or with 0 to the newest.
+// wanted finds the sequence to a timeline, or with 0 to the newest.
 func wanted(lines [][]tidemark.LogPlace, c *contents, need Span, timeline uint32) ([]tidemark.LogPlace, error) {
 	if timeline == 0 {
 		return lines[len(lines)-1], nil
@@ -274,10 +275,10 @@ func wanted(lines [][]tidemark.LogPlace, c *contents, need Span, timeline uint32
 	if timeline > need.Timeline && !c.histories[timeline] {
 		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Object: wal.HistoryName(timeline), Err: errors.New("the archive has no history of timeline " + strconv.FormatUint(uint64(timeline), 10)), Hint: "Give another --timeline, or leave it out for the newest."}
 	}
-	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check the archive", Object: fmt.Sprintf("timeline %d", timeline), Err: fmt.Errorf("it does not come from the backup, which ends at %s of timeline %d", formatPlace(need.End), need.Timeline), Hint: "Give a backup that was made before the timelines part, or another --timeline."}
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check the archive", Object: fmt.Sprintf("timeline %d", timeline), Err: fmt.Errorf("it does not descend from the backup, which ends at %s of timeline %d", formatPlace(need.End), need.Timeline), Hint: "Choose a backup made before the timelines diverge, or another --timeline."}
 }
 
-// history reads from where to where a timeline's ancestors count.
+// history reads the ranges in which a timeline's ancestors count.
 func (a *Archive) history(ctx context.Context, c *contents, n uint32) ([]tidemark.LogPlace, error) {
 	if left, ok := c.ancestors[n]; ok {
 		return left, nil
@@ -298,7 +299,8 @@ func (a *Archive) history(ctx context.Context, c *contents, n uint32) ([]tidemar
 	return left, err
 }
 
-// leads gives the timelines from first to number n, whose ancestors are left; nil: n does not come from there.
+// leads returns the timelines from first to number n, whose ancestors are left; nil: n does not
+// descend from first.
 func leads(left []tidemark.LogPlace, first tidemark.LogPlace, end uint64, n uint32) []tidemark.LogPlace {
 	i := slices.IndexFunc(left, func(p tidemark.LogPlace) bool { return p.Timeline == first.Timeline })
 	if i < 0 || left[i].Place < end {
@@ -318,13 +320,13 @@ func leads(left []tidemark.LogPlace, first tidemark.LogPlace, end uint64, n uint
 // errFound ends a scan.
 var errFound = errors.New("found")
 
-// find looks for a target, and gives the place where replay ends there.
+// find searches for a target, and returns the position where replay ends.
 func (a *Archive) find(ctx context.Context, r *reach, need Span, to Target) (end uint64, at time.Time, err error) {
 	switch {
 	case need.Own && to.Kind == AtOnce:
 		return need.End, at, nil
 	case r.end < need.End && need.Own && r.missing == "":
-		return 0, at, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: fmt.Errorf("the log of timeline %d has nothing behind the end of the backup at %s", ends(r.line), formatPlace(need.End)), Hint: "Leave out --to to restore the backup as it ended, or wait until the archive has more."}
+		return 0, at, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: fmt.Errorf("the log of timeline %d ends at the end of the backup, %s", ends(r.line), formatPlace(need.End)), Hint: "Leave out --to to restore the backup as it ended, or wait until more log is archived."}
 	case r.end < need.End:
 		return 0, at, r.short("the backup is consistent only from " + formatPlace(need.End) + " on")
 	case to.Kind == AtOnce:
@@ -336,28 +338,28 @@ func (a *Archive) find(ctx context.Context, r *reach, need Span, to Target) (end
 	case to.Kind == AtPlace:
 		return 0, at, r.short("the target is " + to.String())
 	case to.Kind == AtEnd && r.missing != "":
-		return 0, at, r.short("the end of the log lies behind it")
+		return 0, at, r.short("the end of the log is after it")
 	}
 	return a.scan(ctx, r, need, to)
 }
 
 func early(need Span, to Target) error {
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: "check the archive", Object: to.String(), Err: errors.New("it lies before the end of the backup at " + formatPlace(need.End)), Hint: "Restore an earlier backup, or to a later point."}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "check the archive", Object: to.String(), Err: errors.New("it is before the end of the backup at " + formatPlace(need.End)), Hint: "Restore an earlier backup, or to a later point."}
 }
 
-// short is the error of a reach that ends too early.
+// short is the error for a reach that ends too early.
 func (r *reach) short(why string) error {
-	before := "Restore to a point before " + formatPlace(r.end) + ", or restore a backup that was made behind the hole."
+	before := "Restore to a point before " + formatPlace(r.end) + ", or restore a backup made after the gap."
 	if r.gap != nil {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "check the archive", Object: r.missing, Err: errors.New("the log has a hole there, and " + why + ": " + r.gap.String()), Hint: before}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "check the archive", Object: r.missing, Err: errors.New("the log has a gap there, and " + why + ": " + r.gap.String()), Hint: before}
 	}
 	if r.missing != "" {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "check the archive", Object: r.missing, Err: errors.New("the segment is missing, later ones are there, and " + why), Hint: "Put it into the archive from elsewhere (tidemark archive push). " + before}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "check the archive", Object: r.missing, Err: errors.New("the segment is missing while later ones are there, and " + why), Hint: "If you have it elsewhere, add it with tidemark archive push. " + before}
 	}
-	return &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: fmt.Errorf("the log of timeline %d ends at %s, and %s", ends(r.line), formatPlace(r.end), why), Hint: "Restore to a point before that, or wait until the archive has more."}
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: fmt.Errorf("the log of timeline %d ends at %s, and %s", ends(r.line), formatPlace(r.end), why), Hint: "Restore to a point before that, or wait until more log is archived."}
 }
 
-// A search looks at records for what only they tell of a target.
+// A search examines records for a target that only they reveal.
 type search struct {
 	need Span
 	to   Target
@@ -392,7 +394,7 @@ func (s *search) look(rec *tidemark.LogRecord) error {
 	return nil
 }
 
-// scan reads the log for a target that only its records have.
+// scan reads the log for a target that only records reveal.
 func (a *Archive) scan(ctx context.Context, r *reach, need Span, to Target) (end uint64, at time.Time, err error) {
 	first := r.index(need.End)
 	i := first
@@ -421,12 +423,12 @@ func (a *Archive) scan(ctx context.Context, r *reach, need Span, to Target) (end
 	}
 	why := to.String() + " is not in it"
 	if !at.IsZero() {
-		why = "its last commit is of " + at.Format("2006-01-02 15:04:05.999999 UTC") + ", and " + why
+		why = "its last commit is at " + at.Format("2006-01-02 15:04:05.999999 UTC") + ", and " + why
 	}
 	return 0, at, r.short(why)
 }
 
-// lastCommit is the time of the last commit in the segments from first on; zero: there is none.
+// lastCommit returns the time of the last commit in the segments from first on; zero: none.
 func (a *Archive) lastCommit(ctx context.Context, r *reach, first int) (at time.Time, err error) {
 	for i := len(r.parts) - 1; i >= first; i-- {
 		latest := int64(0)
@@ -443,7 +445,7 @@ func (a *Archive) lastCommit(ctx context.Context, r *reach, first int) (at time.
 	return at, nil
 }
 
-// index is that of the segment that holds a place.
+// index returns that of the segment with a position.
 func (r *reach) index(place uint64) int {
 	if len(r.parts) == 0 || place < r.parts[0].Place {
 		return 0
@@ -451,14 +453,14 @@ func (r *reach) index(place uint64) int {
 	return min(int((place-r.parts[0].Place)/r.size), len(r.parts)-1)
 }
 
-// ended gives the segment, from i on, in which the first transaction ends behind a time, or
-// the last segment. Ends are taken to be in the order of their times, which they are but for the
-// moment between the two that a commit takes.
+// ended returns the first segment, from i on, in which a transaction ends after a time, or the last
+// segment. It assumes that ends are in the order of their times, which is true except for the
+// moment between the two in a commit.
 func (a *Archive) ended(ctx context.Context, r *reach, i int, t time.Time) (int, error) {
 	lo, hi := i, len(r.parts)-1
 	for lo < hi {
 		mid := (lo + hi) / 2
-		next, latest := mid, int64(0) // segments without any end say what the one behind them says
+		next, latest := mid, int64(0) // a segment without any end counts like the one after it
 		for ; next < hi && latest == 0; next++ {
 			_, err := a.read(ctx, r, r.parts[next:next+1], func(rec *tidemark.LogRecord) error {
 				if rec.Ended != tidemark.StillOpen {
@@ -479,7 +481,7 @@ func (a *Archive) ended(ctx context.Context, r *reach, i int, t time.Time) (int,
 	return lo, nil
 }
 
-// read scans segments that follow one another, and says where their log ends.
+// read scans consecutive segments, and returns where their log ends.
 func (a *Archive) read(ctx context.Context, r *reach, parts []tidemark.LogPlace, emit func(*tidemark.LogRecord) error) (end uint64, err error) {
 	if len(parts) == 0 {
 		return 0, nil
@@ -521,5 +523,5 @@ func (a *Archive) read(ctx context.Context, r *reach, parts []tidemark.LogPlace,
 	return end, nil
 }
 
-// pageSize is that of the log's pages; servers that are built with another are rare.
+// pageSize is the log's page size; servers built with another are rare.
 const pageSize = 8 << 10

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// maxFile is how many bytes a file of a backup has at most.
+// maxFile is the maximum size of a file in a backup, in bytes.
 const maxFile = 1 << 50
 
-// check reports what a list of files cannot rightly say of one: whoever restores makes files and buffers of these
+// check reports impossible entries in a list of files: a restore creates files and buffers of these
 // sizes, below these paths.
 func (f *File) check() error {
 	p := string(f.Path)
 	switch {
 	case p == "" || strings.HasPrefix(p, "/") || strings.ContainsRune(p, 0) || p != path.Clean(p) || p == ".." || strings.HasPrefix(p, "../"):
-		return fmt.Errorf("%.200q is no path below the data folder", p)
+		return fmt.Errorf("%.200q is not a path below the data folder", p)
 	case f.Size < 0 || f.Size > maxFile:
 		return fmt.Errorf("%.200q has %d bytes", p, f.Size)
 	case f.Blocks != nil && (f.Blocks.PageSize <= 0 || f.Blocks.PageSize > MaxPiece || f.Blocks.Truncate < 0 || f.Blocks.Truncate > maxFile/int64(f.Blocks.PageSize)):
@@ -33,9 +33,9 @@ func (f *File) check() error {
 func (e *Extent) check() error {
 	switch {
 	case e.At < 0 || e.At > maxFile:
-		return fmt.Errorf("bytes are to be at %d", e.At)
+		return fmt.Errorf("an extent is at the invalid offset %d", e.At)
 	case uint64(e.Skip)+uint64(e.Length) > uint64(e.Ref.Plain):
-		return errors.New("more is asked for than a piece has")
+		return errors.New("the end is beyond that of the piece")
 	}
 	return e.Ref.check()
 }
@@ -47,10 +47,10 @@ func (r *Ref) check() error {
 	return nil
 }
 
-// check reports what a manifest cannot rightly say of itself.
+// check reports impossible values in a manifest.
 func (m *Manifest) check() error {
 	if m.Count < 0 || m.Bytes < 0 || m.Plain < 0 || m.Stored < 0 || m.PageSize < 0 || m.PageSize > MaxPiece || m.LogSize < 0 || m.LogSize > 1<<30 {
-		return errors.New("its counts are none")
+		return errors.New("its counts are invalid")
 	}
 	for i := range m.Packs {
 		if m.Packs[i].Size < 0 {

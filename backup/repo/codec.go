@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// How the bytes of a unit are packed, as it is written in the format.
+// How the bytes of a unit are packed; these values are stored.
 const (
 	codecNone = 0
 	codecZstd = 1
@@ -22,17 +22,17 @@ const (
 	codecS2   = 3
 )
 
-// A Codec says how pieces are compressed: none, lz4, s2 or zstd with a level of 1 to 22, of
-// which the library has four (1, 2 to 5, 6 to 9, 10 and above). The zero value is none.
+// A Codec is how pieces are compressed: none, lz4, s2 or zstd with a level of 1 to 22, of which the
+// library implements four (1, 2 to 5, 6 to 9, 10 and above). The zero value is none.
 type Codec struct {
 	kind  uint8
 	level int
 }
 
-// S2 is the quickest one.
+// S2 is the fastest one.
 var S2 = Codec{kind: codecS2}
 
-// ParseCodec reads none, lz4, s2, zstd or zstd:LEVEL.
+// ParseCodec parses none, lz4, s2, zstd or zstd:LEVEL.
 func ParseCodec(s string) (Codec, error) {
 	switch s {
 	case "none":
@@ -49,10 +49,10 @@ func ParseCodec(s string) (Codec, error) {
 			return Codec{kind: codecZstd, level: n}, nil
 		}
 	}
-	return Codec{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "compress", Object: s, Err: errors.New("is no way to compress"), Hint: "choose none, lz4, s2, zstd or zstd:1 to zstd:22"}
+	return Codec{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "compress", Object: s, Err: errors.New("is not a compression method"), Hint: "Choose none, lz4, s2, zstd, or zstd:1 to zstd:22."}
 }
 
-// Zstd gives the level of zstd, and false where it is another way to compress.
+// Zstd returns the level of zstd, and false for another codec.
 func (c Codec) Zstd() (level int, ok bool) { return c.level, c.kind == codecZstd }
 
 func (c Codec) String() string {
@@ -67,7 +67,7 @@ func (c Codec) String() string {
 	return "none"
 }
 
-// Memory is about how many bytes the tables take of one who compresses so.
+// Memory returns about how many bytes of tables a compressor uses.
 func (c Codec) Memory() int64 {
 	switch {
 	case c.kind != codecZstd:
@@ -82,8 +82,8 @@ func (c Codec) Memory() int64 {
 	return 40 << 20
 }
 
-// encoders and decoders hold those of zstd that nobody uses, encoders by level: they are made of
-// tables of a megabyte and more.
+// encoders and decoders hold the idle ones of zstd, encoders by level: their tables take a megabyte
+// and more.
 var (
 	encoders sync.Map // int to *sync.Pool
 	decoders = sync.Pool{New: func() any {
@@ -97,7 +97,7 @@ func encodersOf(level int) *sync.Pool {
 		return p.(*sync.Pool)
 	}
 	p, _ := encoders.LoadOrStore(level, &sync.Pool{New: func() any {
-		// Units have checksums of their own, and are small, so a larger window would be memory for nothing.
+		// Units have their own checksums, and are small, so a larger window would waste memory.
 		e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1),
 			zstd.WithEncoderCRC(false), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true)) // valid options
 		return e
@@ -109,13 +109,13 @@ func encodersOf(level int) *sync.Pool {
 type packer struct {
 	codec Codec
 	lz4   lz4.Compressor
-	level int // of zstd, which is taken for so many pieces more
+	level int // of zstd, for the next until pieces
 	until int
 }
 
 func newPacker(c Codec) *packer { return &packer{codec: c} }
 
-// pack puts plain's compressed form into dst[:0] and says how it is packed; what does not become
+// pack puts plain's compressed form into dst[:0] and returns the codec; what does not become
 // smaller is not packed.
 func (p *packer) pack(dst, plain []byte) ([]byte, uint8) {
 	var out []byte
@@ -147,13 +147,13 @@ func zstdPack(dst, plain []byte, level int) []byte {
 
 const (
 	sampleSize  = 64 << 10
-	sampledFrom = 16 * sampleSize // smaller pieces are packed at the level that was asked for
-	sampleEach  = 8               // pieces: those behind each other are mostly of one file
+	sampledFrom = 16 * sampleSize // smaller pieces are packed at the requested level
+	sampleEach  = 8               // pieces: adjacent ones are mostly of one file
 )
 
-// worth gives the level of zstd at which a piece is packed: that which was asked for, or the
-// fastest where a sample does not become smaller by a fiftieth with the other. Pages of rows often
-// do not, and numbers as text even grow, at three times the time.
+// worth returns the level of zstd at which to pack a piece: the requested one, or the fastest if
+// the requested one does not pack a sample smaller by a fiftieth. For pages of rows it often does
+// not, and numbers as text even grow with it, at three times the time.
 func (p *packer) worth(dst, plain []byte) int {
 	if len(plain) < sampledFrom || zstd.EncoderLevelFromZstd(p.codec.level) == zstd.SpeedFastest {
 		return p.codec.level
@@ -171,7 +171,7 @@ func (p *packer) worth(dst, plain []byte) int {
 	return p.level
 }
 
-// grown gives a slice of n bytes, of dst if that is large enough.
+// grown returns a slice of n bytes, of dst if that is large enough.
 func grown(dst []byte, n int) []byte {
 	if cap(dst) < n {
 		return make([]byte, n)
@@ -179,7 +179,7 @@ func grown(dst []byte, n int) []byte {
 	return dst[:n]
 }
 
-// unpack puts what was packed into dst[:0]; it has to come to length bytes.
+// unpack puts what was packed into dst[:0]; the result must have length bytes.
 func unpack(dst, packed []byte, codec uint8, length int) ([]byte, error) {
 	var err error
 	switch codec {
@@ -200,10 +200,10 @@ func unpack(dst, packed []byte, codec uint8, length int) ([]byte, error) {
 		n, err = lz4.UncompressBlock(packed, dst)
 		dst = dst[:max(n, 0)]
 	default:
-		err = fmt.Errorf("packed in a way that is not known (%d)", codec)
+		err = fmt.Errorf("an unknown compression method (%d)", codec)
 	}
 	if err == nil && len(dst) != length {
-		err = fmt.Errorf("unpacked it has %d bytes instead of %d", len(dst), length)
+		err = fmt.Errorf("it decompresses to %d bytes instead of %d", len(dst), length)
 	}
 	return dst, err
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// A Repo is a repository that is open. All methods may be called at once.
+// A Repo is an open repository. Its methods may be called concurrently.
 type Repo struct {
 	*objects
 	logs
 
-	sides []*Repo // of a mirror: the repository in each of the places, in the order of store's
+	sides []*Repo // of a mirror: the repository in each place, in store's order
 }
 
-// objects are what lies in a repository's store: sealed, each with its checksum.
+// objects are the objects in a repository's store: sealed, each with its checksum.
 type objects struct {
 	store store.Store
 	id    [idSize]byte
@@ -33,32 +33,32 @@ type objects struct {
 	made  time.Time
 
 	makeMu sync.Mutex
-	unmade []making // what configName will be in each place, until something is written; nil: it is there
-	keys   Keys     // with which it will be
-	side   bool     // it is one of a mirror's places, and never becomes another repository
+	unmade []making // what configName will be in each place, until the first write; nil: it is there
+	keys   Keys     // that it will be made with
+	side   bool     // one of a mirror's places, which never becomes another repository
 }
 
 // logs are the servers' logs in a repository.
 type logs struct{ *objects }
 
-// over makes the repository of objects.
+// over makes the repository that consists of objects.
 func over(o *objects) *Repo { return &Repo{objects: o, logs: logs{o}} }
 
 // configName is the object that makes a place a repository.
 const configName = "tidemark-repo.json"
 
-// config is what it holds, behind its checksum.
+// config is its content, after its checksum.
 type config struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`
 	Cipher  string    `json:"cipher"`          // none or AES-256-GCM
-	Key     string    `json:"key,omitempty"`   // the repository's key, as an armored file of age
-	Dumps   string    `json:"dumps,omitempty"` // the identity of plain objects, likewise: nothing of ours reads it
+	Key     string    `json:"key,omitempty"`   // the repository's key, as an armored age file
+	Dumps   string    `json:"dumps,omitempty"` // the identity for plain objects, likewise: nothing of ours reads it
 	Stripe  *striping `json:"stripe,omitempty"`
 }
 
-// A making is what configName is to be in a place; no text: as it is.
+// A making is what configName will be in a place; no text: unchanged.
 type making struct {
 	text []byte
 	mode store.Mode
@@ -69,7 +69,7 @@ const (
 	cipherAES  = "AES-256-GCM"
 )
 
-// sealConfig puts a checksum before the text: a document of JSON in which each byte counts.
+// sealConfig prepends a checksum to the text: a JSON document in which every byte counts.
 func sealConfig(text []byte) []byte {
 	sum := sha256.Sum256(text)
 	return fmt.Appendf(nil, "{\"sha256\":\"%x\",\"repository\":%s}\n", sum, text)
@@ -80,7 +80,7 @@ func openConfig(b []byte) (config, error) {
 	const before, between, after = `{"sha256":"`, `","repository":`, "}\n"
 	n := len(before) + 2*sha256.Size
 	if len(b) < n+len(between)+len(after) {
-		return c, errors.New("it is cut")
+		return c, errors.New("it is truncated")
 	}
 	text := b[n+len(between) : len(b)-len(after)]
 	if !bytes.Equal(b, sealConfig(text)) {
@@ -95,8 +95,8 @@ func openConfig(b []byte) (config, error) {
 	return c, nil
 }
 
-// formatOf is the format that configName says: who does not know of stripes must not take a place of one for
-// all of a repository.
+// formatOf is the format recorded in configName: a program that does not know stripes must not take
+// one of a stripe's places for the whole repository.
 func formatOf(s *striping) int {
 	if s != nil {
 		return formatStripe
@@ -105,8 +105,8 @@ func formatOf(s *striping) int {
 }
 
 // Create makes a repository in a place that has none: encrypted if keys are given, for the
-// recipients or by the passphrase. Kind Exists: there is one; NotEmpty: the place has other things
-// in it that look like ours.
+// recipients or by the passphrase. Kind Exists: there is one already; NotEmpty: the place has other
+// things that look like ours.
 func Create(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 	r, err := prepare(ctx, s, keys, nil)
 	if err != nil {
@@ -115,13 +115,13 @@ func Create(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 	return r, r.write(ctx)
 }
 
-// prepare is Create without writing anything yet. urls are those of the places, where s is a stripe.
+// prepare is Create without writing anything yet. urls are those of the places if s is a stripe.
 func prepare(ctx context.Context, s store.Store, keys Keys, urls []string) (*Repo, error) {
 	r := over(&objects{store: s, made: time.Now().UTC().Truncate(time.Second)})
 	c := config{Format: formatVersion, Created: r.made, Cipher: cipherNone}
 	if keys.given() {
 		if len(keys.Recipients) == 0 && keys.Passphrase == "" {
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: s.String(), Err: errors.New("an identity opens a repository, and says not for whom a new one is encrypted"), Hint: "give --encrypt age1..., the public key of that identity"}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: s.String(), Err: errors.New("an identity opens a repository, but does not name a recipient for a new one"), Hint: "Give --encrypt age1..., the public key of that identity."}
 		}
 		r.key = newKey()
 		var err error
@@ -153,11 +153,11 @@ func prepare(ctx context.Context, s store.Store, keys Keys, urls []string) (*Rep
 	return r, nil
 }
 
-// texts gives what configName is in each place: of a stripe, in those of the URLs.
+// texts returns configName's content in each place: for a stripe, in the places of the URLs.
 func (c config) texts(urls []string) (out [][]byte) {
 	seal := func() {
 		c.Format = formatOf(c.Stripe)
-		text, _ := json.Marshal(c) // nothing in it has an error
+		text, _ := json.Marshal(c) // nothing in it can fail
 		out = append(out, sealConfig(text))
 	}
 	for i := range urls {
@@ -170,19 +170,19 @@ func (c config) texts(urls []string) (out [][]byte) {
 	return out
 }
 
-// mayBeMade refuses a place that has backups and has lost what makes it a repository.
+// mayBeMade rejects a place that has backups but has lost its configName.
 func mayBeMade(ctx context.Context, s store.Store) error {
 	for i, err := range s.List(ctx, "backups/") {
 		if err != nil {
 			return err
 		}
-		return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "create repository", Object: s.String(), Err: errors.New("it has " + i.Name + ", and no " + configName), Hint: "put that file back from a copy, or choose another place"}
+		return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "create repository", Object: s.String(), Err: errors.New("it has " + i.Name + ", and no " + configName), Hint: "Restore that file from a copy, or choose another place."}
 	}
 	return nil
 }
 
-// make makes the place a repository, if it is not one yet: whoever writes something calls it first. If
-// somebody else has made it meanwhile, it becomes that one: nothing was read of it before.
+// make makes the place a repository, if it is not one yet: every writer calls it first. If another
+// process has made it meanwhile, r becomes that repository: nothing was read before.
 func (r *objects) make(ctx context.Context) error {
 	r.makeMu.Lock()
 	defer r.makeMu.Unlock()
@@ -194,7 +194,7 @@ func (r *objects) make(ctx context.Context) error {
 		return err
 	}
 	if store.StripeOf(r.store) != nil {
-		return &tidemark.Error{Op: "create repository", Object: r.store.String(), Kind: tidemark.Transient, Hint: "run it again", Err: errors.New("somebody else makes one there now")}
+		return &tidemark.Error{Op: "create repository", Object: r.store.String(), Kind: tidemark.Transient, Hint: "Run it again.", Err: errors.New("another process is creating one there")}
 	}
 	other, err := Open(ctx, r.store, r.keys)
 	if err != nil {
@@ -221,11 +221,11 @@ func (r *objects) there(ctx context.Context) (bool, error) {
 		}
 		return false, err
 	}
-	return true, r.make(ctx) // it becomes the one that is there
+	return true, r.make(ctx) // r becomes the existing one
 }
 
-// write writes configName; in a stripe into the first place last, so that the repository is there when it
-// is whole. Kind Exists: it is there.
+// write writes configName. In a stripe, the first place is last, so that the repository exists only
+// once it is complete. Kind Exists: it exists.
 func (r *objects) write(ctx context.Context) error {
 	places := r.places()
 	for i, u := range slices.Backward(r.unmade) {
@@ -235,7 +235,7 @@ func (r *objects) write(ctx context.Context) error {
 		err := u.write(ctx, places[i])
 		if err != nil && tidemark.KindOf(err) == tidemark.Exists {
 			if there, rerr := configText(ctx, places[i]); rerr == nil && bytes.Equal(there, u.text) {
-				err = nil // somebody else completes the same
+				err = nil // another process completes the same stripe
 			}
 		}
 		if err != nil {
@@ -261,13 +261,13 @@ func (u making) write(ctx context.Context, s store.Store) error {
 
 func existing(s store.Store, err error) error {
 	if tidemark.KindOf(err) == tidemark.Exists && err != nil {
-		return &tidemark.Error{Kind: tidemark.Exists, Op: "create repository", Object: s.String(), Err: errors.New("there is one already")}
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "create repository", Object: s.String(), Err: errors.New("the repository already exists")}
 	}
 	return err
 }
 
-// Open opens a repository. Kind NotFound: there is none; Denied: no key was given, or another
-// one; Invalid: keys were given, and it is not encrypted, so that nobody believes it is; Corrupt;
+// Open opens a repository. Kind NotFound: there is none; Denied: no key was given, or a wrong one;
+// Invalid: keys were given, but it is not encrypted, so that nobody believes it is; Corrupt;
 // Unsupported: of a newer format.
 func Open(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 	c, err := readConfig(ctx, s)
@@ -285,13 +285,13 @@ func openAs(c config, s store.Store, keys Keys) (*Repo, error) {
 	r := over(&objects{store: s, made: c.Created})
 	id, err := hex.DecodeString(c.ID)
 	if err != nil || len(id) != idSize {
-		return nil, damaged(configName, errors.New("its id is none"))
+		return nil, damaged(configName, errors.New("its id is invalid"))
 	}
 	r.id = [idSize]byte(id)
 	switch c.Cipher {
 	case cipherNone:
 		if keys.given() {
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: s.String(), Err: errors.New("a key was given, and it is not encrypted"), Hint: "leave the key away, or begin a new repository with --encrypt or --passphrase-file"}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: s.String(), Err: errors.New("a key was given, but the repository is not encrypted"), Hint: "Leave out the key, or create a new repository with --encrypt or --passphrase-file."}
 		}
 		return r, nil
 	case cipherAES:
@@ -303,7 +303,7 @@ func openAs(c config, s store.Store, keys Keys) (*Repo, error) {
 	}
 	own, err := idOf(r.key)
 	if err == nil && own != r.id {
-		err = damaged(configName, errors.New("its key is not the one that it was made with"))
+		err = damaged(configName, errors.New("its key is not the one it was created with"))
 	}
 	if err != nil {
 		return nil, err
@@ -320,11 +320,11 @@ func readConfig(ctx context.Context, s store.Store) (config, error) {
 	return c, damaged(configName, err)
 }
 
-// configText gives configName's bytes.
+// configText reads configName.
 func configText(ctx context.Context, s store.Store) ([]byte, error) {
 	in, err := s.Read(ctx, configName, 0, 1<<20)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
-		return nil, &tidemark.Error{Op: "open repository", Object: s.String(), Kind: tidemark.NotFound, Hint: "tidemark backup makes one; is it another folder or prefix?", Err: errors.New("there is none")}
+		return nil, &tidemark.Error{Op: "open repository", Object: s.String(), Kind: tidemark.NotFound, Hint: "Check the folder or prefix. tidemark backup creates a repository.", Err: errors.New("there is no repository")}
 	}
 	if err != nil {
 		return nil, err
@@ -333,8 +333,8 @@ func configText(ctx context.Context, s store.Store) ([]byte, error) {
 	return io.ReadAll(in)
 }
 
-// OpenOrCreate opens a repository, or prepares one where there is none: it is made when something is
-// written to it, so that what is refused before leaves nothing.
+// OpenOrCreate opens a repository, or prepares one if there is none: it is made by the first write,
+// so that an earlier error leaves nothing behind.
 func OpenOrCreate(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 	r, err := Open(ctx, s, keys)
 	if err == nil || tidemark.KindOf(err) != tidemark.NotFound {
@@ -343,19 +343,19 @@ func OpenOrCreate(ctx context.Context, s store.Store, keys Keys) (*Repo, error) 
 	return prepare(ctx, s, keys, nil)
 }
 
-// ID tells the repository from all others: 32 hexadecimal digits.
+// ID distinguishes the repository from all others: 32 hexadecimal digits.
 func (r *objects) ID() string { return hex.EncodeToString(r.id[:]) }
 
-// Encrypted says whether it is.
+// Encrypted reports whether the repository is encrypted.
 func (r *objects) Encrypted() bool { return r.key != nil }
 
-// Store is the place that it is in.
+// Store returns the repository's place.
 func (r *objects) Store() store.Store { return r.store }
 
-// AnyPlace is the URL of a place by which it can be opened, without secrets.
+// AnyPlace returns a URL, without secrets, by which the repository can be opened.
 func (r *objects) AnyPlace() string { return r.places()[0].String() }
 
-// places are those of a stripe, or the one.
+// places returns those of a stripe, or the only one.
 func (r *objects) places() []store.Store {
 	if s := store.StripeOf(r.store); s != nil {
 		return s.Places()

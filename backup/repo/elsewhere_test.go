@@ -18,7 +18,7 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// A repository on another machine, and one in a bucket, are written, read, verified and pruned as
+// A repository on another machine, and one in a bucket, is written, read, verified and pruned like
 // one in a folder.
 func TestRepositoryElsewhere(t *testing.T) {
 	ssh, s3 := testdb.SSH(t), testdb.S3(t)
@@ -28,7 +28,7 @@ func TestRepositoryElsewhere(t *testing.T) {
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", s3.User)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", s3.Password)
-	if err := os.Mkdir(filepath.Join(s3.Dir, "elsewhere"), 0o777); err != nil { // a bucket
+	if err := os.Mkdir(filepath.Join(s3.Dir, "elsewhere"), 0o777); err != nil { // this is a bucket
 		t.Fatal(err)
 	}
 	if err := os.Chmod(filepath.Join(s3.Dir, "elsewhere"), 0o777); err != nil {
@@ -47,7 +47,7 @@ func TestRepositoryElsewhere(t *testing.T) {
 				if err := putLog(ctx, r, i); err != nil {
 					t.Fatal(err)
 				}
-				if err := putLog(ctx, r, i); err != nil { // once more is as good
+				if err := putLog(ctx, r, i); err != nil { // repeating it is harmless
 					t.Fatal(err)
 				}
 			}
@@ -84,7 +84,8 @@ func TestRepositoryElsewhere(t *testing.T) {
 	}
 }
 
-// What the bucket keeps stays, with all that it needs, and the rest goes. When it is let go of, it goes too.
+// What the bucket retains stays, with everything that it needs, and the rest is removed. Once it is
+// released, it is removed too.
 func TestPruneOfWhatIsKept(t *testing.T) {
 	ctx, s3 := t.Context(), testdb.S3(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", s3.User)
@@ -112,7 +113,7 @@ func TestPruneOfWhatIsKept(t *testing.T) {
 		ids = append(ids, m.ID)
 		time.Sleep(time.Millisecond)
 	}
-	// The pack of a backup, an incremental one, and the oldest of the log.
+	// The pack of a backup, an incremental backup, and the oldest log.
 	held := []string{"packs/" + ids[0] + "/00000001", "backups/" + ids[2], "wal/" + logName(0)}
 	hold := func(status minio.LegalHoldStatus) {
 		for _, name := range held {
@@ -133,7 +134,7 @@ func TestPruneOfWhatIsKept(t *testing.T) {
 	if !slices.Equal(there, want) || len(rep.Stay) != 3 || len(rep.Gone) != 2 {
 		t.Errorf("%v are there, and not %v: %+v", there, want, rep)
 	}
-	if want := "run out: backups/" + ids[2] + ", packs/" + ids[0] + ", " + held[2]; len(rep.Notes) != 1 || !strings.HasSuffix(rep.Notes[0], want) {
+	if want := "once that expires: backups/" + ids[2] + ", packs/" + ids[0] + ", " + held[2]; len(rep.Notes) != 1 || !strings.HasSuffix(rep.Notes[0], want) {
 		t.Errorf("it says %q and not %q", rep.Notes, want)
 	}
 	if v := must(r.Verify(ctx, VerifyOptions{NextLog: pgNext})); len(v.Damages) > 0 || v.Backups != 3 || v.Logs != 5 {

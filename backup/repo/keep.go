@@ -11,25 +11,26 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Keep says which backups stay. A backup stays for any of the reasons, and with it those that it
-// needs. The newest one of each server stays always, and so does the newest logical one of each
-// database: the two forms do not stand in for each other.
+// Keep tells which backups stay. A backup stays for any of the reasons, and with it those it needs.
+// The newest one of each server always stays, and so does the newest logical one of each database:
+// neither form replaces the other.
 type Keep struct {
 	Last                                   int           // the newest ones
-	Within                                 time.Duration // those that began so long ago at most
-	Hourly, Daily, Weekly, Monthly, Yearly int           // the newest of each of so many periods in which there is one, by UTC
-	// Logs is how far back the log is kept without a gap: from the oldest kept backup that began so long ago
-	// at most, or the newest one. Older backups keep only the log that makes them consistent, so
-	// that they can be restored as they were, and to no later moment. 0: from the oldest kept one.
+	Within                                 time.Duration // those that began at most this long ago
+	Hourly, Daily, Weekly, Monthly, Yearly int           // the newest of each of this many periods that have one, by UTC
+	// Logs is how far back the log is kept without a gap: from the oldest kept backup that began at
+	// most this long ago, or the newest one. Older backups keep only the log that makes them
+	// consistent, so they can be restored as they were, but to no later moment. 0: from the oldest
+	// kept one.
 	Logs time.Duration
 }
 
-// ParseKeep reads parts such as last=7, within=30d, daily=14, weekly=8, monthly=12, yearly=3,
-// hourly=24, logs=60d, parted by commas.
+// ParseKeep parses parts such as last=7, within=30d, daily=14, weekly=8, monthly=12, yearly=3,
+// hourly=24, logs=60d, separated by commas.
 func ParseKeep(text string) (Keep, error) {
 	var k Keep
 	fail := func(part, cause string) (Keep, error) {
-		return Keep{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "keep", Object: part, Err: errors.New(cause), Hint: "write for example last=7,daily=14,weekly=8,monthly=12,yearly=3,within=30d,logs=60d"}
+		return Keep{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "keep", Object: part, Err: errors.New(cause), Hint: "Write, for example, last=7,daily=14,weekly=8,monthly=12,yearly=3,within=30d,logs=60d."}
 	}
 	counts := map[string]*int{"last": &k.Last, "hourly": &k.Hourly, "daily": &k.Daily, "weekly": &k.Weekly, "monthly": &k.Monthly, "yearly": &k.Yearly}
 	spans := map[string]*time.Duration{"within": &k.Within, "logs": &k.Logs}
@@ -38,14 +39,14 @@ func ParseKeep(text string) (Keep, error) {
 		if at := counts[name]; at != nil {
 			n, err := strconv.Atoi(value)
 			if err != nil || n < 1 || n > 1_000_000 {
-				return fail(part, "must be a number from 1 on")
+				return fail(part, "must be a number of at least 1")
 			}
 			*at = n
 			continue
 		}
 		at := spans[name]
 		if at == nil {
-			return fail(part, "is no reason to keep a backup")
+			return fail(part, "is not a retention rule")
 		}
 		d, err := parseSpan(value)
 		if err != nil || d <= 0 {
@@ -54,7 +55,7 @@ func ParseKeep(text string) (Keep, error) {
 		*at = d
 	}
 	if k == (Keep{Logs: k.Logs}) {
-		return fail(text, "says of no backup that it stays")
+		return fail(text, "keeps no backup")
 	}
 	return k, nil
 }
@@ -75,9 +76,9 @@ type Kept struct {
 	Why []string
 }
 
-// choose parts backups into those that stay and those that go, each newest first. used are backups
-// that have to stay, with why: somebody uses them now, or may go on with them; pinned are those that stay
-// until somebody says otherwise. Those of kind Partial stay for no reasons of k.
+// choose divides backups into those to keep and those to remove, each newest first. used are
+// backups that are in use or can be resumed, with the reason; pinned ones stay until they are
+// unpinned. The rules of k do not keep those of kind Partial.
 func (k Keep) choose(all []*Manifest, used map[string]string, pinned map[string]bool, now time.Time) (stay []Kept, gone []*Manifest) {
 	all = slices.Clone(all)
 	SortByAge(all)
@@ -109,7 +110,7 @@ func (k Keep) choose(all []*Manifest, used map[string]string, pinned map[string]
 			if reason := "needed by " + m.ID; !slices.Contains(why[up.ID], reason) {
 				why[up.ID] = append(why[up.ID], reason)
 			} else {
-				break // a circle, in manifests that are not ours
+				break // a cycle, in manifests that are not ours
 			}
 		}
 	}
@@ -123,8 +124,8 @@ func (k Keep) choose(all []*Manifest, used map[string]string, pinned map[string]
 	return stay, gone
 }
 
-// series says which backups can stand in for each other: those of one form, of one server and, of
-// logical ones, of one database.
+// series identifies backups that can replace each other: those of one form, one server and, if
+// logical, one database.
 func series(m *Manifest) string {
 	if m.Form != Logical {
 		return m.Engine + "/" + m.SystemID
@@ -132,7 +133,7 @@ func series(m *Manifest) string {
 	return m.Engine + "/" + m.Cluster() + "/" + m.Form + "/" + m.Database
 }
 
-// cluster notes why backups of one cluster, newest first, stay.
+// cluster records why backups of one cluster, newest first, stay.
 func (k Keep) cluster(backups []*Manifest, now time.Time, why map[string][]string) {
 	note := func(m *Manifest, format string, args ...any) {
 		why[m.ID] = append(why[m.ID], fmt.Sprintf(format, args...))
@@ -175,9 +176,9 @@ func (k Keep) cluster(backups []*Manifest, now time.Time, why map[string][]strin
 	}
 }
 
-// needed says of logs, in the order of their names, which are needed by the backups that stay, and by
-// those that may be gone on with: since has the first one of each.
-// Those that are in no timeline, and all where a backup does not say which it needs, are.
+// needed reports which logs, in the order of their names, are needed by the backups that stay, and
+// by those that can be resumed: since has the first log of each. Logs of no timeline are needed,
+// and so are all logs if a backup does not record which it needs.
 func (k Keep) needed(logs []Log, stay []Kept, since []string, now time.Time) []bool {
 	out := make([]bool, len(logs))
 	all := func() []bool {
@@ -186,8 +187,8 @@ func (k Keep) needed(logs []Log, stay []Kept, since []string, now time.Time) []b
 		}
 		return out
 	}
-	// From this log on all are kept, on its timeline and those after it: the first one of the oldest
-	// backup of which that is wanted.
+	// From this log on all are kept, on its timeline and those after it: the first log of the
+	// oldest backup to be recovered beyond its end.
 	from := ""
 	for i, b := range stay {
 		if b.Form == Logical || b.Kind == Partial {
@@ -220,7 +221,7 @@ func (k Keep) needed(logs []Log, stay []Kept, since []string, now time.Time) []b
 		}
 	}
 	if from == "" {
-		return all() // no backup stays: nothing says what the log is for
+		return all() // no backup stays: nothing shows what the log is for
 	}
 	for i, l := range logs {
 		if l.Name >= from || !strings.Contains(l.Name, "/") {

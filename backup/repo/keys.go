@@ -16,15 +16,15 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Keys open a repository, or say for whom one is encrypted. The zero value is for repositories
-// that are not encrypted. All fields hold the keys themselves, not names of files.
+// Keys open a repository, or tell for whom to encrypt one. The zero value is for repositories that
+// are not encrypted. All fields hold the keys themselves, not names of files.
 type Keys struct {
 	Recipients []string // for Create: public keys, age1...
 	Identities string   // for Open: the text of an age identity file
 	Passphrase string   // for both, instead of the others
 }
 
-// String hides the keys from whoever prints them.
+// String keeps the keys out of printed output.
 func (Keys) String() string { return "(keys)" }
 
 // GoString is String.
@@ -35,7 +35,7 @@ func (k Keys) given() bool {
 }
 
 // scryptWork is the logarithm of scrypt's cost for passphrases: 64 MB and a quarter of a second.
-// age's own default of 18 would take 256 MB, all that a backup may. Tests lower it.
+// age's own default of 18 would take 256 MB, a backup's whole limit. Tests lower it.
 var scryptWork = 16
 
 const keySize = 32
@@ -46,13 +46,13 @@ func (k Keys) wrap(key []byte) (string, error) {
 	for _, text := range k.Recipients {
 		more, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil {
-			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("a recipient is no public key of age"), Hint: "public keys begin with age1; age-keygen makes them, and prints them as Public key"}
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("a recipient is not a public key of age"), Hint: "Give a public key, which begins with age1: age-keygen makes a pair and prints it as Public key."}
 		}
 		to = append(to, more...)
 	}
 	if k.Passphrase != "" {
 		if len(to) > 0 {
-			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("both recipients and a passphrase were given"), Hint: "give one of them: a file of age has either"}
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("both recipients and a passphrase were given"), Hint: "Give only one of them: an age file has either."}
 		}
 		p, err := age.NewScryptRecipient(k.Passphrase)
 		if err != nil {
@@ -71,16 +71,16 @@ func (k Keys) wrap(key []byte) (string, error) {
 		err = errors.Join(w.Close(), a.Close())
 	}
 	if err != nil {
-		return "", &tidemark.Error{Op: "encrypt", Kind: tidemark.Invalid, Hint: "recipients of one repository have to be of one kind", Err: err}
+		return "", &tidemark.Error{Op: "encrypt", Kind: tidemark.Invalid, Hint: "Use recipients of one kind: a repository cannot mix them.", Err: err}
 	}
 	return out.String(), nil
 }
 
 func errPassphrase() error {
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("the passphrase is empty"), Hint: "write it into the first line of the file"}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("the passphrase is empty"), Hint: "Write it into the first line of the file."}
 }
 
-// unwrap gives the key that was wrapped. Its errors say nothing of the keys.
+// unwrap returns the wrapped key. Its errors reveal nothing about the keys.
 func (k Keys) unwrap(place, wrapped string) ([]byte, error) {
 	fail := func(kind tidemark.Kind, cause, hint string) error {
 		return &tidemark.Error{Kind: kind, Op: "open repository", Object: place, Err: errors.New(cause), Hint: hint}
@@ -89,7 +89,7 @@ func (k Keys) unwrap(place, wrapped string) ([]byte, error) {
 	if k.Identities != "" {
 		more, err := age.ParseIdentities(strings.NewReader(k.Identities))
 		if err != nil {
-			return nil, fail(tidemark.Invalid, "the identity file holds no identities of age", "age-keygen -o FILE makes one; its lines begin with AGE-SECRET-KEY-")
+			return nil, fail(tidemark.Invalid, "the identity file has no age identities", "Give a file that age-keygen -o FILE made; its key begins with AGE-SECRET-KEY-.")
 		}
 		ids = more
 	}
@@ -101,19 +101,19 @@ func (k Keys) unwrap(place, wrapped string) ([]byte, error) {
 		ids = append(ids, p)
 	}
 	if len(ids) == 0 {
-		return nil, fail(tidemark.Denied, "it is encrypted, and no key was given", "give --identity FILE or --passphrase-file FILE")
+		return nil, fail(tidemark.Denied, "it is encrypted, and no key was given", "Give --identity FILE or --passphrase-file FILE.")
 	}
 	plain, err := age.Decrypt(armor.NewReader(strings.NewReader(wrapped)), ids...)
 	var none *age.NoIdentityMatchError
 	if errors.As(err, &none) {
-		return nil, fail(tidemark.Denied, "the key is not one of those for whom it is encrypted", "give the identity or the passphrase that it was made with")
+		return nil, fail(tidemark.Denied, "the repository is not encrypted for this key", "Give an identity or the passphrase that the repository was created with.")
 	}
 	var key []byte
 	if err == nil {
 		key, err = io.ReadAll(io.LimitReader(plain, keySize+1))
 	}
 	if err != nil || len(key) != keySize {
-		return nil, fail(tidemark.Corrupt, "its key is damaged", "put back "+configName+" from a copy: without the key nothing can be read")
+		return nil, fail(tidemark.Corrupt, "its key is damaged", "Restore "+configName+" from a copy: nothing can be read without the key.")
 	}
 	return key, nil
 }
@@ -125,8 +125,8 @@ func newKey() []byte {
 	return key
 }
 
-// idOf derives the id of an encrypted repository from its key, so that a key that somebody
-// put in its place is noticed by whoever knows the id.
+// idOf derives the id of an encrypted repository from its key, so that anyone who knows the id
+// notices a substituted key.
 func idOf(key []byte) (id [idSize]byte, err error) {
 	b, err := hkdf.Key(sha256.New, key, nil, "tidemark repository id", idSize)
 	if err != nil {

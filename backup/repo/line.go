@@ -9,23 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// A list of files is read far more often than it is written: by a restore twice, by verify, and by
-// the next backup. With millions of lines encoding/json would take longer than making the files. So what
-// we write ourselves is read by a parser for just that, which leaves to encoding/json
-// all that looks otherwise.
+// A list of files is read far more often than it is written: twice by a restore, by verify, and by
+// the next backup. With millions of lines, encoding/json would take longer than creating the files.
+// So a special parser reads what we write ourselves, and leaves any other form to encoding/json.
 
-// A lines gives the lines of a text.
+// A lines reads a text line by line.
 type lines struct {
 	in   io.Reader
 	room []byte
-	left []byte // of room: read and not given
+	left []byte // of room: read but not returned
 	err  error
 }
 
-// lineMost bounds what a damaged list can make us keep: a file of 4 million extents.
+// lineMost limits how much a damaged list can make us keep: a file of 4 million extents.
 const lineMost = 512 << 20
 
-// next gives a line without its end, until that of the next one. io.EOF: there is none.
+// next returns a line without its end, valid until the next call. io.EOF: there is none.
 func (l *lines) next() ([]byte, error) {
 	from := 0
 	for {
@@ -44,13 +43,13 @@ func (l *lines) next() ([]byte, error) {
 			return nil, l.err
 		}
 		if from > lineMost {
-			return nil, errors.New("a line has no end")
+			return nil, errors.New("the last line is truncated")
 		}
 		l.fill()
 	}
 }
 
-// fill reads more behind what is left.
+// fill reads more, after what is left.
 func (l *lines) fill() {
 	if free := cap(l.room) - len(l.left); free < 64<<10 {
 		l.room = make([]byte, max(256<<10, 2*cap(l.room)))
@@ -67,7 +66,7 @@ func (l *lines) fill() {
 	l.err = io.ErrNoProgress
 }
 
-// A fileParser parses lines. Of what it gives nothing is used again.
+// A fileParser parses lines. Its results are never reused.
 type fileParser struct {
 	extents []Extent // room
 }
@@ -82,7 +81,7 @@ func (p *fileParser) parse(line []byte) (File, error) {
 	return f, err
 }
 
-// own parses what json.Marshal makes of a File; ok is false for all else, also for what is none.
+// own parses json.Marshal's form of a File; ok is false for everything else, valid or not.
 func (p *fileParser) own(t *cursor) (f File, ok bool) {
 	if !t.skip("{") {
 		return f, false
@@ -169,7 +168,7 @@ func (p *fileParser) parseExtents(t *cursor, f *File) bool {
 	return true
 }
 
-// A cursor is at what is left of a line.
+// A cursor holds the rest of a line.
 type cursor struct{ b []byte }
 
 func (t *cursor) skip(s string) bool {
@@ -180,7 +179,7 @@ func (t *cursor) skip(s string) bool {
 	return true
 }
 
-// string takes one without anything special in it.
+// string parses one without escapes.
 func (t *cursor) string() (string, bool) {
 	if !t.skip(`"`) {
 		return "", false
@@ -194,7 +193,7 @@ func (t *cursor) string() (string, bool) {
 	return s, true
 }
 
-// number takes a whole one that is not above most, and ends where JSON's does.
+// number parses an integer of at most most; it must end where JSON's does.
 func (t *cursor) number(most uint64) (v uint64, ok bool) {
 	n := 0
 	for n < len(t.b) && n < 19 && t.b[n] >= '0' && t.b[n] <= '9' {

@@ -16,29 +16,29 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// A lock is an object below locks/ that its owner writes anew again and again: it holds as long as
-// it is not older than its lease. Ages are differences between times that the place has given to
-// objects, so that no two machines need the same time: who looks writes a lock of his own
-// first, and its time is now.
+// A lock is an object below locks/ that its owner rewrites periodically: it holds while it is not
+// older than its lease. Ages are differences between times that the place has given to objects, so
+// machines need no common clock: a reader first writes a lock of its own, whose time is now.
 //
-// There are two sorts. Whoever uses backups says which ones (LockSpec.Needs, Writes). Whoever
-// removes something (prune) says so too. Each writes its lock and then looks at those of the
-// others, so that of two at once one sees the other at least: a user waits until the remover is
-// done and looks whether what it needs is still there; a remover leaves what others use.
+// There are two kinds. Users of backups list those they use (LockSpec.Needs, Writes). Removers
+// (prune) say that they remove. Each writes its lock and then reads those of the others, so that of
+// two at once at least one sees the other: a user waits until the remover is done, and checks that
+// what it needs still exists; a remover leaves what others use.
 
-// A LockSpec says who uses what.
+// A LockSpec describes who uses what.
 type LockSpec struct {
 	Purpose string        `json:"purpose"`          // backup, restore, verify, archive, prune: for messages
 	Writes  string        `json:"writes,omitempty"` // the backup that is being written
 	Takes   string        `json:"takes,omitempty"`  // the unfinished backup that is taken over
 	Needs   []string      `json:"needs,omitempty"`  // backups that must stay
 	Removes bool          `json:"removes,omitempty"`
-	Lease   time.Duration `json:"lease"` // how long it outlives its owner; 0 means 5 minutes
+	Lease   time.Duration `json:"lease"` // how long the lock outlives its owner; 0 means 5 minutes
 }
 
 const (
 	defaultLease = 5 * time.Minute
-	// onItsWay is how long a request may be on its way to a place elsewhere after its sender is gone.
+	// onItsWay is how long a request may still be under way to a remote place after its sender is
+	// gone.
 	onItsWay = 20 * time.Second
 )
 
@@ -50,16 +50,16 @@ type LockState struct {
 	PID   int           `json:"pid"`
 	Since time.Time     `json:"since"`           // by its owner's clock
 	Held  time.Duration `json:"held"`            // how long, when it was renewed
-	Owner string        `json:"owner,omitempty"` // what tells its process from all others, where that is known
+	Owner string        `json:"owner,omitempty"` // distinguishes its process from all others, if known
 	Age   time.Duration `json:"-"`               // since it was renewed, by the place's clock
-	gone  bool          // its process is, and nothing that it has asked for is on its way
+	gone  bool          // its process is gone, and no request of it is under way
 }
 
 func (l LockState) String() string {
 	return fmt.Sprintf("%s on %s (process %d, since %s)", l.Purpose, l.Host, l.PID, l.Since.UTC().Format(time.DateTime))
 }
 
-// Live says whether its owner may be alive.
+// Live reports whether its owner may be alive.
 func (l LockState) Live() bool { return l.Age <= l.Lease && !l.gone }
 
 // A Lock is held, and renewed, until Release.
@@ -70,16 +70,16 @@ type Lock struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the renewing has ended
 	once   sync.Once
-	sides  []*Lock // of a mirror: one in each place, nil where that was lost before; then this one is nothing in itself
+	sides  []*Lock // of a mirror: one in each place, nil if that place was lost before; then this Lock has no object itself
 }
 
 const lockPrefix = "locks/"
 
-// lockRetry is how long a user waits between two looks at a remover's lock. Tests lower it.
+// lockRetry is a user's pause between two checks of a remover's lock. Tests lower it.
 var lockRetry = time.Second
 
-// Lock takes a lock. A remover is refused while there is another one (Kind Transient); a user
-// waits for it. Kind NotFound: a backup that it needs is gone.
+// Lock takes a lock. A remover is refused while there is another one (Kind Transient); a user waits
+// for it. Kind NotFound: a backup that it needs is gone.
 func (r *Repo) Lock(ctx context.Context, spec LockSpec) (*Lock, error) {
 	if r.sides != nil {
 		return r.lockSides(ctx, spec)
@@ -102,9 +102,9 @@ func (r *Repo) Lock(ctx context.Context, spec LockSpec) (*Lock, error) {
 	return l, nil
 }
 
-// Use is Lock for who only reads. Where nothing can be written, because the place is full or may only be
-// read, he reads without a lock: what is removed meanwhile is missing then. The context ends with the
-// lock; release gives it up.
+// Use is Lock for readers. If nothing can be written, because the place is full or read-only, it
+// continues without a lock: objects removed meanwhile are then missing. The context ends with the
+// lock; release releases it.
 func (r *Repo) Use(ctx context.Context, spec LockSpec) (_ context.Context, release func(), err error) {
 	l, err := r.Lock(ctx, spec)
 	switch {
@@ -128,7 +128,7 @@ func (l *Lock) write(ctx context.Context) error {
 	return l.r.writeObject(ctx, l.name(), store.Replace, text)
 }
 
-// settle looks at the others' locks.
+// settle checks the others' locks.
 func (l *Lock) settle(ctx context.Context) error {
 	for {
 		locks, err := l.others(ctx)
@@ -145,7 +145,7 @@ func (l *Lock) settle(ctx context.Context) error {
 			break
 		}
 		if l.state.Removes {
-			return &tidemark.Error{Kind: tidemark.Transient, Op: "lock", Object: l.r.store.String(), Err: errors.New("another removes things: " + remover.String()), Hint: "try again when it is done"}
+			return &tidemark.Error{Kind: tidemark.Transient, Op: "lock", Object: l.r.store.String(), Err: errors.New("another process is removing objects: " + remover.String()), Hint: "Try again once it is done."}
 		}
 		if flow.Sleep(l.ctx, lockRetry) != nil {
 			return context.Cause(l.ctx)
@@ -162,7 +162,7 @@ func (l *Lock) settle(ctx context.Context) error {
 	return nil
 }
 
-// others gives the locks but this one, with their ages.
+// others returns the other locks, with their ages.
 func (l *Lock) others(ctx context.Context) ([]LockState, error) {
 	now, err := l.now(ctx)
 	if err != nil {
@@ -171,8 +171,8 @@ func (l *Lock) others(ctx context.Context) ([]LockState, error) {
 	return l.r.locks(ctx, now, l.name())
 }
 
-// locks gives all locks but one, with their ages. Those of which nothing can be read count as live for
-// the default lease, since they may be of a newer version.
+// locks returns all locks but one, with their ages. Unreadable ones count as live for the default
+// lease, since they may be of a newer version.
 func (r *Repo) locks(ctx context.Context, now time.Time, but string) ([]LockState, error) {
 	var out []LockState
 	for i, err := range r.store.List(ctx, lockPrefix) {
@@ -190,21 +190,21 @@ func (r *Repo) locks(ctx context.Context, now time.Time, but string) ([]LockStat
 		switch kind := tidemark.KindOf(err); {
 		case err == nil && lockPrefix+s.ID == i.Name:
 		case err != nil && kind == tidemark.NotFound:
-			continue // given up meanwhile
+			continue // released meanwhile
 		case err == nil || kind == tidemark.Corrupt || kind == tidemark.Unsupported || kind == tidemark.Bug:
 			s = LockState{ID: strings.TrimPrefix(i.Name, lockPrefix), LockSpec: LockSpec{Purpose: "unknown", Lease: defaultLease}}
 		default:
 			return nil, err
 		}
 		s.Age = now.Sub(i.Time)
-		// What a process has asked the system for ends with it.
+		// In a folder, a process's requests end with it.
 		s.gone = processGone(s.Owner) && (s.Age > onItsWay || r.isLocal())
 		out = append(out, s)
 	}
 	return out, nil
 }
 
-// now is the place's time: that of this lock, written anew.
+// now is the place's time: that of this lock, rewritten.
 func (l *Lock) now(ctx context.Context) (time.Time, error) {
 	if err := l.write(ctx); err != nil {
 		return time.Time{}, err
@@ -213,8 +213,8 @@ func (l *Lock) now(ctx context.Context) (time.Time, error) {
 	return i.Time, err
 }
 
-// renew writes the lock anew three times in each lease. If somebody has removed it, or it could not
-// be written for a whole lease, it is lost.
+// renew rewrites the lock three times in each lease. The lock is lost if another process has
+// removed it, or if it could not be written for a whole lease.
 func (l *Lock) renew() {
 	defer close(l.done)
 	t := time.NewTicker(l.state.Lease / 3)
@@ -243,7 +243,7 @@ func (l *Lock) renew() {
 	}
 }
 
-// check looks whether the lock is still there.
+// check checks that the lock still exists.
 func (l *Lock) check(ctx context.Context) error {
 	if err := context.Cause(l.ctx); err != nil {
 		return err
@@ -253,21 +253,21 @@ func (l *Lock) check(ctx context.Context) error {
 	}
 	_, err := l.r.store.Stat(ctx, l.name())
 	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
-		return l.lost(errors.New("it was taken for dead and removed"))
+		return l.lost(errors.New("another process considered it dead and removed it"))
 	}
 	return err
 }
 
 func (l *Lock) lost(err error) error {
-	return &tidemark.Error{Op: "hold lock", Object: l.r.store.String(), Kind: tidemark.Lost, Hint: "this process, or its connection, stood still for longer than its lease; begin again", Err: err}
+	return &tidemark.Error{Op: "hold lock", Object: l.r.store.String(), Kind: tidemark.Lost, Hint: "Start again: this process or its connection stalled for longer than the lease.", Err: err}
 }
 
 // Context is cancelled when the lock is lost, with that as its cause, and by Release.
 func (l *Lock) Context() context.Context { return l.ctx }
 
-var errReleased = errors.New("the lock was given up")
+var errReleased = errors.New("the lock was released")
 
-// Release gives the lock up. It may be called more than once.
+// Release releases the lock. It may be called more than once.
 func (l *Lock) Release() {
 	l.once.Do(func() {
 		l.cancel(errReleased)
@@ -276,7 +276,7 @@ func (l *Lock) Release() {
 			return
 		}
 		<-l.done
-		// Whoever was cancelled gives its lock up too; and if that fails, it ends by itself.
+		// A cancelled owner also releases its lock; if that fails, the lock expires.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 30*time.Second)
 		defer cancel()
 		_ = l.r.store.Delete(ctx, l.name())

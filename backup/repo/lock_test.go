@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Who writes a backup, or reads one, is not disturbed by prune, as long as the lock is renewed.
+// Prune does not disturb a backup or a reader as long as the lock is renewed.
 func TestPruneLeavesWhatIsUsed(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -51,7 +51,7 @@ func TestPruneLeavesWhatIsUsed(t *testing.T) {
 	reader.Release()
 	reader.Release()
 	if rep := must(r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}})); len(rep.Gone) != 1 {
-		// ids[2] is the newest of its cluster, the one that was published now of another
+		// ids[2] is the newest of its cluster; the one published now is of another.
 		t.Errorf("%+v", rep.Gone)
 	}
 	_, err = r.Begin(ctx, BeginOptions{Parent: ids[1]})
@@ -63,7 +63,7 @@ func TestPruneLeavesWhatIsUsed(t *testing.T) {
 	}
 }
 
-// A writer that stood still until others took it for dead cannot publish what they have removed.
+// A stalled writer that others considered dead cannot publish what they have removed.
 func TestWriterThatStoodStill(t *testing.T) {
 	for _, begunAnew := range []bool{false, true} {
 		ctx := t.Context()
@@ -81,7 +81,7 @@ func TestWriterThatStoodStill(t *testing.T) {
 			t.Fatalf("%+v", rep)
 		}
 		if begunAnew {
-			// It has written its lock anew in the moment before it was removed, and goes on to write.
+			// It renewed its lock just before that was removed, and continues to write.
 			if err := w.lock.write(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestWriterThatStoodStill(t *testing.T) {
 	}
 }
 
-// The mark of a removed backup goes when nobody can come back any more.
+// The mark of a removed backup is removed once no writer can return.
 func TestMarksGo(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -129,7 +129,7 @@ func TestMarksGo(t *testing.T) {
 	}
 }
 
-// A lock is renewed while it is held, and its owner is told when it is gone.
+// A lock is renewed while it is held, and its owner is notified when it is lost.
 func TestLockIsRenewed(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -153,8 +153,8 @@ func TestLockIsRenewed(t *testing.T) {
 	l.Release()
 }
 
-// Users wait for who removes things; two of those do not run at once; and a dead one is waited for
-// no longer than its lease.
+// Users wait for removers; two removers do not run at once; and a dead one is waited for only as
+// long as its lease.
 func TestRemoverGoesAlone(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -162,7 +162,7 @@ func TestRemoverGoesAlone(t *testing.T) {
 	l := must(r.Lock(ctx, LockSpec{Purpose: "prune", Removes: true}))
 	_, err := r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}})
 	wantKind(t, err, tidemark.Transient)
-	if !strings.Contains(err.Error(), "another removes things: prune on") {
+	if !strings.Contains(err.Error(), "another process is removing objects: prune on") {
 		t.Error(err)
 	}
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
@@ -187,7 +187,7 @@ func TestRemoverGoesAlone(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	// One that died.
+	// A dead remover.
 	must(r.Lock(context.WithoutCancel(ctx), LockSpec{Purpose: "prune", Removes: true})).cancel(errReleased)
 	s.mu.Lock()
 	s.clock += time.Hour
@@ -197,10 +197,10 @@ func TestRemoverGoesAlone(t *testing.T) {
 	} else if err := w.Abort(ctx); err != nil {
 		t.Error(err)
 	}
-	// A lock that nobody can read holds for a while, and does not stop others.
+	// An unreadable lock holds for a while, and does not stop others.
 	s.objects["locks/strange"] = memObject{[]byte("?"), s.now()}
 	if rep := must(r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}})); len(rep.Locks) != 1 {
-		t.Errorf("%+v", rep.Locks) // that of the dead
+		t.Errorf("%+v", rep.Locks) // the dead one's
 	}
 	s.clock += time.Hour
 	if rep := must(r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}})); len(rep.Locks) != 1 || rep.Locks[0].ID != "strange" {

@@ -18,7 +18,7 @@ import (
 // and the file's name, which sorts within it; or a name alone, such as that of a history file.
 const logPrefix = "wal/"
 
-// A Log is a file of a server's log that is in the repository.
+// A Log is a file of a server's log in the repository.
 type Log struct {
 	Name   string
 	Stored int64 // bytes
@@ -36,8 +36,8 @@ type LogWriter struct {
 	over bool
 }
 
-// PutOpenLog writes a log that may be there, and takes its place in one step: for files of the log that
-// a server has not finished, under names that finished ones never have.
+// PutOpenLog writes a log, atomically replacing any existing one: for log files that a server has
+// not finished, under names that finished ones never have.
 func (r *logs) PutOpenLog(ctx context.Context, name string, src io.Reader, c Codec) error {
 	to, err := r.createObject(ctx, logPrefix+name, store.Replace, c)
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *logs) PutOpenLog(ctx context.Context, name string, src io.Reader, c Cod
 	return to.Commit()
 }
 
-// DeleteLog removes a log. That there is none of that name is no error.
+// DeleteLog removes a log. A missing log is no error.
 func (r *logs) DeleteLog(ctx context.Context, name string) error {
 	err := r.store.Delete(ctx, logPrefix+name)
 	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
@@ -59,9 +59,9 @@ func (r *logs) DeleteLog(ctx context.Context, name string) error {
 	return err
 }
 
-// CreateLog begins to write a log. Nobody sees it before its Commit.
+// CreateLog begins to write a log. It is invisible before its Commit.
 func (r *logs) CreateLog(ctx context.Context, name string, c Codec) (*LogWriter, error) {
-	// Whether there is one of that name is asked at the end: it may have the same bytes.
+	// Commit checks for an existing log of that name: it may have the same bytes.
 	to, err := r.createObject(ctx, logPrefix+name, store.New, c)
 	if tidemark.KindOf(err) == tidemark.Exists && err != nil {
 		to, err = nil, nil
@@ -73,7 +73,7 @@ func (r *logs) CreateLog(ctx context.Context, name string, c Codec) (*LogWriter,
 }
 
 func (w *LogWriter) Write(p []byte) (int, error) {
-	_, _ = w.sum.Write(p) // it has no errors
+	_, _ = w.sum.Write(p) // it never fails
 	w.size += int64(len(p))
 	if w.to == nil {
 		return len(p), nil
@@ -81,8 +81,8 @@ func (w *LogWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// Commit makes the log appear, durably. If one of that name is there with the same bytes, that
-// is as good; with others it stays as it is, and the error is of Kind Collision.
+// Commit makes the log appear, durably. An existing one with the same bytes is as good; one with
+// other bytes stays as it is, and the error is of Kind Collision.
 func (w *LogWriter) Commit() error {
 	w.over = true
 	if w.to != nil {
@@ -102,12 +102,12 @@ func (w *LogWriter) Commit() error {
 		return err
 	}
 	if n != w.size || there.Sum128() != w.sum.Sum128() {
-		return &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: w.name, Err: errors.New("the repository has a file of that name with other bytes"), Hint: "two servers archive into one repository, or a server went back in time and kept its timeline: give it another place"}
+		return &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: w.name, Err: errors.New("the repository has a file of that name with different content"), Hint: "Give this server another repository: two servers archive into this one, or a server was set back and kept its timeline."}
 	}
 	return nil
 }
 
-// Abort forgets the log. After Commit it does nothing.
+// Abort discards the log. After Commit it does nothing.
 func (w *LogWriter) Abort() {
 	if !w.over && w.to != nil {
 		w.to.Abort()
@@ -128,8 +128,8 @@ func (r *logs) PutLog(ctx context.Context, name string, src io.Reader, c Codec) 
 	return w.Commit()
 }
 
-// GetLog reads a log. io.EOF comes only when all of it was there and right: what was read before
-// an error is to be thrown away. Kind NotFound.
+// GetLog reads a log. io.EOF comes only after all of it was read and verified: discard what was
+// read before an error. Kind NotFound.
 func (r *logs) GetLog(ctx context.Context, name string) (io.ReadCloser, error) {
 	x, err := r.openObject(ctx, logPrefix+name)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *logs) GetLog(ctx context.Context, name string) (io.ReadCloser, error) {
 	return x, nil
 }
 
-// Logs gives the logs whose names begin with prefix, in the order of their names.
+// Logs returns the logs whose names begin with prefix, in the order of their names.
 func (r *logs) Logs(ctx context.Context, prefix string) ([]Log, error) {
 	var out []Log
 	for i, err := range r.store.List(ctx, logPrefix+prefix) {
@@ -154,7 +154,7 @@ func (r *logs) Logs(ctx context.Context, prefix string) ([]Log, error) {
 	return out, nil
 }
 
-// between gives the logs from first to last, which have to be of one timeline.
+// between returns the logs from first to last, which must be of one timeline.
 func between(logs []Log, first, last string) []Log {
 	dir := first[:strings.LastIndexByte(first, '/')+1]
 	from, _ := slices.BinarySearchFunc(logs, first, func(l Log, name string) int { return strings.Compare(l.Name, name) })

@@ -19,12 +19,12 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// What a backup is.
+// Kinds of backups.
 const (
 	Full        = "full"
 	Incremental = "incremental" // has only what changed since its parent
-	// Partial is what there is of a backup that was not finished. It cannot be restored; the one that
-	// goes on with it is of the kind that was asked for, and has it for its parent.
+	// Partial is what exists of an unfinished backup. It cannot be restored; the backup that
+	// resumes it is of the requested kind, and has it as its parent.
 	Partial = "partial"
 )
 
@@ -32,82 +32,84 @@ const (
 // (plain.go). Other backups have the server's files in packs.
 const Logical = "logical"
 
-// A Manifest says what a backup is, and where its parts are. It is written last, under
-// backups/ and the id: the backup exists when it does. The files are in lists of their own, which
-// Files reads.
+// A Manifest describes a backup, and where its parts are. It is written last, under backups/ and
+// the id: the backup exists once its manifest does. The files are in separate lists, which Files
+// reads.
 type Manifest struct {
 	Format  int       `json:"format"` // of the manifest: 1
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`             // Full, Incremental or Partial
-	Form    string    `json:"form,omitempty"`   // Logical, or nothing
+	Form    string    `json:"form,omitempty"`   // Logical, or ""
 	Parent  string    `json:"parent,omitempty"` // the backup that this one needs
-	Label   string    `json:"label,omitempty"`  // the user's
+	Label   string    `json:"label,omitempty"`  // set by the user
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	Tool    string    `json:"tool,omitempty"` // which version of tidemark
 
 	// The server.
 	Engine     string `json:"engine"`             // postgres; a logical one's may be mysql or mariadb
-	Version    string `json:"version"`            // as the server says it
+	Version    string `json:"version"`            // as the server reports it
 	VersionNum int    `json:"version_num"`        // 150018
-	SystemID   string `json:"system_id"`          // what tells the cluster from all others
+	SystemID   string `json:"system_id"`          // distinguishes the cluster from all others
 	Source     string `json:"source,omitempty"`   // where it was, without secrets
-	Server     string `json:"server,omitempty"`   // what its user calls it
+	Server     string `json:"server,omitempty"`   // the user's name for it
 	Standby    bool   `json:"standby,omitempty"`  // it was a standby
 	Checksums  bool   `json:"checksums"`          // its pages have checksums
 	PageSize   int    `json:"page_size"`          // bytes
 	LogSize    int64  `json:"log_size,omitempty"` // bytes of a file of the log
 
-	// Of a logical one: which database ("" is all of a MySQL server), and where in the server's log its view is.
+	// Of a logical one: which database ("" is a whole MySQL server), and the log position of its
+	// snapshot.
 	Database string            `json:"database,omitempty"`
 	Position tidemark.Position `json:"position,omitzero"`
 	Tables   int               `json:"tables,omitempty"` // whose rows it has
 	Rows     int64             `json:"rows,omitempty"`
 
-	// The log that it needs to become consistent; in order of time, each timeline once.
+	// The log that it needs to become consistent, in order of time; each timeline once.
 	Ranges []LogRange `json:"ranges,omitempty"`
 
 	Owner       Owner                   `json:"owner,omitzero"` // of the data directory
 	Tablespaces []Tablespace            `json:"tablespaces,omitempty"`
-	Databases   []tidemark.DatabaseName `json:"databases,omitempty"`      // that there were when it began
+	Databases   []tidemark.DatabaseName `json:"databases,omitempty"`      // those that existed when it began
 	BackupLabel string                  `json:"backup_label,omitempty"`   // PostgreSQL's, byte for byte; restored as a file
 	SpaceMap    string                  `json:"tablespace_map,omitempty"` // likewise
 
 	Count  int64 `json:"files"`  // files and folders
 	Bytes  int64 `json:"bytes"`  // of the source's files; of a logical one, of the rows' text
-	Plain  int64 `json:"plain"`  // of these, what is in the backup's pieces
+	Plain  int64 `json:"plain"`  // of these, bytes in the backup's pieces
 	Stored int64 `json:"stored"` // bytes of its packs and plain objects
 
-	// Notes are what was found, such as damaged pages.
+	// Notes are findings, such as damaged pages.
 	Notes []string `json:"notes,omitempty"`
-	// Report is how the backup went, as the job keeps it.
+	// Report is the job's report, in its own form.
 	Report json.RawMessage `json:"report,omitempty"`
 
-	// Buried says that there is no such backup: it was not finished, and prune has removed its packs.
+	// Buried means that there is no such backup: it was not finished, and prune has removed its
+	// packs.
 	Buried bool `json:"buried,omitempty"`
 
 	Packs []PackStat `json:"packs"` // by number
 	Lists []Ref      `json:"lists"` // the pieces that list the files, in order
-	// Left are paths in the lists that turned out at the end not to belong in the backup, with all
-	// below them. Files passes over them.
+	// Left are paths in the lists that turned out not to belong in the backup, with everything
+	// below them. Files skips them.
 	Left []Path `json:"left,omitempty"`
 }
 
 // A LogRange is log of one timeline.
 type LogRange struct {
 	Timeline uint32 `json:"timeline"`
-	Start    string `json:"start"` // place in the log, as the engine writes it
+	Start    string `json:"start"` // log position, as the engine writes it
 	End      string `json:"end"`
-	// First and Last are the names of the logs that have it, as CreateLog takes them, and Count how
-	// many there are from one to the other. With Count 0 it is in the backup's files, and the names say
-	// from where on the log is wanted to go further than the backup: prune keeps it by them, and all
-	// log where a backup has no names.
+	// First and Last are the names of the first and last log with the range, as CreateLog takes
+	// them, and Count is the number of logs. With Count 0, the range is in the backup's files, and
+	// the names show from where on the log is needed to recover beyond the backup: prune keeps log
+	// by these names, and keeps all log if a backup has no names.
 	First string `json:"first,omitempty"`
 	Last  string `json:"last,omitempty"`
 	Count int    `json:"count,omitempty"`
 }
 
-// Owner is who a file belongs to: restore gives it to that user, where it may.
+// Owner is a file's owner: restore sets it, if permitted.
 type Owner struct {
 	User  string `json:"user,omitempty"`
 	Group string `json:"group,omitempty"`
@@ -122,7 +124,7 @@ type Tablespace struct {
 }
 
 // A Path is a file's path, with slashes, below the data directory. It may have any bytes; in JSON
-// it is a text, or {"hex":"..."} where it is no UTF-8.
+// it is a string, or {"hex":"..."} if it is not UTF-8.
 type Path string
 
 type hexPath struct {
@@ -151,7 +153,7 @@ func (p *Path) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(p))
 }
 
-// What a File is, if not a plain one.
+// Types of a File that is not a regular file.
 const (
 	Folder = "folder"
 	Link   = "link"
@@ -165,14 +167,14 @@ type File struct {
 	Mode  uint32 `json:"mode"`           // permission bits
 	MTime int64  `json:"mtime"`          // nanoseconds since 1970
 	CRC   uint32 `json:"crc,omitempty"`  // CRC-32C of the whole file; of an incremental one, of its extents' bytes in order
-	To    Path   `json:"to,omitempty"`   // of a link: where it leads
+	To    Path   `json:"to,omitempty"`   // of a link: its target
 
-	// Extents are where the file's bytes are, by offset and without overlap. What is in none is zeros,
-	// or comes from the parent's file where Blocks is set.
+	// Extents are where the file's bytes are, by offset and without overlap. Bytes in no extent are
+	// zeros, or come from the parent's file if Blocks is set.
 	Extents []Extent `json:"extents,omitempty"`
-	// Blocks, if set, says that this is not the whole file.
+	// Blocks, if set, means that this is not the whole file.
 	Blocks *Blocks `json:"blocks,omitempty"`
-	// Object, if set, says that the bytes are those of a plain object, and in no extents (plain.go).
+	// Object, if set, means that the bytes are in a plain object, and in no extents (plain.go).
 	Object *Object `json:"object,omitempty"`
 }
 
@@ -180,14 +182,14 @@ type File struct {
 type Extent struct {
 	At     int64  // offset in the file
 	Length uint32 // bytes
-	Skip   uint32 // where they begin among the piece's plain bytes
+	Skip   uint32 // their offset in the piece's plain bytes
 	Ref    Ref
 }
 
 // MarshalJSON writes [at, length, skip, ref].
 func (e Extent) MarshalJSON() ([]byte, error) {
 	b := fmt.Appendf(make([]byte, 0, 96), "[%d,%d,%d,", e.At, e.Length, e.Skip)
-	ref, _ := e.Ref.MarshalJSON() // has no error
+	ref, _ := e.Ref.MarshalJSON() // it cannot fail
 	return append(append(b, ref...), ']'), nil
 }
 
@@ -196,18 +198,18 @@ func (e *Extent) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[]any{&e.At, &e.Length, &e.Skip, &e.Ref})
 }
 
-// Blocks says what of a file an incremental backup has: pages of PageSize bytes, which are those
-// that its extents cover. Pages that are not among them come from the parent's file up to Truncate;
-// behind it they are zeros.
+// Blocks describes what an incremental backup has of a file: pages of PageSize bytes, which are
+// those that its extents cover. All other pages come from the parent's file up to Truncate; beyond
+// it they are zeros.
 type Blocks struct {
 	PageSize int   `json:"page_size"`
 	Truncate int64 `json:"truncate"` // pages up to which the parent's file counts
 }
 
-// Publish ends the packs of the lists, says that the backup is whole, and gives up its lock. All
-// packs have to be closed. It fills in what the Writer knows: ID, Parent, Started, Ended, Packs,
-// Lists, Count, Bytes (but of a logical backup), Plain, Stored. Kind Lost: the lock was lost, and others may have removed
-// parts; the backup does not exist then.
+// Publish ends the packs of the lists, makes the backup exist, and releases its lock. All packs
+// must be closed. It fills in what the Writer knows: ID, Parent, Started, Ended, Packs, Lists,
+// Count, Bytes (except for a logical backup), Plain, Stored. Kind Lost: the lock was lost, and
+// others may have removed parts; the backup does not exist then.
 func (w *Writer) Publish(ctx context.Context, m Manifest) (*Manifest, error) {
 	if err := w.files.close(); err != nil {
 		return nil, err
@@ -234,11 +236,11 @@ func (w *Writer) Publish(ctx context.Context, m Manifest) (*Manifest, error) {
 	if err := w.whole(ctx, m.Packs); err != nil {
 		return nil, err
 	}
-	// Whoever takes our lock for dead and removes the packs puts a mark under the manifest's name first
-	// (bury), so that of the two of us one is refused.
+	// A remover that considers our lock dead puts a mark under the manifest's name before it
+	// removes the packs (bury), so that one of the two is refused.
 	err = w.repo.writeObject(ctx, manifestName(w.ID), store.New, text)
 	if tidemark.KindOf(err) == tidemark.Exists && err != nil {
-		return nil, w.lock.lost(errors.New("what was written has been removed"))
+		return nil, w.lock.lost(errors.New("another process has removed what was written"))
 	}
 	if err != nil {
 		return nil, err
@@ -249,7 +251,7 @@ func (w *Writer) Publish(ctx context.Context, m Manifest) (*Manifest, error) {
 	return &m, nil
 }
 
-// whole looks whether the lock is held and all packs are there.
+// whole checks that the lock is held and all packs exist.
 func (w *Writer) whole(ctx context.Context, packs []PackStat) error {
 	if err := w.lock.check(ctx); err != nil {
 		return err
@@ -260,13 +262,13 @@ func (w *Writer) whole(ctx context.Context, packs []PackStat) error {
 	}
 	for _, p := range packs {
 		if size, ok := there[p.Number]; !ok || size != p.Size {
-			return &tidemark.Error{Kind: tidemark.Lost, Op: "publish", Object: packName(w.ID, p.Number), Err: errors.New("it is not there as it was written"), Hint: "look who else writes there, and back up again"}
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "publish", Object: packName(w.ID, p.Number), Err: errors.New("it is missing, or was changed after it was written"), Hint: "Find out what else writes there, and back up again."}
 		}
 	}
 	return w.wholePlain(ctx)
 }
 
-// PacksThere looks whether all packs of a backup are there with their sizes. Kind Lost: they are not.
+// PacksThere checks that all packs of a backup exist with their sizes. Kind Lost: they do not.
 func (r *Repo) PacksThere(ctx context.Context, m *Manifest) error {
 	there, err := r.packsOf(ctx, m.ID)
 	if err != nil {
@@ -274,13 +276,13 @@ func (r *Repo) PacksThere(ctx context.Context, m *Manifest) error {
 	}
 	for _, p := range m.Packs {
 		if size, ok := there[p.Number]; !ok || size != p.Size {
-			return &tidemark.Error{Kind: tidemark.Lost, Op: "read backup", Object: packName(m.ID, p.Number), Err: errors.New("it is not there as it was written" + r.where(packName(m.ID, p.Number))), Hint: "tidemark verify names all that is wrong"}
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "read backup", Object: packName(m.ID, p.Number), Err: errors.New("it is missing, or was changed after it was written" + r.where(packName(m.ID, p.Number))), Hint: "Run tidemark verify: it lists everything that is wrong."}
 		}
 	}
 	return nil
 }
 
-// packsOf gives the sizes of a backup's packs that are there.
+// packsOf returns the sizes of a backup's existing packs.
 func (r *Repo) packsOf(ctx context.Context, id string) (map[uint32]int64, error) {
 	out := map[uint32]int64{}
 	for i, err := range r.store.List(ctx, "packs/"+id+"/") {
@@ -296,16 +298,16 @@ func (r *Repo) packsOf(ctx context.Context, id string) (map[uint32]int64, error)
 
 func manifestName(id string) string { return "backups/" + id }
 
-// manifestLimit bounds what a damaged manifest can make us read.
+// manifestLimit limits how much a damaged manifest can make us read.
 const manifestLimit = 256 << 20
 
-// Manifest reads that of a backup. Kind NotFound, Corrupt, Unsupported.
+// Manifest reads a backup's manifest. Kind NotFound, Corrupt, Unsupported.
 func (r *Repo) Manifest(ctx context.Context, id string) (*Manifest, error) {
 	m := new(Manifest)
 	if err := r.readManifest(ctx, id, m, m); err != nil {
 		return nil, err
 	}
-	// All packs of a session have the same salt: one text of it is enough.
+	// All packs of a session have the same salt: one copy of the string suffices.
 	for i := 1; i < len(m.Packs); i++ {
 		if m.Packs[i].Salt == m.Packs[i-1].Salt {
 			m.Packs[i].Salt = m.Packs[i-1].Salt
@@ -315,7 +317,8 @@ func (r *Repo) Manifest(ctx context.Context, id string) (*Manifest, error) {
 	return m, nil
 }
 
-// Brief is Manifest without Packs, Lists and Report, which can take megabytes: for whoever reads many.
+// Brief is Manifest without Packs, Lists and Report, which can take megabytes: for callers that
+// read many.
 func (r *Repo) Brief(ctx context.Context, id string) (*Manifest, error) {
 	m := new(Manifest)
 	without := struct {
@@ -330,14 +333,14 @@ func (r *Repo) Brief(ctx context.Context, id string) (*Manifest, error) {
 	return m, nil
 }
 
-// unread is passed over.
+// unread skips a JSON value.
 type unread struct{}
 
 func (*unread) UnmarshalJSON([]byte) error { return nil }
 
 func comparePacks(a, b PackStat) int { return cmp.Compare(a.Number, b.Number) }
 
-// pack gives one of the manifest's packs; nil: it has not that one.
+// pack returns one of the manifest's packs; nil: it has no such pack.
 func (m *Manifest) pack(number uint32) *PackStat {
 	if i, ok := slices.BinarySearchFunc(m.Packs, PackStat{Number: number}, comparePacks); ok {
 		return &m.Packs[i]
@@ -345,7 +348,7 @@ func (m *Manifest) pack(number uint32) *PackStat {
 	return nil
 }
 
-// readManifest reads a manifest into something that m is, or is in.
+// readManifest decodes a manifest into a value that is m, or contains it.
 func (r *Repo) readManifest(ctx context.Context, id string, m *Manifest, into any) error {
 	name := manifestName(id)
 	if store.CheckName(name) != nil || strings.Contains(id, "/") {
@@ -364,7 +367,7 @@ func (r *Repo) readManifest(ctx context.Context, id string, m *Manifest, into an
 	case m.Format != 1:
 		return damaged(name, errVersion)
 	case m.ID != id:
-		return damaged(name, fmt.Errorf("it is that of %s", m.ID))
+		return damaged(name, fmt.Errorf("it belongs to %s", m.ID))
 	case m.Buried:
 		return r.noBackup(id)
 	}
@@ -375,11 +378,10 @@ func (r *Repo) readManifest(ctx context.Context, id string, m *Manifest, into an
 }
 
 func (r *Repo) noBackup(id string) error {
-	return &tidemark.Error{Kind: tidemark.NotFound, Op: "read backup", Object: id, Err: errors.New("there is no such backup in " + r.store.String()), Hint: "tidemark backups lists them"}
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: "read backup", Object: id, Err: errors.New("there is no such backup in " + r.store.String()), Hint: "Choose one that tidemark backups lists."}
 }
 
-// IDs gives the ids of all backups, sorted, and of some that there are not any more, of which
-// Manifest says so.
+// IDs returns the ids of all backups, sorted. Some may no longer exist, which Manifest reports.
 func (r *Repo) IDs(ctx context.Context) ([]string, error) {
 	var ids []string
 	for i, err := range r.store.List(ctx, "backups/") {
@@ -392,8 +394,8 @@ func (r *Repo) IDs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// Backups gives what is said of all backups (Brief), oldest first. One that is damaged is an error;
-// IDs and Brief tell which others are not.
+// Backups returns all backups' manifests in brief (Brief), oldest first. A damaged one is an error;
+// use IDs and Brief to read the others.
 func (r *Repo) Backups(ctx context.Context) ([]*Manifest, error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
@@ -414,7 +416,7 @@ func (r *Repo) Backups(ctx context.Context) ([]*Manifest, error) {
 	return out, nil
 }
 
-// SortByAge puts backups in the order in which they began. Their names have whole seconds only.
+// SortByAge sorts backups by when they began. Their names have whole seconds only.
 func SortByAge(all []*Manifest) {
 	slices.SortFunc(all, func(a, b *Manifest) int {
 		if c := a.Started.Compare(b.Started); c != 0 {
@@ -424,7 +426,7 @@ func SortByAge(all []*Manifest) {
 	})
 }
 
-// Chain gives a backup and those that it needs: the full one first.
+// Chain returns a backup and those it needs: the full one first.
 func (r *Repo) Chain(ctx context.Context, id string) ([]*Manifest, error) {
 	var chain []*Manifest
 	seen := map[string]bool{}
@@ -435,7 +437,7 @@ func (r *Repo) Chain(ctx context.Context, id string) ([]*Manifest, error) {
 		seen[id] = true
 		m, err := r.Manifest(ctx, id)
 		if err != nil && len(chain) > 0 && tidemark.KindOf(err) == tidemark.NotFound {
-			return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "read backup", Object: chain[0].ID, Err: errors.New("its parent " + id + " is gone"), Hint: "restore another backup"}
+			return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "read backup", Object: chain[0].ID, Err: errors.New("its parent " + id + " is gone"), Hint: "Restore another backup."}
 		}
 		if err != nil {
 			return nil, err
@@ -447,12 +449,12 @@ func (r *Repo) Chain(ctx context.Context, id string) ([]*Manifest, error) {
 	return chain, nil
 }
 
-// Files gives the files of a backup, in the order in which they were added.
+// Files yields the files of a backup, in the order in which they were added.
 func (r *Repo) Files(ctx context.Context, m *Manifest) iter.Seq2[File, error] {
 	return r.files(ctx, m, nil)
 }
 
-// files is Files of lists that go on with a text.
+// files is Files, with more appended to the lists.
 func (r *Repo) files(ctx context.Context, m *Manifest, more []byte) iter.Seq2[File, error] {
 	left := m.Excluded()
 	return func(yield func(File, error) bool) {
@@ -472,7 +474,7 @@ func (r *Repo) files(ctx context.Context, m *Manifest, more []byte) iter.Seq2[Fi
 				err = f.check()
 			}
 			if err != nil {
-				yield(File{}, damaged(manifestName(m.ID), fmt.Errorf("its list of files: %w", err)))
+				yield(File{}, damaged(manifestName(m.ID), fmt.Errorf("its file list: %w", err)))
 				return
 			}
 			if !left(f.Path) && !yield(f, nil) {
@@ -485,7 +487,7 @@ func (r *Repo) files(ctx context.Context, m *Manifest, more []byte) iter.Seq2[Fi
 	}
 }
 
-// Excluded says which paths are in Left, or below one that is.
+// Excluded returns a function that reports whether a path is in Left, or below one that is.
 func (m *Manifest) Excluded() func(Path) bool {
 	all := map[Path]bool{}
 	for _, p := range m.Left {
@@ -504,7 +506,7 @@ func (m *Manifest) Excluded() func(Path) bool {
 	}
 }
 
-// listReader is the text of pieces, one after the other.
+// listReader reads the concatenated text of pieces.
 type listReader struct {
 	ctx  context.Context
 	o    *Opener

@@ -11,14 +11,14 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// A mirror is one repository in several places: each has the same id and key, and gets the same
-// objects, byte for byte, so that what is written is sealed once, and each place alone is a repository
-// that can be restored from. What is written goes through a store.Mirror; a lock is taken in each place, since
-// each has its own clock, and is pruned by itself.
+// A mirror is one repository in several places: each has the same id and key, and receives the same
+// objects, byte for byte, so that everything is sealed once, and each place alone is a repository
+// that can be restored from. Writes use a store.Mirror. A lock is taken in each place, since each
+// has its own clock; and each place is pruned separately.
 
-// OpenMirror opens the repositories of several places as one. Where there is none it makes one, of
-// the same id and key as the others have. A place that does not answer, or is full, is lost from the
-// beginning, and the others go on without it (store.Mirror). Kind Collision: one is another repository.
+// OpenMirror opens the repositories of several places as one. An empty place gets a repository with
+// the id and key of the others. A place that does not answer, or is full, is lost from the start,
+// and the others continue without it (store.Mirror). Kind Collision: one is another repository.
 func OpenMirror(ctx context.Context, places []store.Store, keys Keys) (*Repo, error) {
 	m := store.NewMirror(places, func(name string) bool { return strings.HasPrefix(name, "backups/") })
 	texts := make([][]byte, len(places))
@@ -43,8 +43,8 @@ func OpenMirror(ctx context.Context, places []store.Store, keys Keys) (*Repo, er
 			return nil, err
 		}
 	}
-	if first < 0 && away != nil { // it may have one, with another id
-		return nil, &tidemark.Error{Op: "create repository", Object: m.String(), Kind: tidemark.KindOf(away), Hint: "the first backup of a mirror needs all places, so that all get the same key: " + tidemark.HintOf(away), Err: away}
+	if first < 0 && away != nil { // that place may have one, with another id
+		return nil, &tidemark.Error{Op: "create repository", Object: m.String(), Kind: tidemark.KindOf(away), Hint: "The first backup to a mirror needs all places, so that all get the same key: " + tidemark.HintOf(away), Err: away}
 	}
 	r, ours, err := openFirst(ctx, places, texts, first, keys)
 	if err != nil {
@@ -72,8 +72,8 @@ func OpenMirror(ctx context.Context, places []store.Store, keys Keys) (*Repo, er
 	return r, nil
 }
 
-// openFirst opens the repository of the first place that has one, or prepares one; ours is what makes
-// places repositories like it.
+// openFirst opens the repository of the first place that has one, or prepares one; ours is what
+// makes other places like it.
 func openFirst(ctx context.Context, places []store.Store, texts [][]byte, first int, keys Keys) (r *Repo, ours []byte, err error) {
 	if first >= 0 {
 		r, err = Open(ctx, places[first], keys)
@@ -85,7 +85,7 @@ func openFirst(ctx context.Context, places []store.Store, texts [][]byte, first 
 	return r, r.unmade[0].text, nil
 }
 
-// passing says of an error that the place may be there again later: nothing is wrong with its name.
+// passing reports whether a place with this error may work again later: its address is valid.
 func passing(err error) bool {
 	switch tidemark.KindOf(err) {
 	case tidemark.Unreachable, tidemark.Transient, tidemark.Full:
@@ -94,7 +94,7 @@ func passing(err error) bool {
 	return false
 }
 
-// joins looks whether a place has this repository, or may have.
+// joins checks whether a place has this repository, or may get it.
 func (r *Repo) joins(ctx context.Context, p store.Store, text []byte) error {
 	if text == nil {
 		return mayBeMade(ctx, p)
@@ -113,10 +113,10 @@ func (r *Repo) joins(ctx context.Context, p store.Store, text []byte) error {
 }
 
 func notTheSame(p store.Store) error {
-	return &tidemark.Error{Kind: tidemark.Collision, Op: "mirror", Object: p.String(), Err: errors.New("there is another repository than in the first place"), Hint: "name an empty place, which becomes a mirror; or back up into each of them by a command of its own"}
+	return &tidemark.Error{Kind: tidemark.Collision, Op: "mirror", Object: p.String(), Err: errors.New("it holds another repository than the first place"), Hint: "Name an empty place, which becomes a mirror, or back up to each place with a command of its own."}
 }
 
-// Mirror is what writes to all places, or nil if there is one only.
+// Mirror returns the Mirror that writes to all places, or nil if there is only one.
 func (r *objects) Mirror() *store.Mirror { return store.MirrorOf(r.store) }
 
 // lockSides takes a lock in each place.
@@ -145,7 +145,7 @@ func (r *Repo) lockSides(ctx context.Context, spec LockSpec) (*Lock, error) {
 	return l, nil
 }
 
-// watch loses a place whose lock is lost, and the whole lock with the last one.
+// watch drops a place whose lock is lost, and the whole lock with the last place.
 func (l *Lock) watch(place int, own *Lock) {
 	select {
 	case <-l.ctx.Done():
@@ -166,7 +166,7 @@ func (l *Lock) loseSide(place int, why error) {
 	}
 }
 
-// checkSides looks whether the locks are still there.
+// checkSides checks that the locks still exist.
 func (l *Lock) checkSides(ctx context.Context) error {
 	for i, own := range l.sides {
 		if own == nil || l.r.Mirror().IsLost(i) {
@@ -182,7 +182,7 @@ func (l *Lock) checkSides(ctx context.Context) error {
 	return context.Cause(l.ctx)
 }
 
-// releaseSides gives the locks up, also those of places that were lost: it may be there again.
+// releaseSides releases the locks, also those of lost places: a place may work again.
 func (l *Lock) releaseSides() {
 	var all crash.Group
 	for _, own := range l.sides {
@@ -194,6 +194,6 @@ func (l *Lock) releaseSides() {
 	crash.Go(func() { all.Wait(); close(done) })
 	select {
 	case <-done:
-	case <-time.After(35 * time.Second): // a store that does not heed its context
+	case <-time.After(35 * time.Second): // a store that ignores its context
 	}
 }

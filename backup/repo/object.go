@@ -57,40 +57,40 @@ func (r *objects) cipher() byte {
 	return 1
 }
 
-// readHeader compares a header with what it has to be and gives its salt.
+// readHeader checks a header and returns its salt.
 func (r *objects) readHeader(b []byte, kind byte, name string) (salt [saltSize]byte, err error) {
 	if len(b) != headerSize+len(name) {
-		return salt, fmt.Errorf("it is cut within its header")
+		return salt, fmt.Errorf("it is truncated within its header")
 	}
 	body := b[:len(b)-8]
 	salt = [saltSize]byte(b[32:48])
 	switch {
 	case string(b[:8]) != magic:
-		return salt, errors.New("it does not begin as objects of a repository do")
+		return salt, errors.New("it does not have the header of a repository object")
 	case b[9] != formatVersion && xxh3.Hash(body) == binary.BigEndian.Uint64(b[len(body):]):
 		return salt, errVersion
 	case xxh3.Hash(body) != binary.BigEndian.Uint64(b[len(body):]) || string(body[48:]) != name:
-		return salt, errors.New("its header is damaged, or is that of another object")
+		return salt, errors.New("its header is damaged, or belongs to another object")
 	case b[8] != kind, b[10] != r.cipher(), b[11] != 0, binary.BigEndian.Uint32(b[12:]) != uint32(len(name)):
-		return salt, errors.New("its header is not that of such an object")
+		return salt, errors.New("its header is that of another kind of object")
 	case [idSize]byte(b[16:32]) != r.id:
-		return salt, errors.New("it is of another repository")
+		return salt, errors.New("it belongs to another repository")
 	}
 	return salt, nil
 }
 
 var errVersion = errors.New("it was written in a newer format")
 
-// damaged words what is wrong with an object. What the store says stays as it is.
+// damaged describes what is wrong with an object. The store's errors stay unchanged.
 func damaged(name string, err error) error {
 	var own *tidemark.Error
 	switch {
 	case err == nil, errors.As(err, &own), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, errVersion):
-		return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Unsupported, Hint: "read it with the version of tidemark that wrote it, or a newer one", Err: err}
+		return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Unsupported, Hint: "Use the version of tidemark that wrote it, or a newer one.", Err: err}
 	}
-	return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Corrupt, Hint: "tidemark verify says what else is damaged, and which backups need it", Err: err}
+	return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Corrupt, Hint: "Run tidemark verify: it lists what else is damaged, and which backups need it.", Err: err}
 }
 
 // A frame of an object:
@@ -105,8 +105,8 @@ const (
 	frameSize   = 1 << 20 // plain bytes of all frames but the last
 )
 
-// An objectWriter writes an object of frames, some of which are packed at the same time: who
-// writes a log waits for it, and has nothing else to do meanwhile.
+// An objectWriter writes an object of frames, several of which are packed at the same time: the
+// writer of a log waits for it, and has nothing else to do meanwhile.
 type objectWriter struct {
 	name  string
 	to    store.Object
@@ -167,7 +167,7 @@ func (w *objectWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// frame gives the one that is being filled.
+// frame returns the frame to fill.
 func (w *objectWriter) frame() *frame {
 	if w.open == nil {
 		w.open = frames.Get().(*frame)
@@ -176,7 +176,7 @@ func (w *objectWriter) frame() *frame {
 	return w.open
 }
 
-// flush has the frame that is open packed, and writes those that are.
+// flush starts packing the current frame, and writes those already packed.
 func (w *objectWriter) flush(last bool) error {
 	f := w.frame()
 	f.unit = unit{kind: unitFrame, place: w.name, number: w.n, last: last, plain: uint32(len(f.plain))}
@@ -188,7 +188,7 @@ func (w *objectWriter) flush(last bool) error {
 		f.sealed, f.unit.codec = f.pack.pack(f.sealed, f.plain)
 		f.sealed = w.seal.close(f.sealed, &f.unit)
 	})
-	most := min(runtime.GOMAXPROCS(0), 4) // frames at once: their memory
+	most := min(runtime.GOMAXPROCS(0), 4) // frames at once: this bounds their memory
 	if last {
 		most = 0
 	}
@@ -232,7 +232,7 @@ func (w *objectWriter) Commit() error {
 
 func (w *objectWriter) Abort() { w.to.Abort() }
 
-// writeObject writes a small object at once.
+// writeObject writes a small object in one call.
 func (r *objects) writeObject(ctx context.Context, name string, mode store.Mode, text []byte) error {
 	w, err := r.createObject(ctx, name, mode, Codec{kind: codecZstd, level: 3})
 	if err != nil {
@@ -245,8 +245,8 @@ func (r *objects) writeObject(ctx context.Context, name string, mode store.Mode,
 	return w.Commit()
 }
 
-// An objectReader gives the plain bytes of an object. io.EOF comes only when the last frame was
-// there and nothing behind it.
+// An objectReader reads the plain bytes of an object. io.EOF comes only after the last frame, if
+// nothing follows it.
 type objectReader struct {
 	name   string
 	from   io.ReadCloser
@@ -254,7 +254,7 @@ type objectReader struct {
 	seal   *seal
 	stored []byte
 	plain  []byte // room
-	left   []byte // of plain, not given yet
+	left   []byte // of plain, not returned yet
 	n      uint64
 	err    error // io.EOF after the last frame
 }
@@ -268,7 +268,7 @@ func (r *objects) openObject(ctx context.Context, name string) (*objectReader, e
 	head := make([]byte, headerSize+len(name))
 	n, err := io.ReadFull(in, head)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = nil // readHeader says so
+		err = nil // readHeader reports it
 	}
 	var salt [saltSize]byte
 	if err == nil {
@@ -327,7 +327,7 @@ func (x *objectReader) next() error {
 	if u.last {
 		if _, err := x.in.ReadByte(); err != io.EOF {
 			if err == nil {
-				err = errors.New("something stands behind its end")
+				err = errors.New("it has data after its end")
 			}
 			x.left = nil
 			return err
@@ -337,17 +337,17 @@ func (x *objectReader) next() error {
 	return nil
 }
 
-// cut words the end of an object where there should be more.
+// cut describes an object that ends too early.
 func cut(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return errors.New("it is cut: its end is missing")
+		return errors.New("it is truncated: its end is missing")
 	}
 	return err
 }
 
 func (x *objectReader) Close() error { return x.from.Close() }
 
-// readObject reads a small object at once; limit bounds its plain bytes.
+// readObject reads a small object in one call; limit bounds its plain bytes.
 func (r *objects) readObject(ctx context.Context, name string, limit int64) ([]byte, error) {
 	x, err := r.openObject(ctx, name)
 	if err != nil {

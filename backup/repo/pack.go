@@ -16,10 +16,10 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// PackSize is where a pack ends: with the first piece that would make it larger.
+// PackSize limits a pack: it ends before the first piece that would exceed it.
 const PackSize = 128 << 20
 
-// A Ref says where a piece is in its backup's packs, and what it has to be.
+// A Ref locates a piece in its backup's packs, and has what verifies it.
 type Ref struct {
 	Pack   uint32 // the pack's number
 	Codec  uint8
@@ -27,7 +27,7 @@ type Ref struct {
 	Stored uint32 // stored bytes, with the tag
 	Plain  uint32 // plain bytes
 	CRC    uint32 // CRC-32C of the plain bytes
-	Number uint64 // which piece of its session
+	Number uint64 // its number within its session
 }
 
 // MarshalJSON writes a Ref as [pack, offset, stored, plain, crc, number, codec]: there may be
@@ -36,12 +36,12 @@ func (r Ref) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(make([]byte, 0, 64), "[%d,%d,%d,%d,%d,%d,%d]", r.Pack, r.Offset, r.Stored, r.Plain, r.CRC, r.Number, r.Codec), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads MarshalJSON's form.
 func (r *Ref) UnmarshalJSON(b []byte) error {
 	var v [7]uint64
 	at := 0
 	if len(b) == 0 || b[0] != '[' {
-		return fmt.Errorf("%.20q is no reference to a piece", b)
+		return fmt.Errorf("%.20q is not a reference to a piece", b)
 	}
 	digits := false
 	for _, c := range b[1:] {
@@ -55,17 +55,17 @@ func (r *Ref) UnmarshalJSON(b []byte) error {
 			return nil
 		case c == ' ', c == '\n', c == '\t':
 		default:
-			return fmt.Errorf("%.20q is no reference to a piece", b)
+			return fmt.Errorf("%.20q is not a reference to a piece", b)
 		}
 	}
-	return fmt.Errorf("%.20q is no reference to a piece", b)
+	return fmt.Errorf("%.20q is not a reference to a piece", b)
 }
 
 func (r Ref) unit(backup string) unit {
 	return unit{kind: unitPiece, place: backup, number: r.Number, codec: r.Codec, plain: r.Plain, crc: r.CRC}
 }
 
-// A PackStat is a pack of a backup, as its manifest has it.
+// A PackStat describes a backup's pack in its manifest.
 type PackStat struct {
 	Number uint32 `json:"number"`
 	Size   int64  `json:"size"` // bytes of the whole object
@@ -73,41 +73,41 @@ type PackStat struct {
 	Pieces int    `json:"pieces"`
 }
 
-// A Writer writes one backup: a session, in which many goroutines seal pieces and append them to
-// packs. Nothing of it is a backup before Publish.
+// A Writer writes one backup: a session, in which goroutines seal pieces and append them to packs.
+// None of it is a backup before Publish.
 type Writer struct {
 	ID     string // the backup's
 	repo   *Repo
 	seal   *seal
-	salt   string // of seal, as manifests have it
+	salt   string // of seal, in a manifest's form
 	lock   *Lock
 	parent string
 	begun  time.Time
 	pieces atomic.Uint64 // number of the next piece
 	pack   atomic.Uint32 // number of the last pack
 
-	ends atomic.Uint32 // packs that were begun before the last one of it end early (checkpoint.go)
+	ends atomic.Uint32 // packs begun before the last value end early (checkpoint.go)
 
 	mu     sync.Mutex
-	packs  []PackStat  // those that are written
-	kept   *Checkpoint // the last one that was noted; nil: none
-	unsure bool        // whether that one or a later one is noted
+	packs  []PackStat  // those already written
+	kept   *Checkpoint // the last checkpoint; nil: none
+	unsure bool        // either kept or a later checkpoint is stored
 
 	files     filesWriter
 	plain     plainTotal // guarded as files are
 	published bool
 }
 
-// BeginOptions of a backup.
+// BeginOptions are the options of Begin.
 type BeginOptions struct {
-	// Parent is the backup that this one needs, for incrementals. It has to exist.
+	// Parent is the backup that this one needs, if it is incremental. It must exist.
 	Parent string
 	// Lease is how long the lock outlives its owner; 0 means 5 minutes.
 	Lease time.Duration
 }
 
-// Begin begins a backup: it gets an id, and a lock that keeps its packs, and its parent, from
-// being removed. Publish or Abort ends it. Kind NotFound: the parent is gone.
+// Begin begins a backup: it gets an id, and a lock that protects its packs, and its parent, from
+// removal. Publish or Abort ends it. Kind NotFound: the parent is gone.
 func (r *Repo) Begin(ctx context.Context, opt BeginOptions) (*Writer, error) {
 	w := &Writer{repo: r, parent: opt.Parent, begun: time.Now().UTC()}
 	random := newSalt()
@@ -120,7 +120,8 @@ func (r *Repo) Begin(ctx context.Context, opt BeginOptions) (*Writer, error) {
 	if w.lock, err = r.Lock(ctx, spec); err != nil {
 		return nil, err
 	}
-	// Not before the lock was written: it may have found that somebody else has made the repository.
+	// Only after the lock is written: writing it may have found that another process has made the
+	// repository.
 	if w.seal, err = newSeal(r.id, r.key, newSalt()); err != nil {
 		w.lock.Release()
 		return nil, err
@@ -130,11 +131,11 @@ func (r *Repo) Begin(ctx context.Context, opt BeginOptions) (*Writer, error) {
 	return w, nil
 }
 
-// Context is cancelled when the backup's lock was lost, with that as its cause, and when the
-// context of Begin is.
+// Context is cancelled when the backup's lock is lost, with that as its cause, and when Begin's
+// context is.
 func (w *Writer) Context() context.Context { return w.lock.Context() }
 
-// Parent is the backup that this one needs, or nothing.
+// Parent returns the backup that this one needs, or "".
 func (w *Writer) Parent() string { return w.parent }
 
 // A Sealed piece is ready to be appended to a pack.
@@ -155,11 +156,11 @@ type Sealer struct {
 // Sealer makes one.
 func (w *Writer) Sealer(c Codec) *Sealer { return &Sealer{w: w, pack: newPacker(c)} }
 
-// Bound is how large a dst has to be so that Seal of n bytes never allocates.
+// Bound returns the capacity of dst for which Seal of n bytes never allocates.
 func (*Sealer) Bound(n int) int { return n + n/100 + 1024 }
 
-// Seal makes a piece of up to MaxPiece bytes: its checksum, then compressed, encrypted and with
-// its tag in dst, of which only the capacity counts. plain stays the caller's.
+// Seal seals a piece of up to MaxPiece bytes: it takes its checksum, compresses and encrypts it,
+// and appends its tag, in dst, of which only the capacity counts. The caller keeps plain.
 func (s *Sealer) Seal(dst, plain []byte) (Sealed, error) {
 	if len(plain) > MaxPiece {
 		return Sealed{}, &tidemark.Error{Kind: tidemark.Bug, Op: "seal", Err: fmt.Errorf("a piece of %d bytes is too large", len(plain))}
@@ -170,11 +171,11 @@ func (s *Sealer) Seal(dst, plain []byte) (Sealed, error) {
 	return Sealed{Bytes: dst, Plain: u.plain, CRC: u.crc, Number: u.number, Codec: u.codec}, nil
 }
 
-// A Pack appends pieces to packs, one after the other. It belongs to one goroutine.
+// A Pack appends pieces to packs in sequence. It belongs to one goroutine.
 type Pack struct {
 	w       *Writer
 	ctx     context.Context
-	to      store.Object // nil: none is begun
+	to      store.Object // nil: none is open
 	number  uint32
 	ends    uint32 // Writer.ends when it was begun
 	size    int64
@@ -185,7 +186,7 @@ type Pack struct {
 // NewPack makes a Pack; its objects are written under ctx.
 func (w *Writer) NewPack(ctx context.Context) *Pack { return &Pack{w: w, ctx: ctx} }
 
-// packName is that of a pack's object.
+// packName returns the name of a pack's object.
 func packName(backup string, number uint32) string {
 	return fmt.Sprintf("packs/%s/%08d", backup, number)
 }
@@ -193,9 +194,9 @@ func packName(backup string, number uint32) string {
 const entrySize = 21
 const trailerSize = 4 + 4 + 4 + 8
 
-// Append puts a piece behind the others, and ends the pack first if it is full or a checkpoint wants it. The piece is in
-// the backup for good only when Close has returned nil. After an error the Pack is of no use, nor
-// are the pieces of the pack that was open.
+// Append appends a piece. It first ends the pack if that is full or a checkpoint requests it. The
+// piece is permanent only once Close has returned nil. After an error, the Pack and the pieces of
+// the open pack are unusable.
 func (p *Pack) Append(s Sealed) (Ref, error) {
 	if p.to != nil && (p.size+int64(len(s.Bytes)) > PackSize || p.ends != p.w.ends.Load()) {
 		if err := p.Close(); err != nil {
@@ -237,7 +238,7 @@ func (p *Pack) begin() error {
 	return nil
 }
 
-// Close ends the pack that is open, if one is: its index, then Commit.
+// Close ends the open pack, if any: it writes the index, then commits.
 func (p *Pack) Close() error {
 	if p.to == nil {
 		return nil
@@ -266,7 +267,7 @@ func (p *Pack) Close() error {
 	return nil
 }
 
-// Abort forgets the pack that is open. After Close it does nothing.
+// Abort discards the open pack. After Close it does nothing.
 func (p *Pack) Abort() {
 	if p.to != nil {
 		p.to.Abort()

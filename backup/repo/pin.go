@@ -12,20 +12,20 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// pinPrefix is before the names of pins: a backup is pinned while there is one of its name. What it holds is
-// for people.
+// pinPrefix begins the names of pins: a backup is pinned while a pin of its name exists. Its
+// content is for people.
 const pinPrefix = "pins/"
 
-// A Pin says since when a backup is pinned.
+// A Pin records since when a backup is pinned.
 type Pin struct {
 	Since time.Time `json:"since"`
 	Host  string    `json:"host"`
 }
 
-// Pin lets a backup, and those that it needs, stay whatever prune is told to keep. Once more is as good.
-// Kind NotFound: there is no such backup.
+// Pin keeps a backup, and those it needs, whatever prune's rules. Pinning twice is harmless. Kind
+// NotFound: there is no such backup.
 func (r *Repo) Pin(ctx context.Context, id string) error {
-	l, err := r.Lock(ctx, LockSpec{Purpose: "pin", Needs: []string{id}}) // no prune that runs misses it
+	l, err := r.Lock(ctx, LockSpec{Purpose: "pin", Needs: []string{id}}) // a running prune will see it
 	if err != nil {
 		return err
 	}
@@ -38,16 +38,16 @@ func (r *Repo) Pin(ctx context.Context, id string) error {
 	return r.writeObject(l.Context(), pinPrefix+id, store.Replace, text)
 }
 
-// Unpin takes that back. Kind NotFound: it is not pinned.
+// Unpin removes the pin. Kind NotFound: it is not pinned.
 func (r *Repo) Unpin(ctx context.Context, id string) error {
 	err := r.store.Delete(ctx, pinPrefix+id)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
-		return &tidemark.Error{Kind: tidemark.NotFound, Op: "unpin", Object: id, Err: errors.New("it is not pinned"), Hint: "tidemark backups shows which backups are"}
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "unpin", Object: id, Err: errors.New("it is not pinned"), Hint: "Run tidemark backups: it shows which backups are pinned."}
 	}
 	return err
 }
 
-// Pins gives the ids of pinned backups.
+// Pins returns the ids of pinned backups.
 func (r *Repo) Pins(ctx context.Context) (map[string]bool, error) {
 	pins := map[string]bool{}
 	for i, err := range r.store.List(ctx, pinPrefix) {

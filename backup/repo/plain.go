@@ -16,25 +16,26 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// Plain objects are for people: what was written is what they are, without a header of ours, so
-// that programs that everybody has can read them. In an encrypted repository each is an age file
-// for the repository's own recipient (Identity). The list of files has their sizes and checksums.
+// Plain objects are for people: they hold exactly what was written, without a header of ours, so
+// that widely available programs can read them. In an encrypted repository each is an age file for
+// the repository's own recipient (Identity). The list of files has their sizes and checksums.
 
-// plainPrefix is where plain objects are, by backup.
+// plainPrefix begins the names of plain objects, by backup.
 const plainPrefix = "dumps/"
 
-// An Object says of a File that its bytes are those of the plain object dumps/<backup>/<path>.
+// An Object means that a File's bytes are in the plain object dumps/<backup>/<path>.
 type Object struct {
 	Stored int64  `json:"stored"` // bytes of the object
-	SHA256 string `json:"sha256"` // of these, in hexadecimal
-	// Age says that it is an age file for the repository's own recipient, and the path ends in .age.
+	SHA256 string `json:"sha256"` // of the stored bytes, in hexadecimal
+	// Age means that the object is an age file for the repository's own recipient, and that the
+	// path ends in .age.
 	Age bool `json:"age,omitempty"`
 }
 
-// PlainName is the name of the object of a file that has one.
+// PlainName returns the name of a file's plain object.
 func PlainName(backup string, path Path) string { return plainPrefix + backup + "/" + string(path) }
 
-// PlainPath is the path of a file without what says that its plain object is encrypted.
+// PlainPath returns a file's path without the suffix of an encrypted plain object.
 func (f File) PlainPath() string {
 	if f.Object == nil || !f.Object.Age {
 		return string(f.Path)
@@ -42,7 +43,7 @@ func (f File) PlainPath() string {
 	return strings.TrimSuffix(string(f.Path), ".age")
 }
 
-// plainTotal is what a Writer has written of plain objects.
+// plainTotal is what a Writer has written as plain objects.
 type plainTotal struct {
 	objects int64
 	stored  int64
@@ -59,8 +60,8 @@ type PlainWriter struct {
 	age    io.WriteCloser // nil: not encrypted
 }
 
-// CreatePlain begins a plain object below the backup's own folder. Its path is a name of an
-// object; an encrypted one's gets .age behind it.
+// CreatePlain begins a plain object below the backup's own folder. Its path is an object name; .age
+// is appended if it is encrypted.
 func (w *Writer) CreatePlain(ctx context.Context, path string) (*PlainWriter, error) {
 	if w.repo.key == nil {
 		return w.createPlain(ctx, path)
@@ -80,14 +81,14 @@ func (w *Writer) CreatePlain(ctx context.Context, path string) (*PlainWriter, er
 	return p, nil
 }
 
-// CreateOpen is CreatePlain of what has to be readable without a key, in an encrypted repository
-// too: how to read the rest.
+// CreateOpen is CreatePlain for what must be readable without a key, even in an encrypted
+// repository: how to read the rest.
 func (w *Writer) CreateOpen(ctx context.Context, path string) (*PlainWriter, error) {
 	return w.createPlain(ctx, path)
 }
 
 func (w *Writer) createPlain(ctx context.Context, path string) (*PlainWriter, error) {
-	// An attempt whose Commit left in doubt whether it appeared is made again under the same name.
+	// After a Commit with an uncertain result, the next attempt uses the same name.
 	to, err := w.repo.store.Create(ctx, PlainName(w.ID, Path(path)), store.Replace)
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (w *Writer) createPlain(ctx context.Context, path string) (*PlainWriter, er
 	return &PlainWriter{w: w, path: path, to: to, sum: sha256.New()}, nil
 }
 
-// plainSink takes the bytes as they are stored.
+// plainSink receives the stored bytes.
 type plainSink struct{ p *PlainWriter }
 
 func (s plainSink) Write(b []byte) (int, error) {
@@ -113,7 +114,7 @@ func (p *PlainWriter) Write(b []byte) (int, error) {
 	return plainSink{p}.Write(b)
 }
 
-// Commit makes the object appear. It is of the backup once AddFile has got what is returned.
+// Commit makes the object appear. It belongs to the backup once AddFile has the result.
 func (p *PlainWriter) Commit() (File, error) {
 	if p.age != nil {
 		if err := p.age.Close(); err != nil {
@@ -126,10 +127,10 @@ func (p *PlainWriter) Commit() (File, error) {
 	return File{Path: Path(p.path), Size: p.size, Mode: 0o600, Object: &Object{Stored: p.stored, SHA256: hex.EncodeToString(p.sum.Sum(nil)), Age: p.age != nil}}, nil
 }
 
-// Abort forgets it. After Commit it does nothing.
+// Abort discards it. After Commit it does nothing.
 func (p *PlainWriter) Abort() { p.to.Abort() }
 
-// wholePlain looks whether all plain objects are there.
+// wholePlain checks that all plain objects exist.
 func (w *Writer) wholePlain(ctx context.Context) error {
 	var there plainTotal
 	prefix := plainPrefix + w.ID + "/"
@@ -144,13 +145,13 @@ func (w *Writer) wholePlain(ctx context.Context) error {
 		there.stored += i.Size
 	}
 	if there != w.plain {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "publish", Object: prefix, Err: fmt.Errorf("%d objects of %d bytes are there, and %d of %d bytes were written", there.objects, there.stored, w.plain.objects, w.plain.stored), Hint: "look who else writes there, and back up again"}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "publish", Object: prefix, Err: fmt.Errorf("%d objects of %d bytes are there, but %d of %d bytes were written", there.objects, there.stored, w.plain.objects, w.plain.stored), Hint: "Find out what else writes there, and back up again."}
 	}
 	return nil
 }
 
-// OpenPlain reads the plain object of a file, decrypted. Where it is not what was written it ends
-// with an error of Kind Corrupt instead of io.EOF; so nothing of it is sure before that.
+// OpenPlain reads the plain object of a file, decrypted. If it differs from what was written, it
+// ends with an error of Kind Corrupt instead of io.EOF; so none of it is certain before that.
 func (r *Repo) OpenPlain(ctx context.Context, m *Manifest, f File) (io.ReadCloser, error) {
 	name := PlainName(m.ID, f.Path)
 	if f.Object == nil {
@@ -166,7 +167,7 @@ func (r *Repo) OpenPlain(ctx context.Context, m *Manifest, f File) (io.ReadClose
 		return in, nil
 	}
 	if r.key == nil {
-		return nil, in.wrong(errors.Join(errors.New("it is said to be encrypted, and the repository is not"), from.Close()))
+		return nil, in.wrong(errors.Join(errors.New("it is marked as encrypted, but the repository is not"), from.Close()))
 	}
 	id, err := r.identity()
 	if err == nil {
@@ -190,7 +191,7 @@ type plainReader struct {
 	err  error     // of the place
 }
 
-// plainSource gives the bytes as they are stored, and compares them at their end.
+// plainSource reads the stored bytes, and verifies them at their end.
 type plainSource struct{ p *plainReader }
 
 func (s plainSource) Read(b []byte) (int, error) {
@@ -222,7 +223,7 @@ func (p *plainReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wrong words an error: the place's own stays as it is, and all else is damage.
+// wrong describes an error: the place's own stays unchanged, anything else is damage.
 func (p *plainReader) wrong(err error) error {
 	if p.err != nil {
 		return p.err

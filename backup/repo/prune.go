@@ -14,41 +14,40 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// PruneOptions of Prune.
+// PruneOptions are the options of Prune.
 type PruneOptions struct {
 	Keep   Keep
-	DryRun bool // only say what would be done
-	// Unfinished is how long a backup that was not finished can be gone on with, since it was last
-	// heard of; 0 means 24 hours, and less than 0 not at all.
+	DryRun bool // only report what would be done
+	// Unfinished is how long an unfinished backup can be resumed, counted from its last sign of
+	// life; 0 means 24 hours, negative not at all.
 	Unfinished time.Duration
 	// Did, if not nil, is called after each step with what was removed.
 	Did func(what string, bytes int64)
 }
 
-// Orphan is what is left of a backup that was not finished.
+// Orphan is what is left of an unfinished backup.
 type Orphan struct {
 	ID    string `json:"id"`
 	Packs int    `json:"packs"` // and plain objects
 	Bytes int64  `json:"bytes"`
 }
 
-// A PruneReport says what was done, or would be.
+// A PruneReport describes what was done, or would be.
 type PruneReport struct {
 	Stay    []Kept      // newest first
 	Gone    []*Manifest // newest first
 	Orphans []Orphan
-	Logs    []Log       // that nobody needs
+	Logs    []Log       // not needed
 	Locks   []LockState // of dead owners
-	Left    []string    // files that killed writers left; not known in a dry run
-	Notes   []string    // why something stays that might have gone
+	Left    []string    // temporary files of killed writers; unknown in a dry run
+	Notes   []string    // why something stays that could have been removed
 	Bytes   int64       // freed, or to be freed
 }
 
-// Prune removes backups that need not stay, logs that no backup needs, what backups that were not
-// finished have left, and dead locks. It never removes what a backup that stays needs, nor
-// what a live lock says is used. It can be killed at any moment: whatever is listed then is whole.
-// Kind Corrupt: a manifest cannot be read, so nobody can say what is needed. Transient: another one
-// runs.
+// Prune removes backups that need not stay, logs that no backup needs, remains of unfinished
+// backups, and dead locks. It never removes what a remaining backup needs, nor what a live lock
+// lists as used. It can be killed at any moment: whatever is listed then is complete. Kind Corrupt:
+// a manifest cannot be read, so it is unknown what is needed. Transient: another prune is running.
 func (r *Repo) Prune(ctx context.Context, opt PruneOptions) (*PruneReport, error) {
 	l, err := r.lockToRemove(ctx, LockSpec{Purpose: "prune", Removes: !opt.DryRun})
 	if err != nil {
@@ -76,16 +75,16 @@ type pruner struct {
 	lock    *Lock
 	opt     PruneOptions
 	out     *PruneReport
-	now     time.Time // the place's
-	oldest  time.Time // since when live locks are held, by its clock
+	now     time.Time // by the place's clock
+	oldest  time.Time // since when live locks are held, by the same clock
 	buried  []store.Info
 	running map[string]bool // backups that are being written, or taken over
-	kept    []string        // names of what the place keeps for now
+	kept    []string        // names of objects that the place retains for now
 
-	waiting map[string]string // backups that are not finished, and stay since somebody may go on with them: why
-	since   []string          // the first logs of those
-	spent   []string          // objects of which nobody has a use: checkpoints, and packs of partial backups
-	gaps    []store.Info      // that lie before all log that stays
+	waiting map[string]string // unfinished backups that stay because they can be resumed, with the reason
+	since   []string          // their first logs
+	spent   []string          // unneeded objects: checkpoints, and packs of partial backups
+	gaps    []store.Info      // older than all log that stays
 }
 
 func (p *pruner) plan(ctx context.Context) error {
@@ -111,7 +110,7 @@ func (p *pruner) plan(ctx context.Context) error {
 			continue
 		}
 		if kind := tidemark.KindOf(err); err != nil && (kind == tidemark.Corrupt || kind == tidemark.Unsupported) {
-			return &tidemark.Error{Op: "prune", Kind: kind, Hint: "nobody can say what that backup needs: put the object back from a copy, or remove it if the backup is given up", Err: err}
+			return &tidemark.Error{Op: "prune", Kind: kind, Hint: "Put the object back from a copy: without it, prune cannot know what that backup needs. If you give the backup up, remove the object.", Err: err}
 		}
 		if err != nil {
 			return err
@@ -153,7 +152,7 @@ func (p *pruner) plan(ctx context.Context) error {
 	return p.logs(ctx)
 }
 
-// look sorts the others' locks into live and dead, and says which backups are used.
+// look divides the others' locks into live and dead, and returns which backups are used.
 func (p *pruner) look(locks []LockState) map[string]string {
 	used := map[string]string{}
 	p.running = map[string]bool{}
@@ -181,7 +180,7 @@ func (p *pruner) look(locks []LockState) map[string]string {
 	return used
 }
 
-// orphans finds objects of backups that do not exist and are not being written.
+// orphans finds objects of backups that neither exist nor are being written.
 func (p *pruner) orphans(ctx context.Context, known map[string]bool) error {
 	at := map[string]int{}
 	for _, prefix := range partPrefixes {
@@ -207,7 +206,7 @@ func (p *pruner) orphans(ctx context.Context, known map[string]bool) error {
 	return nil
 }
 
-// others finds packs of a backup of kind Partial that its owner wrote after what it has.
+// others finds packs that a Partial backup does not list: its owner wrote them later.
 func (p *pruner) others(ctx context.Context, m *Manifest) error {
 	if p.running[m.ID] {
 		return nil
@@ -226,7 +225,7 @@ func (p *pruner) others(ctx context.Context, m *Manifest) error {
 	return err
 }
 
-// unfinished looks at the checkpoints of backups that are not there.
+// unfinished reads the checkpoints of backups that do not exist.
 func (p *pruner) unfinished(ctx context.Context, known map[string]bool) error {
 	for i, err := range p.r.store.List(ctx, unfinishedPrefix) {
 		if err != nil {
@@ -252,13 +251,13 @@ func (p *pruner) unfinished(ctx context.Context, known map[string]bool) error {
 			continue
 		}
 		p.wait(m)
-		p.out.Notes = append(p.out.Notes, "backup "+id+" was not finished: it stays for some time, since tidemark backup --resume can go on with it")
+		p.out.Notes = append(p.out.Notes, "backup "+id+" is not finished: it is kept for now, so that tidemark backup --resume can continue it")
 	}
 	return nil
 }
 
-// taken notes on what backups build that are being taken over, of which no manifest was there yet. It is written
-// before the checkpoint is removed, so that there is one of the two.
+// taken records what backups build on that are being taken over and had no manifest yet. The
+// manifest is written before the checkpoint is removed, so one of the two always exists.
 func (p *pruner) taken(ctx context.Context, known map[string]bool) error {
 	for id := range p.running {
 		if known[id] {
@@ -278,10 +277,10 @@ func (p *pruner) taken(ctx context.Context, known map[string]bool) error {
 	return nil
 }
 
-// wait notes that somebody may go on with an unfinished backup, for which that and those it builds on
-// stay, and the log since it began.
+// wait records that an unfinished backup can be resumed: it stays, with those it builds on and the
+// log since it began.
 func (p *pruner) wait(m *Manifest) {
-	p.waiting[m.ID] = "not finished, and may be gone on with"
+	p.waiting[m.ID] = "not finished, and can be resumed"
 	if m.Parent != "" && p.waiting[m.Parent] == "" {
 		p.waiting[m.Parent] = "needed by " + m.ID + ", which is not finished"
 	}
@@ -292,7 +291,7 @@ func (p *pruner) wait(m *Manifest) {
 
 func (p *pruner) logs(ctx context.Context) error {
 	if len(p.running) > 0 {
-		p.out.Notes = append(p.out.Notes, "no log is removed while a backup is being written, which may need it")
+		p.out.Notes = append(p.out.Notes, "no log is removed while a backup is being written: the backup may need it")
 		return nil
 	}
 	logs, err := p.r.Logs(ctx, "")
@@ -312,14 +311,15 @@ func (p *pruner) logs(ctx context.Context) error {
 	return err
 }
 
-// buryFor is how long the mark of a removed backup stays: longer than any writer can stand still
-// and go on.
+// buryFor is how long the mark of a removed backup stays: longer than any writer can stall and
+// resume.
 const buryFor = 7 * 24 * time.Hour
 
-// act removes, in an order in which nothing that is listed lacks something: first the locks of
-// the dead, so that they notice; backups before those that they need; logs from the oldest on.
+// act removes in an order that keeps everything listed complete: first dead owners' locks, so that
+// owners notice; backups before those they need; logs from the oldest on.
 //
-// What the place keeps for now (store.Kept) stays, and what it needs stays with it; a later prune tries again.
+// What the place retains for now (store.Kept) stays, and so does what it needs; a later prune tries
+// again.
 func (p *pruner) act(ctx context.Context) error {
 	for _, l := range p.out.Locks {
 		if _, err := p.remove(ctx, lockPrefix+l.ID, 0); err != nil {
@@ -349,7 +349,7 @@ func (p *pruner) act(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if kept { // nor what is newer: so there is no gap
+		if kept { // nor newer ones: so there is no gap
 			for _, newer := range p.out.Logs[i+1:] {
 				p.out.Bytes -= newer.Stored
 			}
@@ -369,14 +369,15 @@ func (p *pruner) act(ctx context.Context) error {
 			}
 		}
 	}
-	// Who writes without a lock, such as archive push, takes far less than an hour.
+	// Writers without a lock, such as archive push, take far less than an hour.
 	var err error
 	p.out.Left, err = p.r.sweep(ctx, p.lock, p.oldest.Add(-time.Hour))
 	p.noteKept()
 	return err
 }
 
-// backups removes those that go. If one is kept, all that it needs stays, and the log is looked at anew.
+// backups removes those that go. If one is retained, everything it needs stays, and the needed log
+// is determined again.
 func (p *pruner) backups(ctx context.Context) error {
 	gone, needed := p.out.Gone, map[string]string{}
 	p.out.Gone = nil
@@ -385,7 +386,7 @@ func (p *pruner) backups(ctx context.Context) error {
 		p.out.Bytes -= m.Stored
 		needed[m.Parent] = "needed by " + m.ID
 	}
-	for _, m := range gone { // the newest first: before what it needs
+	for _, m := range gone { // newest first: before those it needs
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -396,7 +397,7 @@ func (p *pruner) backups(ctx context.Context) error {
 		bytes, objects, err := p.r.Delete(ctx, m.ID)
 		if store.Kept(err) && objects == 0 {
 			p.kept = append(p.kept, manifestName(m.ID))
-			stays(m, "the place keeps it")
+			stays(m, "the store retains it")
 			continue
 		}
 		if err = p.unlessKept("packs/"+m.ID, m.Stored-bytes, err); err != nil && tidemark.KindOf(err) != tidemark.NotFound {
@@ -416,7 +417,7 @@ func (p *pruner) backups(ctx context.Context) error {
 	return p.logs(ctx)
 }
 
-// remove removes an object, unless the place keeps it.
+// remove removes an object, unless the place retains it.
 func (p *pruner) remove(ctx context.Context, name string, bytes int64) (kept bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -432,7 +433,7 @@ func (p *pruner) remove(ctx context.Context, name string, bytes int64) (kept boo
 	return false, nil
 }
 
-// unlessKept takes note of what the place keeps, which is no failure.
+// unlessKept records what the place retains, which is no error.
 func (p *pruner) unlessKept(name string, bytes int64, err error) error {
 	if !store.Kept(err) {
 		return err
@@ -444,7 +445,7 @@ func (p *pruner) unlessKept(name string, bytes int64, err error) error {
 
 func (p *pruner) noteKept() {
 	if n := len(p.kept); n > 0 {
-		p.out.Notes = append(p.out.Notes, fmt.Sprintf("the place keeps what was to go, by an object lock, a hold or a rule of retention; prune again when that has run out: %s", strings.Join(p.kept[:min(n, 5)], ", ")))
+		p.out.Notes = append(p.out.Notes, fmt.Sprintf("not removed, because of an object lock, a hold or a retention rule; prune again once that expires: %s", strings.Join(p.kept[:min(n, 5)], ", ")))
 		if n > 5 {
 			p.out.Notes[len(p.out.Notes)-1] += fmt.Sprintf(" and %d more", n-5)
 		}
@@ -457,8 +458,8 @@ func (p *pruner) did(what string, bytes int64) {
 	}
 }
 
-// bury puts a mark where an unfinished backup's manifest would be, so that it never appears. Kind
-// Exists: it has.
+// bury puts a mark in place of an unfinished backup's manifest, so that the backup never appears.
+// Kind Exists: it already has.
 func (r *Repo) bury(ctx context.Context, id string) error {
 	m, err := json.Marshal(Manifest{Format: 1, ID: id, Buried: true})
 	if err != nil {
@@ -471,5 +472,5 @@ func (r *Repo) bury(ctx context.Context, id string) error {
 	if _, merr := r.Brief(ctx, id); tidemark.KindOf(merr) == tidemark.NotFound && merr != nil {
 		return nil // it was buried before
 	}
-	return &tidemark.Error{Op: "prune", Object: id, Kind: tidemark.Transient, Hint: "run it again", Err: errors.New("it was finished by somebody whose lock had run out")}
+	return &tidemark.Error{Op: "prune", Object: id, Kind: tidemark.Transient, Hint: "Run prune again.", Err: errors.New("it was finished by a process whose lock had expired")}
 }

@@ -16,7 +16,7 @@ type Opener struct {
 	stored []byte
 }
 
-// openPack is what is known of a pack.
+// openPack is the state for one pack.
 type openPack struct {
 	stat PackStat
 	seal *seal
@@ -26,8 +26,8 @@ type openPack struct {
 // Opener makes one for the pieces of a backup's packs.
 func (r *Repo) Opener(m *Manifest) *Opener { return &Opener{r: r, m: m} }
 
-// pack gives what is known of a pack, until that of another one. There may be very many, of a session each with
-// the same salt, so one is kept.
+// pack returns a pack's state, valid until the next call for another pack. There may be very many,
+// with the same salt within a session, so only one is kept.
 func (o *Opener) pack(n uint32) (*openPack, error) {
 	p := &o.last
 	if p.seal != nil && p.stat.Number == n {
@@ -40,7 +40,7 @@ func (o *Opener) pack(n uint32) (*openPack, error) {
 	if p.seal == nil || p.stat.Salt != s.Salt {
 		salt, err := hex.DecodeString(s.Salt)
 		if err == nil && len(salt) != saltSize {
-			err = errors.New("its salt is none")
+			err = errors.New("its salt is invalid")
 		}
 		if err != nil {
 			return nil, err
@@ -53,8 +53,8 @@ func (o *Opener) pack(n uint32) (*openPack, error) {
 	return p, nil
 }
 
-// Open makes the plain bytes of a piece from its stored ones, in dst, of which only the capacity
-// counts. stored is changed. Kind Corrupt names the pack and the piece's place.
+// Open decrypts and unpacks a piece's stored bytes into dst, of which only the capacity counts.
+// stored is changed. Kind Corrupt names the pack and the piece's position.
 func (o *Opener) Open(dst []byte, ref Ref, stored []byte) ([]byte, error) {
 	p, err := o.pack(ref.Pack)
 	if err == nil && len(stored) != int(ref.Stored) {
@@ -100,8 +100,7 @@ func (o *Opener) Piece(ctx context.Context, dst []byte, ref Ref) ([]byte, error)
 	return o.Open(dst, ref, o.stored[:n])
 }
 
-// ReadPack reads stored bytes of a pack: those of pieces that lie one after the other can be had
-// at once.
+// ReadPack reads stored bytes of a pack: adjacent pieces can be read in one call.
 func (r *Repo) ReadPack(ctx context.Context, m *Manifest, pack uint32, offset, length int64) (io.ReadCloser, error) {
 	return r.store.Read(ctx, packName(m.ID, pack), offset, length)
 }

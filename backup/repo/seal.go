@@ -14,7 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// MaxPiece is how many plain bytes a unit has at most.
+// MaxPiece is the maximum number of plain bytes in a unit.
 const MaxPiece = 64 << 20
 
 const (
@@ -25,29 +25,27 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// What a unit is, so that none can stand for one of another sort.
+// What a unit is, so that none can replace one of another type.
 const (
 	unitPiece = 1 // of a pack
 	unitIndex = 2 // a pack's index
 	unitFrame = 3 // of an object that is read from its beginning
 )
 
-// A unit is what is sealed at once: bytes with a tag behind them. The tag is over the stored
-// bytes and over all that is said here, so that a unit cannot be taken for another, nor be
-// unpacked to something else.
+// A unit is what is sealed at once: bytes followed by a tag. The tag covers the stored bytes and
+// all fields here, so that a unit cannot be taken for another, nor be unpacked to something else.
 type unit struct {
 	kind   uint8
 	place  string // the backup of a piece, the object of an index or frame
-	number uint64 // which one it is there
+	number uint64 // its number there
 	codec  uint8
 	last   bool // of frames: no other follows
 	plain  uint32
 	crc    uint32 // CRC-32C of the plain bytes
 }
 
-// A seal makes and opens the tags of what one writer writes: those are told from others by a
-// random salt, from which, and from the repository's key, their own key is derived. So
-// numbers can begin at 0 with each writer, and no nonce comes twice.
+// A seal makes and checks the tags of one writer. Its key is derived from the repository's key and
+// a random salt per writer, so each writer can number from 0 and no nonce is used twice.
 type seal struct {
 	repo [idSize]byte
 	salt [saltSize]byte
@@ -76,7 +74,7 @@ func newSeal(repo [idSize]byte, key []byte, salt [saltSize]byte) (*seal, error) 
 	return s, err
 }
 
-// said is what a tag covers besides the stored bytes.
+// said returns what a tag covers besides the stored bytes.
 func (s *seal) said(b []byte, u *unit) []byte {
 	codec := u.codec
 	if u.last {
@@ -97,7 +95,7 @@ func nonce(u *unit) (n [12]byte) {
 	return n
 }
 
-// close encrypts what is in b, in place, and appends the tag.
+// close encrypts b in place, and appends the tag.
 func (s *seal) close(b []byte, u *unit) []byte {
 	var room [160]byte
 	said := s.said(room[:0], u)
@@ -110,12 +108,12 @@ func (s *seal) close(b []byte, u *unit) []byte {
 }
 
 var errTag = errors.New("its checksum is wrong")
-var errCipher = errors.New("it is not what was written there, or was written with another key")
+var errCipher = errors.New("it was changed after it was written, or was written with another key")
 
-// open checks the tag of b and gives what is before it, decrypted in place.
+// open verifies the tag of b and returns what precedes it, decrypted in place.
 func (s *seal) open(b []byte, u *unit) ([]byte, error) {
 	if len(b) < tagSize {
-		return nil, fmt.Errorf("it has %d bytes, fewer than a tag", len(b))
+		return nil, fmt.Errorf("it has %d bytes, too few for its tag", len(b))
 	}
 	var room [160]byte
 	said := s.said(room[:0], u)
@@ -134,21 +132,20 @@ func (s *seal) open(b []byte, u *unit) ([]byte, error) {
 	return body, nil
 }
 
-// checksum is the tag of what is not encrypted: XXH3 (128 bits) of what is said, and of the
-// XXH3 of the bytes.
+// checksum is the tag without encryption: XXH3 (128 bits) of said, and of the XXH3 of the bytes.
 func checksum(body, said []byte) [tagSize]byte {
 	sum := xxh3.Hash128(body).Bytes()
 	return xxh3.Hash128(append(said, sum[:]...)).Bytes()
 }
 
-// unpackChecked unpacks an opened unit and compares its plain bytes with their CRC.
+// unpackChecked unpacks an opened unit and verifies the CRC of its plain bytes.
 func unpackChecked(dst, packed []byte, u *unit) ([]byte, error) {
 	if u.plain > MaxPiece {
-		return dst, fmt.Errorf("it would have %d bytes, more than are allowed", u.plain)
+		return dst, fmt.Errorf("it would have %d bytes, more than the limit", u.plain)
 	}
 	out, err := unpack(dst, packed, u.codec, int(u.plain))
 	if err == nil && crc32.Checksum(out, castagnoli) != u.crc {
-		err = errors.New("its plain bytes have another checksum than those that were read: it was damaged before it was sealed, or packed wrongly")
+		err = errors.New("its content does not have the checksum of what was read: it was damaged before encryption, or compressed wrongly")
 	}
 	return out, err
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Cluster identifies the server that a backup is of: its system identifier, or host and port where servers have none.
+// Cluster identifies the server of a backup: its system identifier, or host and port for servers
+// without one.
 func (m *Manifest) Cluster() string {
 	if m.SystemID != "" {
 		return m.SystemID
@@ -29,7 +30,8 @@ func (m *Manifest) Cluster() string {
 	return m.Source
 }
 
-// Origin describes that server for messages: "main (postgres://me@db1/shop, system identifier 7388...)".
+// Origin describes that server for messages: "main (postgres://me@db1/shop, system identifier
+// 7388...)".
 func (m *Manifest) Origin() string {
 	text := cmp.Or(m.Source, m.Engine)
 	if id := m.Cluster(); m.Engine == "postgres" && id != m.Source {
@@ -41,7 +43,7 @@ func (m *Manifest) Origin() string {
 	return m.Server + " (" + text + ")"
 }
 
-// IsOf reports whether a backup is of the server that is called so: by the name it was given, its system
+// IsOf reports whether a backup is of the named server: by the name it was given, its system
 // identifier, or its host and port.
 func (m *Manifest) IsOf(server string) bool {
 	return server == m.Server && server != "" || server == m.Cluster()
@@ -51,14 +53,14 @@ func (m *Manifest) IsOf(server string) bool {
 func CheckServerName(name string) error {
 	odd := func(c rune) bool { return !unicode.IsPrint(c) }
 	if len(name) > 100 || !utf8.ValidString(name) || strings.ContainsFunc(name, odd) {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "name server", Object: fmt.Sprintf("%.120q", name), Err: errors.New("is no name"), Hint: "Give up to 100 bytes of printable text."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "name server", Object: fmt.Sprintf("%.120q", name), Err: errors.New("is not a valid name"), Hint: "Use printable text of at most 100 bytes."}
 	}
 	return nil
 }
 
-// Admit returns the name of the server of which m, which need not be there yet, is a backup: the given one, or the
-// one that it has here. Kind Collision: the name is another server's; or it is a backup of files, there is no name,
-// and the repository is another server's.
+// Admit returns the server name for m, a backup that need not exist yet: the given one, or the one
+// that its server has here. Kind Collision: the name is another server's; or it is a backup of
+// files without a name, and the repository is another server's.
 func (r *Repo) Admit(ctx context.Context, m *Manifest, name string) (string, error) {
 	if err := CheckServerName(name); err != nil {
 		return "", err
@@ -77,7 +79,7 @@ func (r *Repo) Admit(ctx context.Context, m *Manifest, name string) (string, err
 			}
 			known = true
 		case !same && name != "" && b.Server == name:
-			return "", &tidemark.Error{Kind: tidemark.Collision, Op: "back up", Object: name, Err: errors.New("that name is of another server here: " + b.Origin()), Hint: "Give this server another name with --server."}
+			return "", &tidemark.Error{Kind: tidemark.Collision, Op: "back up", Object: name, Err: errors.New("the repository has another server of that name: " + b.Origin()), Hint: "Give this server another name with --server."}
 		case !same && b.Form != Logical && other == nil:
 			other = b
 		}
@@ -96,16 +98,16 @@ func (r *Repo) Admit(ctx context.Context, m *Manifest, name string) (string, err
 	if whose == "" {
 		return "", nil
 	}
-	return "", &tidemark.Error{Kind: tidemark.Collision, Op: "back up", Object: r.store.String(), Err: errors.New("it has " + whose + "; this is " + m.Origin()), Hint: "Give each server a repository of its own; or name this one with --server NAME, so that restore --server can tell them apart."}
+	return "", &tidemark.Error{Kind: tidemark.Collision, Op: "back up", Object: r.store.String(), Err: errors.New("it has " + whose + "; this server is " + m.Origin()), Hint: "Give each server its own repository, or name this one with --server NAME, so that restore --server can tell them apart."}
 }
 
-// newestFirst gives what is said of the backups whose manifests can be read, from the newest name on.
+// newestFirst yields the brief manifests of readable backups, from the newest name on.
 func (r *Repo) newestFirst(ctx context.Context) func(yield func(*Manifest, error) bool) {
 	return func(yield func(*Manifest, error) bool) {
 		if there, err := r.there(ctx); err == nil && !there {
 			return
 		}
-		ids, err := r.IDs(ctx) // in a place that is not reached, of the same error
+		ids, err := r.IDs(ctx) // if the place is unreachable, Admit fails with the same error
 		if err != nil {
 			yield(nil, err)
 			return
@@ -113,7 +115,7 @@ func (r *Repo) newestFirst(ctx context.Context) func(yield func(*Manifest, error
 		for _, id := range slices.Backward(ids) {
 			m, err := r.Brief(ctx, id)
 			if IsDamage(err) && err != nil {
-				continue // of whatever server: nobody can say
+				continue // its server is unknown
 			}
 			if !yield(m, err) || err != nil {
 				return
@@ -122,7 +124,7 @@ func (r *Repo) newestFirst(ctx context.Context) func(yield func(*Manifest, error
 	}
 }
 
-// Systems gives the system identifiers of the servers whose files are backed up here, sorted.
+// Systems returns the system identifiers of the servers whose files are backed up here, sorted.
 func (r *Repo) Systems(ctx context.Context) (out []string, err error) {
 	for m, err := range r.newestFirst(ctx) {
 		if err != nil {
@@ -136,13 +138,13 @@ func (r *Repo) Systems(ctx context.Context) (out []string, err error) {
 	return out, nil
 }
 
-// A LogServer says of which server the archived log is.
+// A LogServer tells which server the archived log is of.
 type LogServer struct {
 	System  string // identifier
 	Segment int    // bytes of a file of the log
 }
 
-// LogServerName is that of the log that says it.
+// LogServerName is the name of the log that holds it.
 const LogServerName = "server"
 
 // LogServer reads it. Kind NotFound: no log is archived here. Kind Corrupt.
@@ -169,7 +171,7 @@ func (r *logs) LogServer(ctx context.Context) (s LogServer, err error) {
 	return s, nil
 }
 
-// PutLogServer notes of which server the log will be, unless that is noted.
+// PutLogServer records which server the log is of, unless that is recorded already.
 func (r *logs) PutLogServer(ctx context.Context, s LogServer, c Codec) error {
 	err := r.PutLog(ctx, LogServerName, strings.NewReader(fmt.Sprintf("system %s\nsegment %d\n", s.System, s.Segment)), c)
 	if tidemark.KindOf(err) == tidemark.Collision && err != nil {

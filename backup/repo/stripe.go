@@ -16,18 +16,19 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// A striped repository is one in several places, each of which has a part of it (store.Stripe): packs, which
-// go where a place is ready first, and plain objects. Their numbers and names say where they are. All
-// else is in the first place. Each place says in configName which one it is, and where all of them
-// were; none is of use without the others, so that it is opened with all or not at all.
+// A striped repository is in several places, each of which has a part of it (store.Stripe): packs,
+// which go to the first place that is ready, and plain objects. Their numbers and names tell where
+// they are. Everything else is in the first place. Each place records in configName which one it
+// is, and where all of them were; none is of use without the others, so the repository is opened
+// with all places or not at all.
 
-// striping is what configName says of it.
+// striping is the stripe's part of configName.
 type striping struct {
 	Place  int      `json:"place"`  // which of the places this is, from 0 on
 	Places []string `json:"places"` // where they are: URLs without secrets, as a command line names them
 }
 
-// formatStripe is the format that configName says in a place of a stripe.
+// formatStripe is the format in configName in a place of a stripe.
 const formatStripe = 2
 
 func (s *striping) sound() bool {
@@ -45,7 +46,7 @@ func spreadOver(places []store.Store) *store.Stripe {
 	})
 }
 
-// packNumber is that of a pack's object.
+// packNumber returns the number in a pack's object name.
 func packNumber(name string) (uint32, bool) {
 	at := strings.LastIndexByte(name, '/')
 	var n uint32
@@ -56,11 +57,11 @@ func packNumber(name string) (uint32, bool) {
 	return n, ok && packName(id, n) == name
 }
 
-// Stripe is what spreads over several places, or nil if there is one only.
+// Stripe returns what spreads over several places, or nil if there is only one.
 func (r *objects) Stripe() *store.Stripe { return store.StripeOf(r.store) }
 
-// createPack begins the object of the next pack. Numbers of a stripe have gaps: the place that is ready takes
-// the next one that is its own.
+// createPack begins the object of the next pack. Numbers in a stripe have gaps: the place that is
+// ready takes its own next number.
 func (w *Writer) createPack(ctx context.Context) (to store.Object, number uint32, err error) {
 	s := w.repo.Stripe()
 	if s == nil {
@@ -81,28 +82,28 @@ func (w *Writer) createPack(ctx context.Context) (to store.Object, number uint32
 	return to, number, err
 }
 
-// A Place is where a repository is, or a part of it.
+// A Place is the location of a repository, or of a part of it.
 type Place struct {
 	URL   string // as a command line names it, without secrets
 	Store store.Store
 }
 
-// PlacesOptions of OpenPlaces.
+// PlacesOptions are the options of OpenPlaces.
 type PlacesOptions struct {
 	Keys
-	// Open opens a place that the repository names itself.
+	// Open opens a place that is recorded in the repository.
 	Open func(ctx context.Context, url string) (store.Store, error)
-	// Create prepares a repository where there is none, as OpenOrCreate does.
+	// Create prepares a repository if there is none, as OpenOrCreate does.
 	Create bool
-	// Stripe says that all places were given, in their order: a repository that is made is striped over
-	// them, and one that is there takes note where they are now.
+	// Stripe means that all places were given, in their order: a new repository is striped over
+	// them, and an existing one records their new locations.
 	Stripe bool
 }
 
-// OpenPlaces opens the repository that one of the places is, or is a place of: the others of a stripe are
-// found by what it says, but for those that are given. Kind NotFound, Unreachable and others: a place is missing,
-// which is named. Of a stripe the Repo's Store has all places, which its Close closes; given ones stay
-// the caller's after an error.
+// OpenPlaces opens the repository that has one of the given places. The other places of a stripe
+// are found by its record, except those given. Kind NotFound, Unreachable and others: a place is
+// missing, and is named. For a stripe, the Repo's Store has all places, which its Close closes;
+// after an error the caller keeps the given ones.
 func OpenPlaces(ctx context.Context, given []Place, opt PlacesOptions) (*Repo, error) {
 	g := gathering{opt: opt, given: given}
 	if err := g.look(ctx); err != nil {
@@ -112,9 +113,9 @@ func OpenPlaces(ctx context.Context, given []Place, opt PlacesOptions) (*Repo, e
 	case g.known == nil && opt.Stripe:
 		return g.begin(ctx)
 	case g.known != nil && g.known.Stripe == nil && opt.Stripe:
-		return nil, &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: given[0].Store.String(), Err: errors.New("there is a repository that is not striped"), Hint: "it stays in its one place: name empty places for a striped one"}
+		return nil, &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: given[0].Store.String(), Err: errors.New("it holds a repository that is not striped"), Hint: "Name empty places for a striped repository: this one cannot become striped."}
 	case len(given) > 1 && (g.known == nil || g.known.Stripe == nil):
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: given[0].Store.String(), Err: errors.New("it is not striped over several places"), Hint: "name one place; tidemark backup --stripe makes a repository in several"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: given[0].Store.String(), Err: errors.New("the repository is not striped"), Hint: "Name one place. tidemark backup --stripe creates a striped repository."}
 	case g.known == nil:
 		return prepare(ctx, given[0].Store, opt.Keys, nil)
 	case g.known.Stripe == nil:
@@ -131,15 +132,15 @@ func OpenPlaces(ctx context.Context, given []Place, opt PlacesOptions) (*Repo, e
 type gathering struct {
 	opt   PlacesOptions
 	given []Place
-	found []*config // what given ones say; nil: nothing
+	found []*config // what the given ones record; nil: nothing
 	known *config   // the first of them
 
 	all    []Place // by number
 	have   []*config
-	opened []store.Store // those that were not given
+	opened []store.Store // those not given
 }
 
-// look reads what the given places say.
+// look reads the given places' records.
 func (g *gathering) look(ctx context.Context) error {
 	g.found = make([]*config, len(g.given))
 	for i, p := range g.given {
@@ -151,7 +152,7 @@ func (g *gathering) look(ctx context.Context) error {
 			return err
 		}
 		if g.known != nil && (c.ID != g.known.ID || c.Stripe == nil || g.known.Stripe == nil || len(c.Stripe.Places) != len(g.known.Stripe.Places)) {
-			return &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: p.Store.String(), Err: errors.New("it is no place of the same striped repository as the one before"), Hint: "name places of one repository"}
+			return &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: p.Store.String(), Err: errors.New("it does not belong to the same striped repository as the place before"), Hint: "Name the places of one repository."}
 		}
 		if g.found[i] = &c; g.known == nil {
 			g.known = &c
@@ -163,13 +164,13 @@ func (g *gathering) look(ctx context.Context) error {
 // begin prepares a new stripe.
 func (g *gathering) begin(ctx context.Context) (*Repo, error) {
 	if len(g.given) < 2 {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: g.given[0].Store.String(), Err: errors.New("a stripe has two places at least, and one was given"), Hint: "name the others too, or leave --stripe away"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: g.given[0].Store.String(), Err: errors.New("a stripe needs at least two places, and one was given"), Hint: "Name the others too, or leave out --stripe."}
 	}
 	var places []store.Store
 	var urls []string
 	for _, p := range g.given {
 		if slices.ContainsFunc(places, func(s store.Store) bool { return s.String() == p.Store.String() }) {
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: p.Store.String(), Err: errors.New("is named twice"), Hint: "name each place once"}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: p.Store.String(), Err: errors.New("the place is named twice"), Hint: "Name each place once."}
 		}
 		if err := mustBeUnused(ctx, p.Store); err != nil {
 			return nil, err
@@ -179,20 +180,20 @@ func (g *gathering) begin(ctx context.Context) (*Repo, error) {
 	return prepare(ctx, spreadOver(places), g.opt.Keys, urls)
 }
 
-// mustBeUnused refuses a place that has parts of a repository and has lost what says of which.
+// mustBeUnused rejects a place that has parts of a repository but no longer records which.
 func mustBeUnused(ctx context.Context, s store.Store) error {
 	for _, prefix := range []string{"backups/", logPrefix, partPrefixes[0], partPrefixes[1]} {
 		for i, err := range s.List(ctx, prefix) {
 			if err != nil {
 				return err
 			}
-			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "create repository", Object: s.String(), Err: errors.New("it has " + i.Name), Hint: "choose an empty place; if it was a place of a repository, put its " + configName + " back from a copy"}
+			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "create repository", Object: s.String(), Err: errors.New("it has " + i.Name), Hint: "Choose an empty place. If this one belonged to a repository, restore its " + configName + " from a copy."}
 		}
 	}
 	return nil
 }
 
-// open opens a stripe that is there, or was begun.
+// open opens a stripe that exists, or was begun.
 func (g *gathering) open(ctx context.Context) (*Repo, error) {
 	if err := g.sort(); err != nil {
 		return nil, err
@@ -201,12 +202,12 @@ func (g *gathering) open(ctx context.Context) (*Repo, error) {
 		return nil, err
 	}
 	unmade := slices.Contains(g.have, nil)
-	if unmade { // somebody was killed while he made it, or a place was lost
+	if unmade { // its maker was killed, or a place was lost
 		for i, p := range g.all {
 			if err := mustBeUnused(ctx, p.Store); err != nil {
 				lost := slices.Index(g.have, nil)
 				if tidemark.KindOf(err) == tidemark.NotEmpty && i != lost {
-					err = &tidemark.Error{Kind: tidemark.NotFound, Op: "look at", Object: p.Store.String(), Err: errors.New("is not empty, as it would be if the repository had not been made yet")}
+					err = &tidemark.Error{Kind: tidemark.NotFound, Op: "look at", Object: p.Store.String(), Err: errors.New("is not empty, as a place of a repository that is not created yet must be")}
 				}
 				return nil, g.missing(lost, g.all[lost].URL, err)
 			}
@@ -234,29 +235,29 @@ func (g *gathering) open(ctx context.Context) (*Repo, error) {
 	return r, nil
 }
 
-// sort puts the given places where they belong.
+// sort puts the given places in their order.
 func (g *gathering) sort() error {
 	n := len(g.known.Stripe.Places)
 	g.all, g.have = make([]Place, n), make([]*config, n)
 	if g.opt.Stripe && len(g.given) != n {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: g.given[0].Store.String(), Err: fmt.Errorf("the repository is striped over %d places, and %d were given", n, len(g.given)), Hint: "name all of them, in their order: " + strings.Join(g.known.Stripe.Places, " ") + "; or one of them, without --stripe"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: g.given[0].Store.String(), Err: fmt.Errorf("the repository is striped over %d places, and %d were given", n, len(g.given)), Hint: "Name all of them, in this order: " + strings.Join(g.known.Stripe.Places, " ") + "; or one of them, without --stripe."}
 	}
 	for i, p := range g.given {
 		at := i
 		if c := g.found[i]; c != nil {
 			at = c.Stripe.Place
 		} else if !g.opt.Stripe {
-			return &tidemark.Error{Kind: tidemark.NotFound, Op: "open repository", Object: p.Store.String(), Err: errors.New("there is no place of a repository"), Hint: "is it mounted? Name with --stripe-place where a place is now"}
+			return &tidemark.Error{Kind: tidemark.NotFound, Op: "open repository", Object: p.Store.String(), Err: errors.New("it holds no place of a repository"), Hint: "Mount it, or name where the place is now with --stripe-place URL."}
 		}
 		if g.opt.Stripe && at != i || g.all[at].Store != nil {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: p.Store.String(), Err: fmt.Errorf("it is place %d of the repository", at+1), Hint: "name each place once, in their order: " + strings.Join(g.known.Stripe.Places, " ")}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: p.Store.String(), Err: fmt.Errorf("it is place %d of the repository", at+1), Hint: "Name each place once, in this order: " + strings.Join(g.known.Stripe.Places, " ")}
 		}
 		g.all[at], g.have[at] = p, g.found[i]
 	}
 	return nil
 }
 
-// openOthers opens those that were not given.
+// openOthers opens the places that were not given.
 func (g *gathering) openOthers(ctx context.Context) error {
 	var wg crash.Group
 	errs := make([]error, len(g.all))
@@ -274,7 +275,7 @@ func (g *gathering) openOthers(ctx context.Context) error {
 		wg.Go(func() {
 			c, err := readConfig(ctx, p)
 			if err == nil && (c.ID != g.known.ID || c.Stripe == nil || c.Stripe.Place != i || len(c.Stripe.Places) != len(g.all)) {
-				err = &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: p.String(), Err: errors.New("there is another repository, or another place of it")}
+				err = &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: p.String(), Err: errors.New("it holds another repository, or another place of this one")}
 			}
 			if g.have[i] = &c; err != nil {
 				errs[i] = g.missing(i, url, err)
@@ -285,12 +286,12 @@ func (g *gathering) openOthers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// missing is the error of a place without which nothing can be done.
+// missing is the error for a missing place.
 func (g *gathering) missing(i int, url string, err error) error {
 	out := &tidemark.Error{Op: "open repository", Object: url, Kind: tidemark.KindOf(err),
-		Hint: "nothing in the repository can be read or written without it: is it mounted? If it is elsewhere now, say where with --stripe-place URL"}
+		Hint: "Mount it, or name where it is now with --stripe-place URL: a striped repository needs all its places."}
 	if own := (*tidemark.Error)(nil); errors.As(err, &own) && own.Op == out.Op && own.Err != nil {
-		err = own.Err // which says the place once more
+		err = own.Err // it names the place again
 	}
 	if hint := tidemark.HintOf(err); hint != "" && out.Kind != tidemark.NotFound {
 		out.Hint = hint
@@ -305,15 +306,15 @@ func (g *gathering) close() {
 	}
 }
 
-// oneOfStripe is the error of who needs all of a repository in one place.
+// oneOfStripe is the error of a caller that needs the whole repository in one place.
 func oneOfStripe(s store.Store, of *striping) error {
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: s.String(), Err: fmt.Errorf("it is place %d of the %d that a repository is striped over", of.Place+1, len(of.Places)), Hint: "name one of them alone, or all with --stripe; a mirror of a striped repository is not possible"}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: s.String(), Err: fmt.Errorf("it is place %d of the %d of a striped repository", of.Place+1, len(of.Places)), Hint: "Name one of the places alone, or all with --stripe. A striped repository cannot have a mirror."}
 }
 
-// absent says that an object is missing, and where.
+// absent is the error for a missing object, and names its place.
 func (r *objects) absent(name string) error { return errors.New("it is missing" + r.where(name)) }
 
-// where says in which place of a stripe an object should be.
+// where names the place of a stripe that should have an object.
 func (r *objects) where(name string) string {
 	if s := r.Stripe(); s != nil {
 		return " in " + s.Places()[s.Place(name)].String()
@@ -321,13 +322,13 @@ func (r *objects) where(name string) string {
 	return ""
 }
 
-// isLocal says whether all of the repository is in folders.
+// isLocal reports whether the whole repository is in folders.
 func (r *objects) isLocal() bool {
 	return !slices.ContainsFunc(r.places(), func(s store.Store) bool { return !strings.HasPrefix(s.String(), "file:") })
 }
 
-// sweep removes what killed writers have left and nobody has written to since before, a time of the first
-// place's clock: others have clocks of their own.
+// sweep removes temporary files of killed writers, if nobody has written to them since before, a
+// time of the first place's clock: other places have clocks of their own.
 func (r *Repo) sweep(ctx context.Context, lock *Lock, before time.Time) (left []string, err error) {
 	for i, p := range r.places() {
 		since := before
@@ -354,8 +355,8 @@ func (r *Repo) sweep(ctx context.Context, lock *Lock, before time.Time) (left []
 	return left, nil
 }
 
-// clock is the time of a place that is not the first. It is that of an object that takes a lock's name, of which
-// there are no others there but those of who died here.
+// clock returns the time of a place that is not the first: that of an object written under a lock's
+// name. Any other locks there were left by processes that died here, and are removed too.
 func clock(ctx context.Context, s store.Store, name string) (time.Time, error) {
 	o, err := s.Create(ctx, name, store.Replace)
 	if err != nil {

@@ -17,29 +17,29 @@ import (
 
 // VerifyOptions of Verify. The zero value is good.
 type VerifyOptions struct {
-	Backup  string // only this one and those that it needs, with their log; default: everything
-	Workers int    // packs and logs that are read at once; 0 means 2
-	Quick   bool   // only manifests, and whether all objects are there with their sizes
-	// NextLog gives the name of the log that follows one on its timeline, or nothing if that is not
-	// known: so holes are found between backups too.
+	Backup  string // only this one and those it needs, with their log; default: everything
+	Workers int    // packs and logs read concurrently; 0 means 2
+	Quick   bool   // only manifests, and whether all objects exist with their sizes
+	// NextLog returns the name of the log that follows one on its timeline, or "" if that is
+	// unknown: so gaps are found between backups too.
 	NextLog func(log string) string
-	// Text, if not nil, gives for a logical backup what reads the bytes of a plain object, decrypted, and
-	// says what is wrong with them; what it leaves unread is read all the same.
+	// Text, if not nil, returns for a logical backup what reads the decrypted bytes of a plain
+	// object, and returns what is wrong with them; the rest that it leaves unread is read anyway.
 	Text func(ctx context.Context, m *Manifest) (func(f File, in io.Reader) error, error)
-	// Progress, if not nil, is called with stored bytes that were read, and those to be read.
+	// Progress, if not nil, is called with the stored bytes read so far, and those to read.
 	Progress func(done, all int64)
 
-	memory int // of what the lists say before it goes to a file, in bytes; 0 means verifyMemory
+	memory int // bytes of list records kept in memory before they go to a file; 0 means verifyMemory
 }
 
-// Damage is something that is not as it has to be.
+// Damage is a fault of one object.
 type Damage struct {
 	Object  string   `json:"object"`
 	Text    string   `json:"text"`
-	Backups []string `json:"backups,omitempty"` // that cannot be restored as they should
+	Backups []string `json:"backups,omitempty"` // that cannot be restored correctly
 }
 
-// A VerifyReport says what was looked at and found.
+// A VerifyReport describes what was checked and found.
 type VerifyReport struct {
 	Backups int      `json:"backups"`
 	Packs   int      `json:"packs"`
@@ -47,17 +47,17 @@ type VerifyReport struct {
 	Pieces  int64    `json:"pieces"`
 	Files   int64    `json:"files"`
 	Logs    int      `json:"logs"`
-	Stored  int64    `json:"stored"` // bytes that were read
+	Stored  int64    `json:"stored"` // bytes read
 	Plain   int64    `json:"plain"`  // bytes of pieces and logs, unpacked
 	Damages []Damage `json:"damages"`
-	// Left are objects that no backup needs: of backups that are being written or were not finished (or
-	// whose manifest is lost), and what is not ours.
+	// Left are objects that no backup needs: of backups being written or not finished (or whose
+	// manifest is lost), and foreign ones.
 	Left []Damage `json:"left"`
 }
 
-// Verify reads a repository and compares all of it with what was written: each byte of each
-// object is under a checksum, each file's bytes under that of the file, and each reference leads
-// to what it says. Damage is no error but in the report.
+// Verify reads a repository and checks everything against what was written: each byte of each
+// object is under a checksum, each file's bytes under the file's checksum, and each reference must
+// lead to what it names. Damage is no error; it is in the report.
 func (r *Repo) Verify(ctx context.Context, opt VerifyOptions) (*VerifyReport, error) {
 	if opt.Workers <= 0 {
 		opt.Workers = 2
@@ -67,7 +67,7 @@ func (r *Repo) Verify(ctx context.Context, opt VerifyOptions) (*VerifyReport, er
 		return nil, err
 	}
 	used, release, err := r.Use(ctx, LockSpec{Purpose: "verify", Needs: v.ids})
-	if err != nil && tidemark.KindOf(err) != tidemark.NotFound { // what was removed meanwhile is missing
+	if err != nil && tidemark.KindOf(err) != tidemark.NotFound { // objects removed meanwhile are missing
 		return nil, err
 	}
 	defer release()
@@ -84,9 +84,9 @@ type verifier struct {
 	opt        VerifyOptions
 	out        *VerifyReport
 	ids        []string
-	sizes      map[string]int64     // of the manifests that are there, by id
-	parts      map[string]int       // objects of a backup, by packs/ or dumps/ and its id
-	pins       []string             // backups that are pinned
+	sizes      map[string]int64     // of the existing manifests, by id
+	parts      map[string]int       // number of a backup's objects, by packs/ or dumps/ and its id
+	pins       []string             // pinned backups
 	gaps       []string             // objects of gaps
 	unfinished []string             // ids of checkpoints
 	manifests  map[string]*Manifest // brief ones
@@ -110,7 +110,7 @@ func (v *verifier) damage(object string, backups []string, err error) {
 	v.out.Damages = append(v.out.Damages, Damage{Object: object, Text: text, Backups: backups})
 }
 
-// wrong sorts an error: damage is noted, and all else ends the work.
+// wrong classifies an error: damage is recorded, any other error ends the run.
 func (v *verifier) wrong(object string, backups []string, err error) error {
 	switch kind := tidemark.KindOf(err); {
 	case err == nil:
@@ -125,13 +125,13 @@ func (v *verifier) wrong(object string, backups []string, err error) error {
 	return nil
 }
 
-// IsDamage says whether an error is of something that is not there, or of which nothing can be read.
+// IsDamage reports whether an error means that something is missing or unreadable.
 func IsDamage(err error) bool {
 	kind := tidemark.KindOf(err)
 	return kind == tidemark.NotFound || kind == tidemark.Corrupt || kind == tidemark.Unsupported
 }
 
-// list looks what is there. Of objects that there may be millions of it keeps how many.
+// list lists what exists. It only counts objects that may number in the millions.
 func (v *verifier) list(ctx context.Context) error {
 	for i, err := range v.r.store.List(ctx, "") {
 		if err != nil {
@@ -156,7 +156,7 @@ func (v *verifier) list(ctx context.Context) error {
 		case first == lockPrefix:
 			// They come and go; a damaged one holds for its lease and is removed by prune.
 		default:
-			v.left(i.Name, "it is no object of a repository")
+			v.left(i.Name, "it is not an object of a repository")
 		}
 	}
 	if v.opt.Backup != "" {
@@ -173,7 +173,7 @@ func (v *verifier) list(ctx context.Context) error {
 	return v.strays(ctx)
 }
 
-// strays finds what lies in another place of a stripe than its name says.
+// strays finds objects in another place of a stripe than their names tell.
 func (v *verifier) strays(ctx context.Context) error {
 	s := v.r.Stripe()
 	if s == nil {
@@ -188,7 +188,7 @@ func (v *verifier) strays(ctx context.Context) error {
 	return err
 }
 
-// left names what nobody needs; of that nobody speaks who asks for one backup.
+// left names what no backup needs, unless only one backup is verified.
 func (v *verifier) left(object, text string) {
 	if v.opt.Backup == "" {
 		v.out.Left = append(v.out.Left, Damage{Object: object, Text: text})
@@ -256,7 +256,7 @@ func (v *verifier) readManifests(ctx context.Context) error {
 	return nil
 }
 
-// findLogs takes those logs that the backups in question need, or all.
+// findLogs selects the logs that the verified backups need, or all.
 func (v *verifier) findLogs(ctx context.Context) {
 	slices.SortFunc(v.logs, func(a, b Log) int { return strings.Compare(a.Name, b.Name) })
 	var wanted []Log
@@ -270,7 +270,7 @@ func (v *verifier) findLogs(ctx context.Context) {
 				continue
 			}
 			if !strings.Contains(g.First, "/") || g.First > g.Last {
-				v.damage(manifestName(id), v.needs[id], fmt.Errorf("its log from %q to %q is no range", g.First, g.Last))
+				v.damage(manifestName(id), v.needs[id], fmt.Errorf("its log from %q to %q is not a valid range", g.First, g.Last))
 				continue
 			}
 			there := between(v.logs, g.First, g.Last)
@@ -291,7 +291,7 @@ func (v *verifier) findLogs(ctx context.Context) {
 	}
 }
 
-// readGaps reads what was noted of log that was given up.
+// readGaps reads the records of log that was given up.
 func (v *verifier) readGaps(ctx context.Context) (out []Gap) {
 	for _, name := range v.gaps {
 		switch g, err := v.r.gap(ctx, name); {
@@ -304,8 +304,8 @@ func (v *verifier) readGaps(ctx context.Context) (out []Gap) {
 	return out
 }
 
-// findHoles looks at the files of each timeline whose next one has a name: not at histories, nor at
-// those that the server has not finished. A list that was made while files came may lack one and have the next.
+// findHoles checks the files of each timeline whose successor has a name: not histories, nor files
+// that the server has not finished. A list made while files arrived may lack one and have the next.
 func (v *verifier) findHoles(ctx context.Context, gaps []Gap) {
 	before, next := "", ""
 	for _, l := range v.logs {
@@ -319,13 +319,13 @@ func (v *verifier) findHoles(ctx context.Context, gaps []Gap) {
 			if i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Has(next) }); i >= 0 {
 				why = "; " + gaps[i].String()
 			}
-			v.damage(logPrefix+next, nil, fmt.Errorf("it is missing, between %s and %s: no later moment can be reached from backups before it%s", before, l.Name, why))
+			v.damage(logPrefix+next, nil, fmt.Errorf("it is missing, between %s and %s: earlier backups cannot be restored to a later point%s", before, l.Name, why))
 		}
 		before, next = l.Name, following
 	}
 }
 
-// backup looks at one backup.
+// backup verifies one backup.
 func (v *verifier) backup(ctx context.Context, id string) error {
 	m, err := v.r.Manifest(ctx, id)
 	if err != nil {
@@ -341,8 +341,8 @@ func (v *verifier) backup(ctx context.Context, id string) error {
 	return b.run(ctx)
 }
 
-// readCheckpoints reads those of backups that are not finished. Of what they name nothing else is looked
-// at: it is when somebody goes on with them.
+// readCheckpoints reads those of unfinished backups. The objects they name are checked when the
+// backup is resumed, not here.
 func (v *verifier) readCheckpoints(ctx context.Context) error {
 	if v.opt.Backup != "" {
 		return nil
@@ -350,7 +350,7 @@ func (v *verifier) readCheckpoints(ctx context.Context) error {
 	for _, id := range v.unfinished {
 		name := checkpointName(id)
 		if v.manifests[id] != nil {
-			v.left(name, "that backup is there")
+			v.left(name, "that backup is still there")
 			continue
 		}
 		_, err := v.r.checkpoint(ctx, id)
@@ -364,11 +364,11 @@ func (v *verifier) readCheckpoints(ctx context.Context) error {
 	return nil
 }
 
-// leftovers names what nobody needs.
+// leftovers names what no backup needs.
 func (v *verifier) leftovers() {
 	for _, id := range v.pins {
 		if _, there := v.sizes[id]; !there {
-			v.left(pinPrefix+id, "it pins a backup that is not there")
+			v.left(pinPrefix+id, "it pins a backup that does not exist")
 		}
 	}
 	for place, n := range v.parts {
@@ -376,9 +376,9 @@ func (v *verifier) leftovers() {
 		if v.manifests[id] != nil {
 			continue
 		}
-		text := fmt.Sprintf("%d objects of a backup that is being written, or was not finished, or whose manifest is lost", n)
+		text := fmt.Sprintf("%d objects of a backup that is being written, is unfinished, or has lost its manifest", n)
 		if v.sizes[id] != 0 {
-			text = fmt.Sprintf("%d objects of a backup whose manifest cannot be read, or says that it was removed", n)
+			text = fmt.Sprintf("%d objects of a backup whose manifest is unreadable, or says that it was removed", n)
 		}
 		v.left(place, text)
 	}
@@ -395,7 +395,8 @@ func (v *verifier) progress(n int64) {
 	}
 }
 
-// each does something with all that feed gives, a few at once. The first error ends it; give is false then.
+// each processes everything that feed passes to give, several at once. The first error ends it;
+// give then returns false.
 func each[T any](ctx context.Context, workers int, feed func(give func(T) bool) error, do func(ctx context.Context, what T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -444,7 +445,7 @@ func (v *verifier) readLogs(ctx context.Context) error {
 		v.out.Plain += n
 		v.mu.Unlock()
 		if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
-			// An archive that goes on has filled it meanwhile, and the whole file has taken its place.
+			// The archiver has filled it meanwhile, and the full segment has replaced it.
 			if whole, open := strings.CutSuffix(l.Name, ".open"); open && v.there(ctx, whole) {
 				return nil
 			}
@@ -453,7 +454,7 @@ func (v *verifier) readLogs(ctx context.Context) error {
 	})
 }
 
-// there says whether a file of the log is there now.
+// there reports whether a log file exists now.
 func (v *verifier) there(ctx context.Context, log string) bool {
 	_, err := v.r.store.Stat(ctx, logPrefix+log)
 	return err == nil
@@ -468,7 +469,7 @@ func (v *verifier) readLog(ctx context.Context, name string) (int64, error) {
 	return io.Copy(io.Discard, in)
 }
 
-// usersOf gives the backups that a log makes consistent.
+// usersOf returns the backups that a log makes consistent.
 func (v *verifier) usersOf(log string) []string {
 	var out []string
 	for _, id := range v.ids {

@@ -17,21 +17,21 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/spool"
 )
 
-// backupCheck reads one backup. First its lists of files say where in the packs each file's bytes
-// should be, which is put in the packs' order; then each pack is read from its beginning to its end, piece
-// after piece, and what is in the pieces is taken from the files' checksums, of which nothing is left at last.
-// It needs 4 bytes of memory for each file, and 24 for each of which it has only pages.
+// backupCheck verifies one backup. Its lists of files tell where in the packs each file's bytes
+// should be; this is sorted in pack order. Then each pack is read from beginning to end, piece
+// after piece, and what the pieces contain is taken out of the files' checksums, until nothing is
+// left of these. It needs 4 bytes of memory per file, and 24 per file of which it has only pages.
 type backupCheck struct {
 	v     *verifier
 	m     *Manifest
 	needs []string
 
-	absent []uint32      // packs that are not there as they should be
+	absent []uint32      // packs that are missing or damaged
 	spans  *spool.Sorter // of all extents, and of the pieces of the lists
-	crcs   []uint32      // by place in the lists: what is left of a file's checksum
-	unsaid []uint32      // a bit for each place in the lists: something of the file could not be read, so that nothing is said of its checksum
-	pages  names         // files that the parent has to have
-	broken bool          // the lists are, which was said
+	crcs   []uint32      // by index in the lists: the rest of a file's checksum
+	unsaid []uint32      // a bit per index in the lists: part of the file was unreadable, so its checksum is not judged
+	pages  names         // files that the parent must have
+	broken bool          // the lists are broken, which was reported
 }
 
 // A span is an extent within a pack.
@@ -39,13 +39,13 @@ type span struct {
 	ref    Ref
 	skip   uint32
 	length uint32
-	file   uint32 // place in the lists; ofLists: a piece of these themselves
-	behind int64  // bytes that are behind it of what the file's checksum is of
+	file   uint32 // index in the lists; ofLists: a piece of these themselves
+	behind int64  // bytes after it that the file's checksum covers
 }
 
 const ofLists = 1<<32 - 1
 
-// spanSize is what a span has as a record, which begins with what it is sorted by.
+// spanSize is the size of a span's record, which begins with its sort key.
 const spanSize = 53
 
 func (s *span) record(b []byte) []byte {
@@ -71,12 +71,12 @@ func spanOf(b []byte) (s span) {
 	return s
 }
 
-// verifyMemory is what spans take of memory before they go to a file.
+// verifyMemory is how much memory spans use before they go to a file.
 const verifyMemory = 24 << 20
 
 func (b *backupCheck) name() string { return manifestName(b.m.ID) }
 
-// checkPacks looks whether the packs are there.
+// checkPacks checks that the packs exist.
 func (b *backupCheck) checkPacks(ctx context.Context) error {
 	const missing = -1
 	sizes := make([]int64, len(b.m.Packs))
@@ -108,7 +108,7 @@ func (b *backupCheck) checkPacks(ctx context.Context) error {
 	return nil
 }
 
-// packNamed gives the place among the packs of the one that an object is.
+// packNamed returns the index of the pack with an object name.
 func (b *backupCheck) packNamed(object string) (at int, ok bool) {
 	n, ok := packNumber(object)
 	if !ok || packName(b.m.ID, n) != object {
@@ -135,7 +135,7 @@ func (b *backupCheck) run(ctx context.Context) error {
 	return b.checkParent(ctx)
 }
 
-// readLists notes what the lists say.
+// readLists records what the lists contain.
 func (b *backupCheck) readLists(ctx context.Context) error {
 	var record []byte
 	var failed error
@@ -165,9 +165,9 @@ func (b *backupCheck) readLists(ctx context.Context) error {
 	return cmp.Or(failed, err)
 }
 
-// expected gives of a file's checksum what its extents have to come to, and the extents to add. Since a
-// checksum is linear, it is the exclusive or of those of the extents, each with zeros behind it for what
-// follows, in whatever order they are read.
+// expected returns what a file's extents must contribute to its checksum, and adds the extents. A
+// checksum is linear: it is the exclusive or of those of the extents, each extended with zeros for
+// what follows it, in whatever order they are read.
 func (b *backupCheck) expected(n uint32, f *File, add func(span)) uint32 {
 	left, at := f.CRC, int64(0)
 	of := f.Size
@@ -194,7 +194,7 @@ func (b *backupCheck) expected(n uint32, f *File, add func(span)) uint32 {
 	return left
 }
 
-// files calls do for each file, and its place in the lists; an error of do is damage of the file.
+// files calls do for each file, with its index in the lists; an error of do is damage of the file.
 func (b *backupCheck) files(ctx context.Context, do func(n uint32, f *File) error) error {
 	n := uint32(0)
 	for f, err := range b.v.r.Files(ctx, b.m) {
@@ -213,17 +213,17 @@ func (b *backupCheck) files(ctx context.Context, do func(n uint32, f *File) erro
 	return nil
 }
 
-// A packWork is a pack to read, with the records of the spans in it, in order.
+// A packWork is a pack to read, with the sorted records of the spans in it.
 type packWork struct {
 	PackStat
 	spans []byte
 }
 
-// feed gives the packs.
+// feed passes give the packs.
 func (b *backupCheck) feed(give func(packWork) bool) error {
 	left, unknown := b.m.Packs, -1
 	var spans []byte
-	until := func(pack uint64) bool { // gives the packs before this one
+	until := func(pack uint64) bool { // hands out the packs before this one
 		for len(left) > 0 && uint64(left[0].Number) < pack {
 			if !give(packWork{left[0], spans}) {
 				return false
@@ -243,7 +243,7 @@ func (b *backupCheck) feed(give func(packWork) bool) error {
 		if len(left) == 0 || left[0].Number != pack {
 			b.leaveOut(spanOf(record).file)
 			if unknown != int(pack) {
-				b.v.damage(b.name(), b.needs, fmt.Errorf("files are said to be in pack %d, which it does not have", pack))
+				b.v.damage(b.name(), b.needs, fmt.Errorf("files refer to pack %d, which it does not have", pack))
 			}
 			unknown = int(pack)
 			continue
@@ -254,7 +254,7 @@ func (b *backupCheck) feed(give func(packWork) bool) error {
 	return nil
 }
 
-// checkExtents looks whether a file's extents make sense.
+// checkExtents checks that a file's extents are plausible.
 func checkExtents(f *File) error {
 	end := int64(0)
 	for _, e := range f.Extents {
@@ -262,23 +262,23 @@ func checkExtents(f *File) error {
 		case e.At < end:
 			return errors.New("two extents overlap")
 		case e.At+int64(e.Length) > f.Size:
-			return errors.New("an extent is beyond its end")
+			return errors.New("an extent is beyond the end of the file")
 		case uint64(e.Skip)+uint64(e.Length) > uint64(e.Ref.Plain):
 			return errors.New("an extent is beyond the end of its piece")
 		case f.Blocks != nil && (f.Blocks.PageSize <= 0 || e.At%int64(f.Blocks.PageSize) != 0 || int64(e.Length)%int64(f.Blocks.PageSize) != 0):
-			return errors.New("an extent is not made of pages")
+			return errors.New("an extent does not consist of whole pages")
 		}
 		end = e.At + int64(e.Length)
 	}
 	return nil
 }
 
-// pack reads a pack.
+// pack verifies a pack.
 func (b *backupCheck) pack(ctx context.Context, p packWork) error {
 	name := packName(b.m.ID, p.Number)
 	if _, absent := slices.BinarySearch(b.absent, p.Number); absent {
 		b.miss(p.spans)
-		return nil // said already
+		return nil // reported already
 	}
 	pieces, plain, err := b.readPack(ctx, p)
 	b.v.progress(p.Size)
@@ -290,22 +290,22 @@ func (b *backupCheck) pack(ctx context.Context, p packWork) error {
 	return b.v.wrong(name, b.needs, damaged(name, err))
 }
 
-// miss notes that nothing can be said of the files that have these spans.
+// miss records that the files of these spans cannot be judged.
 func (b *backupCheck) miss(spans []byte) {
 	for ; len(spans) > 0; spans = spans[spanSize:] {
 		b.leaveOut(spanOf(spans).file)
 	}
 }
 
-// leaveOut says nothing of a file's checksum.
+// leaveOut excludes a file's checksum from the result.
 func (b *backupCheck) leaveOut(file uint32) {
 	if file != ofLists {
 		atomic.OrUint32(&b.unsaid[file/32], 1<<(file%32))
 	}
 }
 
-// readPack reads a pack; of several damages in it the first is told, and what lies in sound
-// pieces is counted all the same.
+// readPack reads a pack; it reports only the first of several damages, but counts what is in sound
+// pieces.
 func (b *backupCheck) readPack(ctx context.Context, p packWork) (pieces, plain int64, err error) {
 	name := packName(b.m.ID, p.Number)
 	spans := p.spans
@@ -331,7 +331,7 @@ func (b *backupCheck) readPack(ctx context.Context, p packWork) (pieces, plain i
 	}
 	salt, err := b.v.r.readHeader(head, kindPack, name)
 	if err == nil && salt != op.seal.salt {
-		err = errors.New("its salt is not the one that the manifest has")
+		err = errors.New("its salt differs from the one in the manifest")
 	}
 	if err != nil {
 		return 0, 0, err
@@ -351,7 +351,7 @@ func (b *backupCheck) readPack(ctx context.Context, p packWork) (pieces, plain i
 				break
 			}
 			if s.ref != ref {
-				perr = errors.Join(perr, fmt.Errorf("at %d there is another piece than the one that a file says", s.ref.Offset))
+				perr = errors.Join(perr, fmt.Errorf("the piece at %d is not the one that a file refers to", s.ref.Offset))
 			}
 			if perr != nil {
 				b.leaveOut(s.file)
@@ -367,7 +367,7 @@ func (b *backupCheck) readPack(ctx context.Context, p packWork) (pieces, plain i
 		plain += int64(ref.Plain)
 	}
 	if len(spans) > 0 && first == nil {
-		first = fmt.Errorf("there is no piece at %d, where a file says that one is", spanOf(spans).ref.Offset)
+		first = fmt.Errorf("there is no piece at %d, to which a file refers", spanOf(spans).ref.Offset)
 	}
 	if pieces != int64(p.Pieces) && first == nil {
 		first = fmt.Errorf("it has %d pieces instead of %d", pieces, p.Pieces)
@@ -375,7 +375,7 @@ func (b *backupCheck) readPack(ctx context.Context, p packWork) (pieces, plain i
 	return pieces, plain, first
 }
 
-// count takes an extent from its file's checksum.
+// count takes an extent out of its file's checksum.
 func (b *backupCheck) count(s *span, plain []byte) {
 	switch {
 	case s.file == ofLists:
@@ -405,7 +405,7 @@ func (b *backupCheck) index(ctx context.Context, p *openPack) (entries []Ref, en
 	u := unit{kind: unitIndex, place: name, number: uint64(p.stat.Number), plain: binary.BigEndian.Uint32(tail[4:]), crc: binary.BigEndian.Uint32(tail[8:])}
 	end = p.stat.Size - trailerSize - stored
 	if end < int64(p.head) || stored != int64(u.plain)+tagSize || u.plain%entrySize != 0 {
-		return nil, 0, errors.New("its trailer does not fit")
+		return nil, 0, errors.New("its trailer does not match its index")
 	}
 	sealed, err := b.readAt(ctx, name, end, stored)
 	if err != nil {
@@ -426,7 +426,7 @@ func (b *backupCheck) index(ctx context.Context, p *openPack) (entries []Ref, en
 		at += int64(r.Stored)
 	}
 	if at != end {
-		return nil, 0, errors.New("its index does not fit its pieces")
+		return nil, 0, errors.New("its index does not match its pieces")
 	}
 	return entries, end, nil
 }
@@ -448,7 +448,7 @@ func (b *backupCheck) readAt(ctx context.Context, name string, at, n int64) ([]b
 	return out, err
 }
 
-// checkSums names the files of which all pieces were sound, and that have another checksum.
+// checkSums names the files whose pieces are all sound, but whose checksum differs.
 func (b *backupCheck) checkSums(ctx context.Context) error {
 	wrong := func(n uint32) bool {
 		return int(n) < len(b.crcs) && b.crcs[n] != 0 && b.unsaid[n/32]&(1<<(n%32)) == 0
@@ -466,11 +466,11 @@ func (b *backupCheck) checkSums(ctx context.Context) error {
 	return nil
 }
 
-// checkParent looks whether the parent has the files that this backup has blocks of.
+// checkParent checks that the parent has the files of which this backup has blocks.
 func (b *backupCheck) checkParent(ctx context.Context) error {
 	parent := b.v.manifests[b.m.Parent]
 	if len(b.pages.all) == 0 || b.m.Parent != "" && parent == nil {
-		return nil // nothing, or said already
+		return nil // no parent, or reported already
 	}
 	found := 0
 	for parent != nil {
@@ -490,7 +490,7 @@ func (b *backupCheck) checkParent(ctx context.Context) error {
 		if parent.Kind != Partial {
 			break
 		}
-		parent = b.v.manifests[parent.Parent] // of what it did not come to, its parent has what there is
+		parent = b.v.manifests[parent.Parent] // what an unfinished parent did not reach, its own parent has
 	}
 	if found == len(b.pages.all) {
 		return nil
