@@ -24,8 +24,8 @@ const smallDump = "-- MySQL dump 10.13  Distrib 8.0.33, for Linux (x86_64)\n--\n
 	"LOCK TABLES `t` WRITE;\nINSERT INTO `t` VALUES (1,'a\\'b'),(2,NULL),(3,'x''y\\\\');\nINSERT INTO `t` VALUES (4,'-- /* ; '),(5,\"q\");\nUNLOCK TABLES;\n" +
 	"DELIMITER ;;\n/*!50003 CREATE*/ /*!50017 DEFINER=`r`@`h`*/ /*!50003 TRIGGER g BEFORE INSERT ON t FOR EACH ROW BEGIN SET NEW.b='x;'; END */;;\nDELIMITER ;\n-- Dump completed on 2024-01-01  0:00:00\n"
 
-// A dump that is cut anywhere is an error, and what was given before it is a part
-// of what the whole file gives.
+// A dump that is cut anywhere is an error, and its output before that is part of the output of the
+// whole file.
 func TestCutAnywhere(t *testing.T) {
 	whole := all(t, strings.NewReader(smallDump), Options{})
 	end := strings.Index(smallDump, "-- Dump completed") + len("-- Dump completed")
@@ -38,7 +38,7 @@ func TestCutAnywhere(t *testing.T) {
 		for n := range len(smallDump) {
 			got, err := read(strings.NewReader(smallDump[:n]), Options{Name: "cut.sql", Piece: piece})
 			switch {
-			case err == nil && n < end && n > 20: // in its first line it is not a dump yet
+			case err == nil && n < end && n > 20: // cut in its first line, it is not recognized as a dump
 				t.Errorf("cut at %d: no error", n)
 			case err != nil && (tidemark.KindOf(err) != tidemark.BadInput || tidemark.HintOf(err) == "" || !strings.HasPrefix(err.Error(), "read cut.sql: byte ")):
 				t.Errorf("cut at %d: %v", n, err)
@@ -68,9 +68,9 @@ func TestErrorsSayWhere(t *testing.T) {
 		{"INSERT INTO t VALUES (1,2;", "read x.sql: byte 25 (line 1): the statement ends inside a row"},
 		{"INSERT INTO t VALUES (1,2) (3,4);", `read x.sql: byte 0 (line 1): `},
 		{"INSERT INTO t VALUES (1,2), x;", `read x.sql: byte 28 (line 1): expected another row, found "x;"`},
-		{"SET x='a;\n", "read x.sql: byte 6 (line 1): a string without its end"},
-		{"SET x=1 /* y;\n", "read x.sql: byte 8 (line 1): a comment without its end"},
-		{"/* y;\n", "read x.sql: byte 0 (line 1): a comment without its end"},
+		{"SET x='a;\n", "read x.sql: byte 6 (line 1): an unterminated string"},
+		{"SET x=1 /* y;\n", "read x.sql: byte 8 (line 1): an unterminated comment"},
+		{"/* y;\n", "read x.sql: byte 0 (line 1): an unterminated comment"},
 		{"SET x=1;\n\nSET y=2", "read x.sql: byte 10 (line 3): the file ends inside this statement, before its ;"},
 		{"DELIMITER", "read x.sql: byte 0 (line 1): the file ends inside this statement, before its ;"},
 		{"-- MySQL dump 10.13\nSET x=1;\n", "read x.sql: byte 29 (line 3): the file ends between two statements, but without the line that ends a dump"},
@@ -109,7 +109,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// write makes a file of bytes.
+// write creates a file of bytes.
 func write(t *testing.T, name string, b []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -212,8 +212,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// SkipTo passes over what lies before, and leaves numbers, session and tables as
-// they are.
+// SkipTo skips what is before the offset, and does not change numbers, session and tables.
 func TestSkipTo(t *testing.T) {
 	file := append([]byte("SET NAMES latin1;\n"), shop(200<<10, 50)...)
 	whole := all(t, bytes.NewReader(file), Options{Piece: 10 << 10})
@@ -237,7 +236,7 @@ func TestSkipTo(t *testing.T) {
 	}
 }
 
-// A dump of pg_dump gives its COPY blocks as they are.
+// A pg_dump file yields its COPY blocks unchanged.
 func TestCopyBlocks(t *testing.T) {
 	r := testdb.Sample(t, "pagila/pg.sql.zst")
 	file, err := io.ReadAll(r)

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// size gives a number of bytes for a message.
+// size formats a number of bytes for a message.
 func size(n int) string {
 	switch {
 	case n >= 1<<20:
@@ -21,7 +21,7 @@ func size(n int) string {
 	return strconv.Itoa(n) + " bytes"
 }
 
-// snippet gives the beginning of text for a message, in quotes.
+// snippet returns the beginning of text for a message, in quotes.
 func snippet(b []byte) string {
 	if len(b) > 30 {
 		return strconv.Quote(string(b[:30])) + "..."
@@ -29,8 +29,7 @@ func snippet(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// classify finds what a statement does, and lets it take effect on what the
-// scanner knows.
+// classify determines what a statement does, and applies it to the scanner's state.
 func (s *Scanner) classify(st *Statement) {
 	l := s.session.reader(st.Text)
 	st.Database = s.session.Database
@@ -106,8 +105,8 @@ func (s *told) name(st *Statement, l *sqltext.Reader) bool {
 	return ok
 }
 
-// classifyCreate handles CREATE, of which dumps write parts into conditional
-// comments: CREATE ALGORITHM=... DEFINER=... SQL SECURITY ... VIEW v.
+// classifyCreate handles CREATE, parts of which dumps write in conditional comments: CREATE
+// ALGORITHM=... DEFINER=... SQL SECURITY ... VIEW v.
 func (s *told) classifyCreate(st *Statement, l *sqltext.Reader) {
 	if l.Accept("OR") {
 		l.Accept("REPLACE")
@@ -126,8 +125,8 @@ func (s *told) classifyCreate(st *Statement, l *sqltext.Reader) {
 		st.Table, st.Database = st.Def.Name, st.Def.Schema
 		s.tables[st.Def.TableID] = st.Def
 		if zoned := func(c tidemark.Column) bool { return c.Type.Kind == tidemark.Timestamp }; s.session.TimeZone == "" && slices.ContainsFunc(st.Def.Columns, zoned) {
-			s.note(tidemark.Finding{Severity: tidemark.Warning, Text: "the file has timestamps and does not say in which time zone: UTC is assumed",
-				Hint: "mysqldump says it with --tz-utc, which is its default."})
+			s.note(tidemark.Finding{Severity: tidemark.Warning, Text: "the file has timestamps without their time zone: UTC is assumed",
+				Hint: "By default (--tz-utc) mysqldump writes it."})
 		}
 		return
 	case l.Accept("DATABASE"), l.Accept("SCHEMA"):
@@ -156,7 +155,7 @@ func (s *told) classifyCreate(st *Statement, l *sqltext.Reader) {
 	}
 }
 
-// object recognises the word that says what kind of object is created or dropped.
+// object recognises the word for the kind of object that is created or dropped.
 func (s *told) object(st *Statement, l *sqltext.Reader, t sqltext.Token) bool {
 	switch strings.ToUpper(t.Text) {
 	case "VIEW":

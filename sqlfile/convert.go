@@ -11,8 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// ZeroDates says what becomes of MySQL's dates that are none elsewhere:
-// 0000-00-00, 2024-00-00, 2023-02-31. LOAD DATA keeps them as they are.
+// ZeroDates is the treatment of MySQL's dates that are invalid elsewhere: 0000-00-00, 2024-00-00,
+// 2023-02-31. LOAD DATA keeps them unchanged.
 type ZeroDates uint8
 
 const (
@@ -21,34 +21,34 @@ const (
 	ZeroEpoch                  // 1970-01-01
 )
 
-// ConvertOptions of a Converter. The zero value is good.
+// ConvertOptions are the options of a Converter. The zero value is valid.
 type ConvertOptions struct {
 	ZeroDates ZeroDates
-	// Assume names the character set of text columns whose own is not known;
-	// "" is that of the file, so that the bytes stay.
+	// Assume names the character set of text columns whose own is unknown; "" is that of the file,
+	// so that the bytes are copied.
 	Assume string
-	// KeepNUL lets NUL bytes in text pass, of which the target says what it thinks.
+	// KeepNUL lets NUL bytes in text through; the target decides.
 	KeepNUL bool
 }
 
 // A Converter turns the rows of one table into batches. One lane uses it.
 //
-// It makes one pass over the text of a piece and appends to the batch as it goes.
-// Most values are copied by the loop itself (run): numbers, NULL, and strings
-// whose bytes stay but for their escapes. Everything else goes through literal,
-// which takes the value's text apart, and put, which writes it by type.
+// It reads the text of a piece once and appends to the batch meanwhile. The loop itself (run)
+// copies most values: numbers, NULL, and strings whose bytes stay the same except for escapes.
+// Everything else goes through literal, which parses the value's text, and put, which writes it by
+// type.
 //
-// For LOAD DATA the bytes are those of the column's own character set, as
-// tidemark.LoadData asks; for COPY text they are UTF-8 and the canonical text.
+// For LOAD DATA the bytes are those of the column's own character set, as tidemark.LoadData asks;
+// for COPY text they are UTF-8 and the canonical text.
 type Converter struct {
 	output
 	literals
 	move *tidemark.Move
 	opt  ConvertOptions
 
-	open  literal        // of a row whose rest is in the next piece
+	open  literal        // of a row that continues in the next piece
 	field int            // that open belongs to
-	hexed int            // bytes of the value at hand that were written as hex
+	hexed int            // bytes of the current value that were written as hex
 	zoned *time.Location // of timestamps; nil: UTC
 }
 
@@ -58,28 +58,28 @@ type output struct {
 	rng    *tidemark.Range
 	emit   func(*tidemark.Batch) error
 
-	batch *tidemark.Batch // whose Data is out[:n] when it is given away
+	batch *tidemark.Batch // its Data is out[:n] when it is emitted
 	out   []byte
 	n     int
-	row   int   // where the row began in out
-	rows  int   // that ended in this batch
-	ends  []int // of the row's values in out, where they are written in another order
+	row   int   // where the current row begins in out
+	rows  int   // completed in this batch
+	ends  []int // of the row's values in out, if they are written in another order
 }
 
-// literals takes the text of values in a piece apart.
+// literals parses the text of values in a piece.
 type literals struct {
-	plan       *plan   // of the piece at hand,
-	t          *Tuples // which is this
-	serverOnly string  // the hint where only a server can evaluate a value
+	plan       *plan   // of the current piece
+	t          *Tuples // the current piece
+	serverOnly string  // the hint for a value that only a server can evaluate
 	scratch    []byte  // decoded bytes of a literal, not yet written
 	wide       []byte  // transcoded bytes
-	odd        byte    // half a byte of hex, until the rest of it comes; 0: none
+	odd        byte    // half a byte of hex, until the other half arrives; 0: none
 	tmp        []byte
 }
 
-// NewConverter makes a Converter for the rows of m.From as m.To's columns. f is
-// LoadData or CopyText. m.Source names columns that all pieces have: where a piece
-// lists fewer, give it a Converter of a narrower Move (Narrow).
+// NewConverter creates a Converter for the rows of m.From as m.To's columns. f is LoadData or
+// CopyText. m.Source names columns that all pieces have: if a piece lists fewer, give it a
+// Converter of a narrower Move (Narrow).
 func NewConverter(m *tidemark.Move, f tidemark.Format, opt ConvertOptions) *Converter {
 	serverOnly := "Load the dump into a MySQL or MariaDB server first and copy from there."
 	if f == tidemark.LoadData {
@@ -88,8 +88,8 @@ func NewConverter(m *tidemark.Move, f tidemark.Format, opt ConvertOptions) *Conv
 	return &Converter{move: m, output: output{format: f}, literals: literals{serverOnly: serverOnly}, opt: opt}
 }
 
-// Narrow gives m with only those columns that rows with this column list have. A
-// nil list means all but invisible columns.
+// Narrow returns m with only those columns that rows with this column list have. A nil list means
+// all columns except invisible ones.
 func Narrow(m *tidemark.Move, columns []string) *tidemark.Move {
 	has := func(name string) bool {
 		if columns != nil {
@@ -114,16 +114,16 @@ func Narrow(m *tidemark.Move, columns []string) *tidemark.Move {
 	return &out
 }
 
-// A plan is what is done with each value of the rows of a piece.
+// A plan is how to convert each value of the rows of a piece.
 type plan struct {
 	session *Session
 	columns []string
 	fields  []field
-	first   int   // field that is written
-	order   []int // output i is field order[i]; nil where they are the same
+	first   int   // the first field that is written
+	order   []int // output i is field order[i]; nil if they are the same
 }
 
-// How the string literals of a column are copied.
+// A copying is how the string literals of a column are copied.
 type copying uint8
 
 const (
@@ -131,7 +131,7 @@ const (
 	asLoad                  // LOAD DATA escapes
 	asCopy                  // COPY escapes
 	asHex                   // COPY: \\x and hex
-	asDate                  // COPY: a date, with a time or without
+	asDate                  // COPY: a date, with or without a time
 	asNumber                // digits in quotes
 )
 
@@ -141,20 +141,19 @@ type field struct {
 	skip    bool // a generated column
 	col     *tidemark.Column
 	to      tidemark.Type
-	numbers bool // are copied as they are
+	numbers bool // numbers are copied unchanged
 	strings copying
 	charset string // of its values in the table; "binary" for bytes
 }
 
-// Convert turns a piece into batches of the Range and gives each to emit, which
-// owns it then. The last batch of a piece has Last set; it may be empty. Parts of
-// a long row must come one after the other; only the last of them ends the range.
+// Convert turns a piece into batches of the Range and passes each to emit, which then owns it. The
+// last batch of a piece has Last set; it may be empty. Parts of a long row must be converted in
+// order; only the last of them ends the range.
 //
-// Errors carry file, byte and line: Kind BadInput for text that is not what its
-// place asks for, BadRow for a value that the format or target cannot hold,
-// Unsupported with ErrRaw in its chain for an expression that only a server can
-// evaluate. emit's errors come back as they are. After an error the range must be
-// given up: batches that were emitted hold only some of its rows.
+// Errors have file, byte and line: Kind BadInput for text that its position does not allow, BadRow
+// for a value that the format or target cannot hold, Unsupported with ErrRaw in its chain for an
+// expression that only a server can evaluate. emit's errors are returned unchanged. After an error
+// the range must be discarded: the emitted batches hold only some of its rows.
 func (c *Converter) Convert(t *Tuples, r *tidemark.Range, emit func(*tidemark.Batch) error) error {
 	c.t, c.rng, c.emit = t, r, emit
 	if t.Part == 0 {
@@ -164,7 +163,7 @@ func (c *Converter) Convert(t *Tuples, r *tidemark.Range, emit func(*tidemark.Ba
 		}
 		c.begin()
 	} else if c.batch == nil {
-		return c.bad(0, tidemark.Bug, "a part of a row without those before it", "")
+		return c.bad(0, tidemark.Bug, "a part of a row without the parts before it", "")
 	}
 	var err error
 	if t.Verb == "COPY" {
@@ -181,7 +180,7 @@ func (c *Converter) Convert(t *Tuples, r *tidemark.Range, emit func(*tidemark.Ba
 	return err
 }
 
-// reset forgets a piece that was given up.
+// reset discards a piece that was abandoned.
 func (c *Converter) reset() {
 	if c.batch != nil {
 		c.batch.Release()
@@ -190,13 +189,13 @@ func (c *Converter) reset() {
 	c.scratch, c.odd = c.scratch[:0], 0
 }
 
-// begin takes a new batch.
+// begin starts a new batch.
 func (c *output) begin() {
 	c.batch = tidemark.NewBatch(c.rng, c.format)
 	c.out, c.n, c.rows, c.row = c.batch.Data[:cap(c.batch.Data)], 0, 0, 0
 }
 
-// flush gives the batch away. more says that its last row goes on.
+// flush emits the batch. more means that its last row continues.
 func (c *output) flush(more, last bool) error {
 	b := c.batch
 	b.Data, b.Rows, b.More, b.Last = c.out[:c.n], c.rows, more, last
@@ -223,13 +222,13 @@ func larger(out []byte, n, need int) []byte {
 	return grown
 }
 
-// add appends bytes as they are.
+// add appends bytes unchanged.
 func (c *output) add(b []byte) {
 	c.room(len(b))
 	c.n += copy(c.out[c.n:], b)
 }
 
-// bad makes an error about the piece's byte i.
+// bad creates an error about the piece's byte i.
 func (c *literals) bad(i int, kind tidemark.Kind, what, hint string) error {
 	return c.wrap(i, kind, fmt.Errorf("%s", what), hint)
 }
@@ -242,13 +241,13 @@ func (c *literals) wrap(i int, kind tidemark.Kind, err error, hint string) error
 		Err: fmt.Errorf("byte %d (line %d): table %s: %w", c.t.Offset+int64(i), line, c.t.Table, err)}
 }
 
-// raw is the error for what only a server can evaluate.
+// raw returns the error for an expression that only a server can evaluate.
 func (c *literals) raw(i int, what string) error {
 	return c.wrap(i, tidemark.Unsupported, fmt.Errorf("%s: %w", what, ErrRaw), c.serverOnly)
 }
 
-// setPlan works out what to do with each value; pieces of the same session and
-// columns share it.
+// setPlan determines how to convert each value; pieces of the same session and columns share the
+// plan.
 func (c *Converter) setPlan() error {
 	t := c.t
 	if c.plan != nil && c.plan.session == t.Session && slices.Equal(c.plan.columns, t.Columns) && (c.plan.columns == nil) == (t.Columns == nil) {
@@ -267,7 +266,7 @@ func (c *Converter) setPlan() error {
 	for _, name := range t.Columns {
 		i := slices.IndexFunc(from.Columns, func(c tidemark.Column) bool { return strings.EqualFold(c.Name, name) })
 		if i < 0 {
-			return c.bad(0, tidemark.BadInput, "there is no column "+name, "Does the table on the target have the shape that it had when the dump was made?")
+			return c.bad(0, tidemark.BadInput, "there is no column "+name, "Check that the target's table has the columns that it had when the dump was made.")
 		}
 		cols = append(cols, &from.Columns[i])
 	}
@@ -293,7 +292,7 @@ func (c *Converter) setPlan() error {
 	return nil
 }
 
-// setOrder finds out whether values are written in the order in which they are read.
+// setOrder determines whether values are written in the order in which they are read.
 func (c *Converter) setOrder(p *plan) error {
 	last, sorted := -1, true
 	for _, name := range c.move.Source {
@@ -362,7 +361,7 @@ func isText(k tidemark.TypeKind) bool {
 	return false
 }
 
-// run converts the rows of a piece, or what of a long row is in it.
+// run converts the rows of a piece, or its part of a long row.
 func (c *Converter) run(d []byte) error {
 	i, k := 0, 0
 	inside := c.t.Part > 0
@@ -425,8 +424,8 @@ func (c *Converter) endRow(i, k int) error {
 	return nil
 }
 
-// spill gives the batch away at the end of a row or, with more, of a part of one.
-// What of a long row is in memory is cut into batches of PieceSize.
+// spill emits the batch at the end of a row or, with more, of a part of one. The buffered part of a
+// long row is split into batches of PieceSize.
 func (c *Converter) spill(more bool) error {
 	if c.n <= tidemark.PieceSize {
 		return c.flush(more, false)
@@ -452,7 +451,7 @@ func (c *Converter) spill(more bool) error {
 	return c.flush(more, false)
 }
 
-// reorder puts the values of the row that was just read into the target's order.
+// reorder puts the values of the last row into the target's order.
 func (c *Converter) reorder() {
 	c.tmp = append(c.tmp[:0], c.out[c.row:c.n]...)
 	c.n = c.row

@@ -19,7 +19,7 @@ import (
 
 const manyKinds = "CREATE TABLE `k` (`i` bigint, `t` varchar(100) CHARACTER SET utf8mb4, `b` longblob, `l` text CHARACTER SET latin1, `bits` bit(12), `bin` binary(6), `j` json, `g` int GENERATED ALWAYS AS (`i`+1) VIRTUAL) DEFAULT CHARSET=utf8mb4;\n"
 
-// A sample is one value: how the file writes it, and what must come out.
+// A sample is one value: as the file writes it, and the expected output.
 type sample struct {
 	literal    string
 	load, copy string // without the escapes of the batch; "\x00NULL" is NULL
@@ -27,7 +27,7 @@ type sample struct {
 
 const nullMark = "\x00NULL"
 
-// quoted writes a value as a string literal, each byte in a way of its choice.
+// quotedGen writes a value as a string literal, with each byte in a randomly chosen form.
 func quotedGen(t *rapid.T, v string) string {
 	q := rapid.SampledFrom([]string{"'", `"`}).Draw(t, "quote")
 	ways := rapid.SliceOfN(rapid.IntRange(0, 1), 1, 7).Draw(t, "ways")
@@ -57,7 +57,7 @@ func textGen(t *rapid.T, alphabet []string, name string) string {
 
 var textParts = []string{"a", "bcdefghijk", "'", `"`, `\`, "\n", "\r", "\t", "\b", "\v", "\f", "\x1a", "%", "_", "é", "日", "😀", "),(", "NULL", "\\N", "\x1f"}
 
-// samples gives a row of values, in the order of the table's columns.
+// samplesOf returns a row of values, in the order of the table's columns.
 func samplesOf(t *rapid.T) []sample {
 	null := func(name string, s sample) sample {
 		if rapid.IntRange(0, 5).Draw(t, name+" null") == 0 {
@@ -107,7 +107,7 @@ func samplesOf(t *rapid.T) []sample {
 	}
 }
 
-// undo reads the batch form back, byte by byte.
+// undo parses the batch form back, byte by byte.
 func undo(s string) [][]string {
 	var rows [][]string
 	var row []string
@@ -147,8 +147,8 @@ func undo(s string) [][]string {
 	return rows
 }
 
-// What goes in as literals comes out as values, in both forms, whatever the size
-// of pieces and parts, and the order of columns.
+// Literals are converted to their values, in both forms, whatever the size of pieces and parts, and
+// the order of columns.
 func TestConvertValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var file strings.Builder
@@ -343,7 +343,7 @@ func TestConvertErrors(t *testing.T) {
 		{tidemark.CopyText, "varchar(9) charset big5", "x'a15a'", tidemark.BadRow, false, ""},
 		{tidemark.CopyText, "varchar(9) charset ujis", "x'41a1'", tidemark.BadRow, false, "read x.sql: byte 90 (line 1): table t: column c: the text ends inside a character of ujis: A1"},
 		{tidemark.CopyText, "varchar(9) charset utf16", "x'd83d0041'", tidemark.BadRow, false, ""},
-		{tidemark.CopyText, "varchar(9)", `'a\0b'`, tidemark.BadRow, false, "read x.sql: byte 79 (line 1): table t: a text value holds a NUL byte, which PostgreSQL's text cannot"},
+		{tidemark.CopyText, "varchar(9)", `'a\0b'`, tidemark.BadRow, false, "read x.sql: byte 79 (line 1): table t: a text value holds a NUL byte, which PostgreSQL's text cannot hold"},
 		{tidemark.CopyText, "varchar(9)", "_latin1 x'00'", tidemark.BadRow, false, ""},
 		{tidemark.CopyText, "int", "'many'", tidemark.BadRow, false, `read x.sql: byte 70 (line 1): table t: column c (int): "many" is not a value of its type`},
 		{tidemark.CopyText, "date", "'tomorrow'", tidemark.BadRow, false, ""},
@@ -357,7 +357,7 @@ func TestConvertErrors(t *testing.T) {
 	}
 }
 
-// A value of many megabytes passes in parts, and no batch is larger than a piece.
+// A value of many megabytes is converted in parts, and no batch is larger than a piece.
 func TestGiantValues(t *testing.T) {
 	big := bytes.Repeat([]byte(`0123456789\'é`+"\n"), 3<<20/15)
 	var file bytes.Buffer
@@ -461,7 +461,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// Files from Windows have other ends of lines, and mean the same.
+// Files from Windows have other line ends, and mean the same.
 func TestLineEnds(t *testing.T) {
 	unix := all(t, strings.NewReader(smallDump), Options{})
 	windows := all(t, strings.NewReader(strings.ReplaceAll(smallDump, "\n", "\r\n")), Options{})

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// copyValue writes the value in scratch as canonical text, where it is not streamed.
+// copyValue writes the value in scratch as canonical text, unless it is streamed.
 func (c *Converter) copyValue(f *field, l *literal, at int) error {
 	t, b := &f.col.Type, c.scratch
 	if t.Kind == tidemark.Bool || f.to.Kind == tidemark.Bool {
@@ -55,7 +55,7 @@ func (c *Converter) copyValue(f *field, l *literal, at int) error {
 	return c.escape(b, at)
 }
 
-// value is the error for a value that its type does not hold.
+// value returns the error for a value that its type cannot hold.
 func (c *Converter) value(f *field, b []byte, at int) error {
 	return c.bad(at, tidemark.BadRow, "column "+f.name+" ("+f.col.Type.Native+"): "+snippet(b)+" is not a value of its type", "")
 }
@@ -69,14 +69,14 @@ func unfilled(b []byte) []byte {
 }
 
 func isNumeric(b []byte) bool {
-	if len(b) == 0 || b[len(b)-1] > '9' { // ParseFloat knows names of numbers too
+	if len(b) == 0 || b[len(b)-1] > '9' { // ParseFloat also accepts names such as inf
 		return false
 	}
 	_, err := strconv.ParseFloat(string(b), 64)
-	return err == nil || errors.Is(err, strconv.ErrRange) // DECIMAL goes beyond
+	return err == nil || errors.Is(err, strconv.ErrRange) // DECIMAL has a larger range
 }
 
-// truth writes t or f. Of bits every byte counts, of a number its text.
+// truth writes t or f. For bits every byte counts, for a number its text.
 func (c *Converter) truth(l *literal, b []byte, bits bool) {
 	is := byte('f')
 	for _, ch := range b {
@@ -114,8 +114,8 @@ func (c *Converter) bits(f *field, l *literal, at int) error {
 	return nil
 }
 
-// geometry writes MySQL's form of a geometry, an SRID and WKB, as EWKB, which has
-// the SRID, if it is not 0, after the type, and a flag in the type.
+// geometry writes MySQL's form of a geometry, an SRID and WKB, as EWKB, which has the SRID, if it
+// is not 0, after the type, and a flag in the type.
 func (c *Converter) geometry(f *field, at int) error {
 	b := c.scratch
 	if len(b) < 9 || b[4] != 1 {
@@ -134,9 +134,8 @@ func (c *Converter) geometry(f *field, at int) error {
 	return nil
 }
 
-// date copies a date or time of day that is written in MySQL's own form; d begins
-// after its quote. It gives the number of bytes with the closing quote, or 0 if a
-// closer look is needed.
+// date copies a date or time of day that is written in MySQL's own form; d begins after its quote.
+// It returns the number of bytes including the closing quote, or 0 if the value needs full parsing.
 func (c *Converter) date(d []byte, f *field) int {
 	n := 19
 	if f.col.Type.Kind == tidemark.Date {
@@ -160,8 +159,7 @@ func (c *Converter) date(d []byte, f *field) int {
 	return end + 1
 }
 
-// validDate reports whether d begins with a date that exists: YYYY-MM-DD, from
-// year 1 on.
+// validDate reports whether d begins with a date that exists: YYYY-MM-DD, from year 1 on.
 func validDate(d []byte) bool {
 	if d[4] != '-' || d[7] != '-' {
 		return false
@@ -188,7 +186,7 @@ func validClock(d []byte) bool {
 		d[4]-'0' <= 5 && d[5]-'0' <= 9 && d[7]-'0' <= 5 && d[8]-'0' <= 9
 }
 
-// trimFraction drops zeros at the end of a fraction, and its point if nothing is left.
+// trimFraction drops the trailing zeros of a fraction, and its point if nothing is left.
 func trimFraction(b []byte) []byte {
 	if bytes.IndexByte(b, '.') < 0 {
 		return b
@@ -196,7 +194,7 @@ func trimFraction(b []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimRight(b, "0"), []byte("."))
 }
 
-// copyDate writes the date in scratch, in whatever form MySQL takes one.
+// copyDate writes the date in scratch, in any form that MySQL accepts.
 func (c *Converter) copyDate(f *field, at int) error {
 	v, ok := parseDate(c.scratch)
 	if !ok {
@@ -222,7 +220,7 @@ func (c *Converter) copyDate(f *field, at int) error {
 	return nil
 }
 
-// zeroDate writes what stands for a date that is none.
+// zeroDate writes the replacement of an invalid date.
 func (c *Converter) zeroDate(f *field, kind tidemark.TypeKind, at int) error {
 	switch c.opt.ZeroDates {
 	case ZeroNull:
@@ -233,11 +231,11 @@ func (c *Converter) zeroDate(f *field, kind tidemark.TypeKind, at int) error {
 		c.add([]byte(epoch[kind]))
 		return nil
 	}
-	return c.bad(at, tidemark.BadRow, "column "+f.name+": "+snippet(c.scratch)+" is not a date elsewhere", "Choose what zero dates become: null or epoch.")
+	return c.bad(at, tidemark.BadRow, "column "+f.name+": "+snippet(c.scratch)+" is not a valid date elsewhere", "Choose what zero dates become: null or epoch.")
 }
 
-// parseDate reads year, month, day, hour, minute, second and nanosecond as MySQL
-// does: parted by any punctuation, or as a run of 6, 8, 12 or 14 digits.
+// parseDate reads year, month, day, hour, minute, second and nanosecond as MySQL does: separated by
+// any punctuation, or as a run of 6, 8, 12 or 14 digits.
 func parseDate(b []byte) (v [7]int, ok bool) {
 	s := strings.TrimSpace(string(b))
 	s, frac, _ := strings.Cut(s, ".")
@@ -271,7 +269,7 @@ func parseDate(b []byte) (v [7]int, ok bool) {
 	return v, v[1] <= 12 && v[2] <= 31 && v[3] < 24 && v[4] < 60 && v[5] < 60
 }
 
-// digitRuns parts 20240131235959.
+// digitRuns splits 20240131235959.
 func digitRuns(s string) []string {
 	year := 0
 	switch len(s) {
@@ -289,7 +287,7 @@ func digitRuns(s string) []string {
 	return out
 }
 
-// copyTime writes the TIME in scratch: as an interval where the target keeps one.
+// copyTime writes the TIME in scratch: as an interval if the target stores one.
 func (c *Converter) copyTime(f *field, at int) error {
 	b := trimFraction(c.scratch)
 	negative := len(b) > 0 && b[0] == '-'
@@ -334,7 +332,7 @@ func (c *Converter) copyTime(f *field, at int) error {
 	return nil
 }
 
-// clockRuns parts a time without colons, HHMMSS or fewer digits, or H:M.
+// clockRuns splits a time without colons, HHMMSS or fewer digits, or H:M.
 func clockRuns(s string) []string {
 	if h, m, ok := strings.Cut(s, ":"); ok {
 		return []string{h, m, "00"}
@@ -352,7 +350,7 @@ func clockRuns(s string) []string {
 	return out
 }
 
-// zone gives what a session's time zone means; nil for UTC, and where it is not known.
+// zone returns the location of a session's time zone; nil for UTC, and if it is unknown.
 func zone(name string) (*time.Location, error) {
 	switch strings.ToUpper(name) {
 	case "", "+00:00", "-00:00", "UTC", "GMT":
@@ -371,7 +369,7 @@ func zone(name string) (*time.Location, error) {
 	return time.LoadLocation(name)
 }
 
-// copyLines passes the lines of a COPY block on, which are COPY text already.
+// copyLines copies the lines of a COPY block, which are COPY text already.
 func (c *Converter) copyLines() error {
 	if c.format != tidemark.CopyText {
 		return c.bad(0, tidemark.Unsupported, "rows of a pg_dump file for a target that is not PostgreSQL", "Load the file into PostgreSQL and copy from there.")

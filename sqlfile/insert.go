@@ -9,18 +9,17 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// A Tuples is a piece of rows: the text of one or more INSERT statements between
-// VALUES and the delimiter, cut at the end of a row. Where neighbouring INSERTs of
-// the same table and columns were joined, what stood between their rows is blank,
-// so that byte i of Data is always byte Offset+i of the file.
+// A Tuples is a piece of rows: the text of one or more INSERT statements between VALUES and the
+// delimiter, cut at the end of a row. Neighbouring INSERTs with the same table and columns may be
+// joined: the text between their rows is then blank, so that byte i of Data is always byte Offset+i
+// of the file.
 //
-// A row longer than Options.Longest comes in parts: Tuples with the same Index
-// that must go to the same Converter one after the other; all but the last have
-// More set.
+// A row longer than Options.Longest comes in parts: Tuples with the same Index that must go to the
+// same Converter in order; all but the last have More set.
 type Tuples struct {
-	Table   tidemark.TableID // Schema is empty where the file names no database
+	Table   tidemark.TableID // Schema is empty if the file names no database
 	Def     *tidemark.Table  // from the file's CREATE TABLE; nil if it has none
-	Columns []string         // of the rows; nil: all columns of the table, but invisible ones
+	Columns []string         // of the rows; nil: all columns of the table except invisible ones
 	Verb    string           // "INSERT", "INSERT IGNORE", "REPLACE" or "COPY"
 	Head    string           // the text before the rows: "INSERT INTO `t` VALUES "
 	Data    []byte           // "(1,'a'),(2,NULL)"; of a COPY: lines
@@ -28,21 +27,20 @@ type Tuples struct {
 	Line    int64            // where Data begins, from 1
 	Index   int64            // number of the piece in the file, from 1
 	Part    int              // of a long row, from 0
-	More    bool             // the row goes on in the next Tuples
-	Rows    int              // that end in this piece
+	More    bool             // the row continues in the next Tuples
+	Rows    int              // completed in this piece
 	Session *Session
 	File    string // its name, for messages
 
-	owner []byte // the buffer to give back
+	owner []byte // the buffer to return
 }
 
-// SQL gives the piece as one statement. Only a piece that is not a part of a long
-// row, nor of a COPY, is one.
+// SQL returns the piece as one statement. Not for a part of a long row, nor for a piece of a COPY.
 func (t *Tuples) SQL() []byte {
 	return append([]byte(t.Head), t.Data...)
 }
 
-// Release gives the memory of Data back.
+// Release frees the memory of Data.
 func (t *Tuples) Release() {
 	if t.owner != nil {
 		putBuffer(t.owner)
@@ -50,11 +48,11 @@ func (t *Tuples) Release() {
 	}
 }
 
-// buffers holds windows for reuse. They are of few sizes: a window grows by
-// doubling up to the size of a piece, and then by need.
+// buffers holds windows for reuse. They have few sizes: a window grows by doubling up to the size
+// of a piece, and then as needed.
 var buffers sync.Pool
 
-// buffer gives memory for a window of at least n bytes.
+// buffer returns memory for a window of at least n bytes.
 func (s *window) buffer(n int) []byte {
 	if full := s.opt.Piece + 4*readBlock; n > readBlock*4 && n < full {
 		n = full
@@ -72,7 +70,7 @@ func putBuffer(b []byte) {
 	buffers.Put(&b)
 }
 
-// A head is what stands before the rows of an INSERT.
+// A head is the text before the rows of an INSERT.
 type head struct {
 	text    []byte // up to the first (
 	table   tidemark.TableID
@@ -80,21 +78,21 @@ type head struct {
 	verb    string
 }
 
-// rows is the state of an INSERT between two pieces, and inside one.
+// A rows is the state of an INSERT between two pieces, and inside one.
 type rows struct {
 	head  *head
 	after bool // the window begins after a row, not before one
-	fresh bool // no piece of the statement was given away yet
-	part  int  // of a long row: how many parts went before
+	fresh bool // no piece of the statement was emitted yet
+	part  int  // of a long row: number of parts already emitted
 	depth int  // of parentheses
 	quote byte // of the string that the window begins in
 	hex   bool // the window begins inside a 0x literal
-	n     int  // rows that ended in this piece
+	n     int  // rows completed in this piece
 	done  int  // index after the last of them
 }
 
-// insert reads the head of an INSERT or REPLACE. It gives false if what follows
-// are not rows; the statement is then read as any other.
+// insert reads the head of an INSERT or REPLACE. It returns false if no rows follow; the statement
+// is then read like any other.
 func (s *Scanner) insert() (bool, error) {
 	for {
 		h, n, ok := parseHead(s.unread(), s.session)
@@ -111,14 +109,13 @@ func (s *Scanner) insert() (bool, error) {
 			return false, s.bad(0, "an INSERT of more than "+size(s.opt.MaxOther)+" before its rows", hintBroke)
 		}
 		if _, more := s.more(); !more {
-			return false, s.fail // plain says that the file is cut, if that is so
+			return false, s.fail // plain reports it if the file is truncated
 		}
 	}
 }
 
-// parseHead reads INSERT [IGNORE] [INTO] t [(columns)] VALUES. ok is false if d
-// ends before that can be said; h is nil if it is something else. n is the index
-// of the first row's parenthesis.
+// parseHead parses INSERT [IGNORE] [INTO] t [(columns)] VALUES. ok is false if d ends too early to
+// tell; h is nil if it is something else. n is the index of the first row's parenthesis.
 func parseHead(d []byte, ses *Session) (h *head, n int, ok bool) {
 	l := ses.reader(d)
 	cut := func() bool { return l.At >= len(d) }
@@ -166,7 +163,7 @@ func parseHead(d []byte, ses *Session) (h *head, n int, ok bool) {
 	return h, t.At, true
 }
 
-// columnList reads names up to the ). The ( was taken.
+// columnList reads names up to the ). The ( was already read.
 func columnList(l *sqltext.Reader) ([]string, bool) {
 	names := []string{}
 	for {
@@ -190,20 +187,19 @@ func columnList(l *sqltext.Reader) ([]string, bool) {
 	}
 }
 
-// A verdict says why a walk over rows stopped.
+// A verdict is why a walk over rows stopped.
 type verdict uint8
 
 const (
-	short  verdict = iota // d ends; go on with more
+	short  verdict = iota // d ends; continue with more
 	ended                 // a row has ended
 	long                  // the row is longer than a piece may be
 	broken                // a delimiter inside a row
 )
 
-// row walks from d[i] to the end of the row, or of the last of several rows that
-// follow each other at once, as long as they end before enough. Rows longer than
-// longest are stopped in the first string or 0x literal that reaches beyond it,
-// because only there can the rest be told from its own bytes.
+// row walks from d[i] to the end of the row, or of the last of several directly adjacent rows, as
+// long as they end before enough. In a row longer than longest it stops in the first string or 0x
+// literal that reaches beyond it, because only there can the rest be recognized from its own bytes.
 func (in *rows) row(d []byte, i, enough, longest int, ses *Session) (int, verdict) {
 	for {
 		if in.quote != 0 {
@@ -258,9 +254,9 @@ func (in *rows) row(d []byte, i, enough, longest int, ses *Session) (int, verdic
 	}
 }
 
-// beyond looks at the plain text before d[i], of which some lies beyond longest,
-// for a 0x literal to be cut: long with the index to cut at, short if more bytes
-// must be seen to tell, ended if there is none.
+// beyond searches the plain text before d[i], some of which lies beyond longest, for a 0x literal
+// to cut: long with the index to cut at, short if it needs more bytes to tell, ended if there is
+// none.
 func (in *rows) beyond(d []byte, i, longest int) (int, verdict) {
 	at := longest
 	for at > 0 && stops[d[at-1]] == plain && word[d[at-1]] {
@@ -288,7 +284,7 @@ func (in *rows) beyond(d []byte, i, longest int) (int, verdict) {
 	return i, ended
 }
 
-// piece gives the next piece of the rows being read.
+// piece returns the next piece of the rows being read.
 func (s *Scanner) piece() (*Statement, error) {
 	in := &s.rows
 	if in.after {
@@ -300,8 +296,8 @@ func (s *Scanner) piece() (*Statement, error) {
 	return s.gather()
 }
 
-// afterRow consumes what stands after a row that has ended a piece: a comma, or
-// the end of the statement, which is reported.
+// afterRow consumes what follows the last row of a piece: a comma, or the end of the statement,
+// which it reports.
 func (s *Scanner) afterRow() (bool, error) {
 	i, next, err := s.separator(0)
 	if err != nil {
@@ -321,16 +317,15 @@ func (s *Scanner) afterRow() (bool, error) {
 	return false, s.suffix(i)
 }
 
-// suffix makes the error for text after rows of which some were given away.
+// suffix makes the error for text after rows some of which were already emitted.
 func (s *Scanner) suffix(i int) error {
 	d := s.unread()
 	offset, line := s.where(i)
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(offset, line, "an INSERT of more than "+size(s.opt.Piece)+" goes on after its rows with "+snippet(d[i:]))), Hint: "Make the dump with shorter statements (mysqldump's own have at most --net-buffer-length bytes)."}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(offset, line, "an INSERT of more than "+size(s.opt.Piece)+" continues after its rows with "+snippet(d[i:]))), Hint: "Make the dump with shorter statements (mysqldump's own have at most --net-buffer-length bytes)."}
 }
 
-// separator looks at what follows a row: the , and then the index of the next
-// row's parenthesis; ; and the index after the delimiter; or 0 and the index of
-// anything else.
+// separator parses what follows a row. It returns , and the index of the next row's parenthesis; or
+// ; and the index after the delimiter; or 0 and the index of anything else.
 func (s *Scanner) separator(i int) (int, byte, error) {
 	d := s.unread()
 	for {
@@ -360,12 +355,12 @@ func (s *Scanner) separator(i int) (int, byte, error) {
 	}
 }
 
-// gather reads rows until they are a piece, and gives it. The window begins at a
-// row, or inside one of which parts were given away.
+// gather reads rows until they fill a piece, and returns it. The window begins at a row, or inside
+// one whose first parts were already emitted.
 func (s *Scanner) gather() (*Statement, error) {
 	in := &s.rows
 	d := s.unread()
-	i := 0                   // where to go on
+	i := 0                   // where to continue
 	whole, wholeRows := 0, 0 // end of the last row of the statement before this one, rows up to there
 	begin := 0               // of this statement's first row
 	for {
@@ -435,8 +430,8 @@ func (s *Scanner) insideRow(i int) error {
 	return s.bad(i, what, hintCut)
 }
 
-// sameHead reports whether the statement that follows d[i] begins as this one,
-// and gives the index of its first row.
+// sameHead reports whether the statement that follows d[i] has the same head as the current one,
+// and returns the index of its first row.
 func (s *Scanner) sameHead(i int) (int, bool, error) {
 	d, text := s.unread(), s.rows.head.text
 	for {
@@ -456,8 +451,8 @@ func (s *Scanner) sameHead(i int) (int, bool, error) {
 	}
 }
 
-// erase replaces what stands between the rows of two statements by a comma and
-// blanks; ends of lines stay, so that lines can be counted.
+// erase replaces the text between the rows of two statements by a comma and blanks; line ends stay,
+// so that lines can be counted.
 func erase(b []byte) {
 	next := byte(',')
 	for i, c := range b {
@@ -467,8 +462,8 @@ func erase(b []byte) {
 	}
 }
 
-// withSuffix reads an INSERT that goes on after its rows (ON DUPLICATE KEY UPDATE,
-// RETURNING) as a statement to be run as it is.
+// withSuffix reads an INSERT that continues after its rows (ON DUPLICATE KEY UPDATE, RETURNING) as
+// a statement to run unchanged.
 func (s *Scanner) withSuffix(i int) (*Statement, error) {
 	n, err := s.statementEnd(i)
 	if err != nil {
@@ -486,8 +481,8 @@ func (s *Scanner) withSuffix(i int) (*Statement, error) {
 	return s.give(st), nil
 }
 
-// long handles a row that was stopped at i: rows before it are a piece of their
-// own, else its first bytes are given away as a part.
+// long handles a row that was stopped at i: rows before it become a piece of their own, else its
+// first bytes become a part.
 func (s *Scanner) long(i int) *Statement {
 	in := &s.rows
 	if in.done > 0 {
@@ -512,8 +507,8 @@ func (s *Scanner) rowStatement() *Statement {
 	return st
 }
 
-// take consumes n bytes of rows and gives them as a piece; nil if they lie before
-// where to begin. A large piece takes the buffer with it.
+// take consumes n bytes of rows and returns them as a piece; nil if they end at or before the skip
+// offset. A large piece takes the buffer with it.
 func (s *Scanner) take(n int, more bool) *Statement {
 	in := &s.rows
 	st := s.rowStatement()

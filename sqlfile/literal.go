@@ -24,16 +24,16 @@ const (
 // A literal is a value as it is written in the file.
 type literal struct {
 	kind    literalKind
-	quote   byte   // that ends it; 0: it ends where its digits end
-	quick   bool   // it is copied by text or hex
-	begun   bool   // some of it was written already
-	using   bool   // it stands in CONVERT(... USING utf8mb4)
+	quote   byte   // the quote that ends it; 0: it ends where its digits end
+	quick   bool   // copied by text or hex
+	begun   bool   // partly written already
+	using   bool   // inside CONVERT(... USING utf8mb4)
 	charset string // of its text; "binary" for bytes
 	recoder *charset.Recoder
 }
 
-// literal converts the value at d[i], whatever it is, and gives the index after
-// it. If the piece ends inside it, open has the rest.
+// literal converts the value at d[i], whatever it is, and returns the index after it. If the piece
+// ends inside it, open has the rest.
 func (c *Converter) literal(d []byte, i, k int) (int, error) {
 	start := i
 	i = c.blank(d, i)
@@ -46,7 +46,7 @@ func (c *Converter) literal(d []byte, i, k int) (int, error) {
 	return c.body(d, i, k, l, start)
 }
 
-// begins recognises a literal, and gives the index of its content.
+// begins recognises a literal, and returns the index of its content.
 func (c *literals) begins(d []byte, i, start int) (literal, int, error) {
 	l := literal{charset: c.plan.session.Charset}
 	if i >= len(d) {
@@ -99,7 +99,7 @@ func (c *literals) begins(d []byte, i, start int) (literal, int, error) {
 	return l, j, nil
 }
 
-// digits makes the literal that x or b begins.
+// digits returns the literal that x or b begins.
 func (l literal) digits(kind byte) literal {
 	l.kind, l.charset = hexed, "binary"
 	if kind == 'b' {
@@ -121,8 +121,8 @@ func (c *literals) introduced(d []byte, i, start int, charset string) (literal, 
 	return l, j, nil
 }
 
-// converted recognises the text in CONVERT(text USING utf8mb4), as which mydumper writes JSON of MySQL: it has no other
-// letters by that, and bytes become text.
+// converted recognises the text in CONVERT(text USING utf8mb4), the form in which mydumper writes
+// MySQL's JSON: its characters stay the same, and bytes become text.
 func (c *literals) converted(d []byte, i, start int) (literal, int, error) {
 	l, j, err := c.begins(d, c.blank(d, i), start)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *literals) converted(d []byte, i, start int) (literal, int, error) {
 	return l, j, nil
 }
 
-// usingEnd gives the index after USING utf8mb4), which stands at d[i].
+// usingEnd returns the index after USING utf8mb4), which begins at d[i].
 func (c *literals) usingEnd(d []byte, i, start int) (int, error) {
 	for _, want := range []string{"USING", "UTF8MB4", ")"} {
 		i = c.blank(d, i)
@@ -207,7 +207,7 @@ func (c *Converter) body(d []byte, i, k int, l literal, start int) (int, error) 
 	}
 	if !done {
 		if !c.t.More {
-			return i, c.bad(start, tidemark.BadInput, "a string without its end", hintCut)
+			return i, c.bad(start, tidemark.BadInput, "an unterminated string", hintCut)
 		}
 		c.open = l
 		if !f.skip && c.streams(f, &l) {
@@ -239,7 +239,7 @@ func (c *Converter) body(d []byte, i, k int, l literal, start int) (int, error) 
 	return i, c.copyValue(f, &l, start)
 }
 
-// resume goes on with the value in which the last part has ended.
+// resume continues the value that the last part ended in.
 func (c *Converter) resume(d []byte) (int, error) {
 	l, k := c.open, c.field
 	c.open = literal{}
@@ -265,7 +265,7 @@ func (c *Converter) resume(d []byte) (int, error) {
 	return i, err
 }
 
-// decode appends the value of a string's inside to scratch.
+// decode appends the decoded content of a string to scratch.
 func (c *literals) decode(d []byte, i int, q byte) (int, bool) {
 	end, done := sqltext.QuoteEnd(d, i, q, c.plan.session.esc())
 	inside := d[i:end]
@@ -276,8 +276,8 @@ func (c *literals) decode(d []byte, i int, q byte) (int, bool) {
 	return end, done
 }
 
-// digits appends the digits of a hex or bit literal to scratch, bits as they are,
-// hex as the bytes that they stand for; half a byte waits in the last place.
+// digits appends the digits of a hex or bit literal to scratch, bits unchanged, hex as the bytes
+// that they encode; half a byte is kept until the next call.
 func (c *literals) digits(d []byte, i int, l *literal) (int, bool, error) {
 	j := i
 	for j < len(d) && word[d[j]] {
@@ -285,7 +285,7 @@ func (c *literals) digits(d []byte, i int, l *literal) (int, bool, error) {
 	}
 	for n, ch := range d[i:j] {
 		if l.kind == hexed && hexValue[ch] < 0 || l.kind == bitted && ch != '0' && ch != '1' {
-			return i, false, c.bad(i+n, tidemark.BadInput, "a digit that is none: "+snippet(d[i+n:j]), hintBroke)
+			return i, false, c.bad(i+n, tidemark.BadInput, "an invalid digit: "+snippet(d[i+n:j]), hintBroke)
 		}
 	}
 	c.tmp = append(c.tmp[:0], d[i:j]...)
@@ -300,13 +300,13 @@ func (c *literals) digits(d []byte, i int, l *literal) (int, bool, error) {
 	case l.quote == 0:
 		return j, true, nil
 	case d[j] != l.quote:
-		return j, false, c.bad(j, tidemark.BadInput, "a digit that is none: "+snippet(d[j:]), hintBroke)
+		return j, false, c.bad(j, tidemark.BadInput, "an invalid digit: "+snippet(d[j:]), hintBroke)
 	}
 	return j + 1, true, nil
 }
 
-// nibbles turns the hex digits in tmp to bytes. Where the rest of the literal is
-// still to come a digit without its neighbour is kept.
+// nibbles converts the hex digits in tmp to bytes. Unless last, an unpaired digit is kept for the
+// rest of the literal.
 func (c *literals) nibbles(last bool) {
 	in := c.tmp
 	if c.odd != 0 {
@@ -326,7 +326,7 @@ func (c *literals) nibbles(last bool) {
 	hex.Decode(c.scratch[n:], in)
 }
 
-// packBits turns the digits in scratch to bytes, the last bit being the lowest.
+// packBits converts the digits in scratch to bytes, the last bit being the lowest.
 func (c *literals) packBits() {
 	digits := c.scratch
 	out := make([]byte, (len(digits)+7)/8)
@@ -348,7 +348,7 @@ func (c *Converter) null(f *field, at int) error {
 	return nil
 }
 
-// defaulted writes the value that DEFAULT stands for, if that is known here.
+// defaulted writes the value of DEFAULT, if it is known here.
 func (c *Converter) defaulted(f *field, at int) error {
 	def := f.col.Default
 	switch {

@@ -37,7 +37,7 @@ func read(r io.Reader, opt Options) (out []*Statement, err error) {
 	}
 }
 
-// move makes the Move that copies a table as it is.
+// move makes the Move that copies a table unchanged.
 func move(t *tidemark.Table) *tidemark.Move {
 	m := &tidemark.Move{From: t, To: t, Direct: true}
 	for _, c := range t.Stored() {
@@ -46,7 +46,7 @@ func move(t *tidemark.Table) *tidemark.Move {
 	return m
 }
 
-// convert gives the text that pieces become, joined, and the number of rows.
+// convert returns the joined text of converted pieces, and the number of rows.
 func convert(m *tidemark.Move, f tidemark.Format, opt ConvertOptions, pieces ...*Tuples) (string, int, error) {
 	var out bytes.Buffer
 	rows, lasts, more := 0, 0, false
@@ -54,7 +54,7 @@ func convert(m *tidemark.Move, f tidemark.Format, opt ConvertOptions, pieces ...
 	for _, t := range pieces {
 		err := c.Convert(t, nil, func(b *tidemark.Batch) error {
 			if more && b.Rows == 0 && !b.More {
-				return errors.New("a row that went on has not ended")
+				return errors.New("a continued row has not ended")
 			}
 			out.Write(b.Data)
 			rows += b.Rows

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// isPostgres reports whether a file begins as pg_dump's plain files do.
+// isPostgres reports whether a file begins like pg_dump's plain files.
 func isPostgres(d []byte) bool {
 	for _, mark := range []string{"-- PostgreSQL database dump", "-- PostgreSQL database cluster dump", "\nSET standard_conforming_strings", "\n\\restrict "} {
 		if bytes.Contains(d, []byte(mark)) {
@@ -52,7 +52,7 @@ func (s *Scanner) postgres(d []byte) (*Statement, error) {
 	return s.give(st), nil
 }
 
-// meta reads a command to psql, which is a line.
+// meta reads a psql command, which is one line.
 func (s *Scanner) meta() (*Statement, error) {
 	n, err := s.wholeLine(math.MaxInt, "")
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *Scanner) meta() (*Statement, error) {
 	return s.give(st), nil
 }
 
-// postgresEnd gives the index of the semicolon that ends the statement: one
-// outside 'strings', E'strings', "names", $tag$ strings $tag$ and comments.
+// postgresEnd returns the index of the semicolon that ends the statement: one outside 'strings',
+// E'strings', "names", $tag$ strings $tag$ and comments.
 func (s *Scanner) postgresEnd() (int, error) {
 	d := s.unread()
 	for {
@@ -74,7 +74,7 @@ func (s *Scanner) postgresEnd() (int, error) {
 		if len(d) > s.opt.MaxOther {
 			return 0, s.bad(0, "a statement of more than "+size(s.opt.MaxOther), hintBroke)
 		}
-		// Look again at all of it, but only once it has grown by half.
+		// Scan all of it again, but only once it has grown by half.
 		for want := len(d) + len(d)/2 + 1; len(d) < want; {
 			var more bool
 			if d, more = s.more(); !more {
@@ -89,7 +89,7 @@ func (s *Scanner) postgresEnd() (int, error) {
 
 func postgresWalk(d []byte) (int, bool) {
 	x := sqltext.Dialect{Postgres: true}
-	atomic, begin := 0, false // BEGIN ATOMIC bodies hold semicolons
+	atomic, begin := 0, false // BEGIN ATOMIC bodies contain semicolons
 	for i, end := 0, 0; i < len(d); i = end {
 		var kind sqltext.Kind
 		var whole bool
@@ -112,7 +112,7 @@ func postgresWalk(d []byte) (int, bool) {
 	return 0, false
 }
 
-// copyBlock begins COPY t (columns) FROM stdin; whose rows are the lines that follow.
+// copyBlock begins a block COPY t (columns) FROM stdin; its rows are the lines that follow.
 func (s *Scanner) copyBlock(st *Statement, l *sqltext.Reader) (*Statement, error) {
 	ok := s.name(st, l)
 	h := &head{table: tidemark.TableID{Schema: st.Database, Name: st.Table}, verb: "COPY"}
@@ -121,7 +121,7 @@ func (s *Scanner) copyBlock(st *Statement, l *sqltext.Reader) (*Statement, error
 	}
 	if !ok || !l.Accept("FROM", "STDIN") || l.Next().Kind != sqltext.End {
 		if bytes.Contains(bytes.ToUpper(st.Text), []byte("STDIN")) {
-			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(st.Offset, st.Line, "a COPY block in another form than pg_dump's")), Hint: "Make the dump with pg_dump --format=plain."}
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(st.Offset, st.Line, "a COPY block in another format than pg_dump's")), Hint: "Make the dump with pg_dump --format=plain."}
 		}
 		return s.give(st), nil
 	}
@@ -139,8 +139,8 @@ func (s *Scanner) copyBlock(st *Statement, l *sqltext.Reader) (*Statement, error
 	return nil, nil
 }
 
-// copyRows gives the next piece of a COPY block: whole lines, or a part of a line
-// that is longer than a piece may be.
+// copyRows returns the next piece of a COPY block: whole lines, or a part of a line that is longer
+// than a piece may be.
 func (s *Scanner) copyRows() (*Statement, error) {
 	in := &s.rows
 	d := s.unread()
@@ -189,8 +189,8 @@ func (s *Scanner) copyRows() (*Statement, error) {
 	}
 }
 
-// cutLine gives an index near Longest at which a long line may be cut: not after
-// an odd number of backslashes.
+// cutLine returns an index near Longest at which a long line may be cut: not after an odd number of
+// backslashes.
 func (s *Scanner) cutLine(d []byte) int {
 	i := s.opt.Longest
 	n := 0
@@ -200,7 +200,7 @@ func (s *Scanner) cutLine(d []byte) int {
 	return i - n%2
 }
 
-// lines takes n bytes of COPY rows.
+// lines consumes n bytes of COPY rows.
 func (s *Scanner) lines(n int, more bool) *Statement {
 	st := s.take(n, more)
 	if s.rows.n = 0; more {

@@ -13,13 +13,13 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// A Kind says what a statement does, as far as an import cares.
+// A Kind is what a statement does, as far as it matters to an import.
 type Kind uint8
 
 const (
 	Other          Kind = iota // anything else; run it on a target of the same engine
 	Set                        // SET, for the session
-	SetGTID                    // SET @@GLOBAL.GTID_PURGED; Text is not for a target that keeps its own GTIDs
+	SetGTID                    // SET @@GLOBAL.GTID_PURGED; Text is unsuitable for a target that keeps its own GTIDs
 	Use                        // USE db; Database names it
 	CreateDatabase             // CREATE DATABASE, and DROP DATABASE
 	CreateTable                // Def describes it
@@ -27,7 +27,7 @@ const (
 	AlterTable                 // ALTER TABLE, CREATE INDEX
 	Keys                       // ALTER TABLE ... DISABLE KEYS or ENABLE KEYS
 	LockTables                 // LOCK TABLES, UNLOCK TABLES
-	Insert                     // rows: Tuples; or, where Tuples is nil, a statement to run as it is
+	Insert                     // rows: Tuples; or, if Tuples is nil, a statement to run unchanged
 	View                       // CREATE VIEW, DROP VIEW
 	Trigger                    // CREATE TRIGGER, DROP TRIGGER
 	Routine                    // CREATE or DROP of a PROCEDURE, FUNCTION or PACKAGE
@@ -49,33 +49,33 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// A Statement of the file, or a piece of one.
+// A Statement is a statement of the file, or a piece of one.
 type Statement struct {
 	Kind     Kind
 	Offset   int64           // of its first byte in the unpacked text, from 0
 	Line     int64           // of its first byte, from 1
-	Text     []byte          // without its delimiter; nil where Tuples is set. The caller's to keep
+	Text     []byte          // without its delimiter; nil if Tuples is set. The caller owns it
 	Database string          // that it names, or that USE has set
 	Table    string          // that it names, for the kinds about one table
-	Def      *tidemark.Table // CreateTable: what it makes; nil with DefErr where that cannot be read
+	Def      *tidemark.Table // CreateTable: its result; nil with DefErr if unreadable
 	DefErr   error           // CreateTable: Kind Unsupported
 	Tuples   *Tuples         // Insert: rows
 	Index    int64           // Insert without Tuples: its number among the pieces
 	Session  *Session        // in force for it
 }
 
-// Options of a Scanner. The zero value is good.
+// Options are the options of a Scanner. The zero value is valid.
 type Options struct {
 	Name     string         // of the file, for messages
 	Piece    int            // bytes of rows after which a piece ends at the next row; 0 is 4 MB
 	Longest  int            // bytes of one row after which it is cut into parts; 0 is twice Piece
 	MaxOther int            // bytes of a statement that is not rows; 0 is 256 MB
-	Server   sqltext.Server // whose conditional comments count
-	Charset  string         // of the file as long as it does not say itself; "" is utf8mb4
+	Server   sqltext.Server // its conditional comments count
+	Charset  string         // of the file until it names its own; "" is utf8mb4
 	Partial  bool           // accept a dump that lacks the line "Dump completed"
 
-	Database  string // that names are in, until USE says another one
-	Delimiter string // of statements, until DELIMITER says another one; "" is a semicolon
+	Database  string // of unqualified names, until USE names another one
+	Delimiter string // of statements, until DELIMITER sets another one; "" is a semicolon
 }
 
 // A Header is what a dump says about itself in its comments.
@@ -84,17 +84,16 @@ type Header struct {
 	Server  string // version: "10.11.14-MariaDB"
 }
 
-// A Scanner finds the statements of a dump. It is used by one goroutine.
+// A Scanner finds the statements of a dump. One goroutine uses it.
 //
-// The window buf[mark:end] holds the statement being looked at, from its first
-// byte. It grows at its end when more bytes are needed, so that indexes into it
-// stay good; when a piece of rows is complete the buffer is given away with it
-// and the few bytes after it move to another. What is returned depends on the
-// bytes of the file only, never on how reads have cut them.
+// The window buf[mark:end] holds the current statement, from its first byte. It grows at its end
+// when more bytes are needed, so that indexes into it stay valid; once a piece of rows is complete
+// it takes the buffer, and the few bytes after it move to another. Results depend only on the bytes
+// of the file, never on how reads have split them.
 type Scanner struct {
 	window
 	told
-	skip    int64 // nothing that ends at or before this offset is returned
+	skip    int64 // statements that end at or before this offset are skipped
 	index   int64 // of the last piece
 	delim   []byte
 	started bool
@@ -102,7 +101,7 @@ type Scanner struct {
 	copying bool // in a COPY block
 }
 
-// A window is what of a file was read and not yet consumed.
+// A window is the part of a file that was read and not yet consumed.
 type window struct {
 	r    io.Reader
 	opt  Options
@@ -115,18 +114,18 @@ type window struct {
 	fail error // of the reader
 }
 
-// told is what the statements so far have said of those that come.
+// A told is the state that earlier statements set for later ones.
 type told struct {
 	session  *Session
 	vars     variables
 	tables   map[tidemark.TableID]*tidemark.Table
 	header   Header
-	complete bool // the line at the end of a dump was seen
+	complete bool // the last line of a dump was seen
 	findings []tidemark.Finding
 	position logPosition
 }
 
-// NewScanner makes a Scanner of SQL text.
+// NewScanner creates a Scanner of SQL text.
 func NewScanner(r io.Reader, opt Options) *Scanner {
 	if opt.Name == "" {
 		opt.Name = "SQL text"
@@ -149,37 +148,37 @@ func NewScanner(r io.Reader, opt Options) *Scanner {
 		session: &Session{Database: opt.Database, Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}}}
 }
 
-// after makes s go on where another file has ended: with its tables, and its count of pieces.
+// after makes s continue after another file: with its tables, count of pieces, findings and log
+// position.
 func (s *Scanner) after(before *Scanner) {
 	s.tables, s.index, s.findings, s.position = before.tables, before.index, before.findings, before.position
 	s.header.Server = before.header.Server
 }
 
-// SkipTo makes Next pass over everything that ends at or before this offset of
-// the unpacked text. It is still read, because the session and the tables follow
-// from it, and pieces keep their numbers.
+// SkipTo makes Next skip everything that ends at or before this offset of the unpacked text. It is
+// still read, because the session and the tables depend on it, and pieces keep their numbers.
 func (s *Scanner) SkipTo(offset int64) { s.skip = offset }
 
-// Offset gives how many bytes of unpacked text lie behind.
+// Offset returns how many bytes of unpacked text were consumed.
 func (s *Scanner) Offset() int64 { return s.base + int64(s.mark) }
 
-// Session gives what is in force for the next statement.
+// Session returns the session in force for the next statement.
 func (s *told) Session() *Session { return s.session }
 
-// Header gives what the dump's comments have said so far.
+// Header returns what the dump's comments have revealed so far.
 func (s *told) Header() Header { return s.header }
 
-// Table gives a table whose CREATE TABLE was read; nil if there was none.
+// Table returns a table whose CREATE TABLE was read; nil if there was none.
 func (s *told) Table(id tidemark.TableID) *tidemark.Table { return s.tables[id] }
 
-// Findings lists what is odd about the file, complete after io.EOF.
+// Findings lists the oddities of the file, complete after io.EOF.
 func (s *told) Findings() []tidemark.Finding {
 	return slices.Concat(s.findings, s.position.findings())
 }
 
-// Next gives the next statement or piece of rows; io.EOF after the last. Errors
-// are of Kind BadInput, with byte offset and line, or Unsupported; errors of the
-// reader come as they are. After an error every further call gives it again.
+// Next returns the next statement or piece of rows; io.EOF after the last. Errors are of Kind
+// BadInput, with byte offset and line, or Unsupported; errors of the reader are returned unchanged.
+// After an error every further call returns it again.
 func (s *Scanner) Next(ctx context.Context) (*Statement, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -199,7 +198,7 @@ func (s *Scanner) Next(ctx context.Context) (*Statement, error) {
 	}
 }
 
-// step reads one thing; nil, nil where there is nothing to return for it.
+// step reads one item; nil, nil if there is nothing to return for it.
 func (s *Scanner) step() (*Statement, error) {
 	if !s.started {
 		s.started = true
@@ -245,7 +244,7 @@ func (s *Scanner) step() (*Statement, error) {
 	return s.plain()
 }
 
-// begin looks at the first bytes: a byte order mark, and what must be refused.
+// begin checks the first bytes: a byte order mark, and what must be refused.
 func (s *Scanner) begin() error {
 	d := s.unread()
 	for len(d) < 1024 && !s.eof && s.fail == nil {
@@ -267,13 +266,13 @@ func (s *Scanner) begin() error {
 	return nil
 }
 
-// unread gives the bytes that were read and not consumed.
+// unread returns the bytes that were read and not consumed.
 func (s *window) unread() []byte { return s.buf[s.mark:s.end] }
 
 const readBlock = 256 << 10
 
-// more reads at least one byte onto the window's end and gives the window; false
-// at the end of the file and after an error (s.fail).
+// more reads at least one byte onto the window's end and returns the window; false at the end of
+// the file and after an error (s.fail).
 func (s *window) more() ([]byte, bool) {
 	if s.eof || s.fail != nil {
 		return s.unread(), false
@@ -305,8 +304,8 @@ func (s *window) readError(err error) error {
 	return &tidemark.Error{Op: "read", Object: s.opt.Name, Kind: tidemark.BadInput, Err: err}
 }
 
-// room makes space at the end of the buffer: by moving the window to its start
-// when that frees half of it, else by a larger buffer.
+// room makes space at the end of the buffer: by moving the window to its start if that frees half
+// of it, else by a larger buffer.
 func (s *window) room() {
 	d := s.unread()
 	to := s.buf
@@ -316,7 +315,7 @@ func (s *window) room() {
 	s.move(to, d)
 }
 
-// move makes d, which ends the window, the window, in another buffer.
+// move moves d, the end of the window, to another buffer; it becomes the window.
 func (s *window) move(to, d []byte) {
 	s.base += int64(s.end - len(d))
 	s.end = copy(to, d)
@@ -329,14 +328,14 @@ func (s *window) advance(n int) {
 	s.mark += n
 }
 
-// where gives the file offset and line of the window's byte i.
+// where returns the file offset and line of the window's byte i.
 func (s *window) where(i int) (offset, line int64) {
 	d := s.unread()
 	i = min(i, len(d))
 	return s.base + int64(s.mark+i), s.line + int64(bytes.Count(d[:i], []byte{'\n'}))
 }
 
-// bad makes an error about the window's byte i.
+// bad creates an error about the window's byte i.
 func (s *window) bad(i int, what, hint string) error {
 	if s.fail != nil {
 		return s.fail
@@ -345,7 +344,7 @@ func (s *window) bad(i int, what, hint string) error {
 	return bad(s.opt.Name, offset, line, what, hint)
 }
 
-// note keeps a finding, once.
+// note records a finding once.
 func (s *told) note(f tidemark.Finding) {
 	for _, have := range s.findings {
 		if have.Text == f.Text && have.Object == f.Object {
@@ -355,8 +354,7 @@ func (s *told) note(f tidemark.Finding) {
 	s.findings = append(s.findings, f)
 }
 
-// blanks consumes what may stand between statements: spaces, comments, and lone
-// delimiters.
+// blanks consumes what may separate statements: spaces, comments, and lone delimiters.
 func (s *Scanner) blanks() error {
 	for {
 		d := s.unread()
@@ -395,8 +393,8 @@ func (s *Scanner) blanks() error {
 	}
 }
 
-// blockComment gives the length of the comment at the window's start; 0 where it
-// is a conditional one, which begins a statement.
+// blockComment returns the length of the comment at the window's start; 0 for a conditional
+// comment, which begins a statement.
 func (s *Scanner) blockComment() (int, error) {
 	d := s.unread()
 	for {
@@ -413,13 +411,13 @@ func (s *Scanner) blockComment() (int, error) {
 		}
 		var more bool
 		if d, more = s.more(); !more {
-			return 0, s.bad(0, "a comment without its end", hintCut)
+			return 0, s.bad(0, "an unterminated comment", hintCut)
 		}
 	}
 }
 
-// wholeLine gives the length of the window's first line, its end included, which the last line of a file may lack. tooLong says of one
-// of more than limit bytes what it is.
+// wholeLine returns the length of the window's first line, including its line end, which the last
+// line of a file may lack. tooLong describes a line of more than limit bytes.
 func (s *window) wholeLine(limit int, tooLong string) (int, error) {
 	d := s.unread()
 	for {
@@ -437,7 +435,7 @@ func (s *window) wholeLine(limit int, tooLong string) (int, error) {
 	}
 }
 
-// lineComment consumes a comment line and notes what it says about the dump.
+// lineComment consumes a comment line and records what it says about the dump.
 func (s *Scanner) lineComment() error {
 	n, err := s.wholeLine(s.opt.MaxOther, "a comment of more than "+size(s.opt.MaxOther))
 	if err != nil {
@@ -472,14 +470,14 @@ func (s *Scanner) remark(text string) {
 func (s *Scanner) finish() error {
 	if s.header.Program != "" && !s.complete && !s.opt.Partial {
 		return s.bad(0, "the file ends between two statements, but without the line that ends a dump",
-			"The dump was cut or its program failed: make it again, or accept what is there if somebody took that line out.")
+			"The dump was truncated or its program failed: make it again, or accept what is there if that line was removed on purpose.")
 	}
 	return io.EOF
 }
 
 // delimiter reads a DELIMITER line, which is a command to the client program.
 func (s *Scanner) delimiter() error {
-	n, err := s.wholeLine(1<<16, "a DELIMITER line without its end")
+	n, err := s.wholeLine(1<<16, "an unterminated DELIMITER line")
 	if err != nil {
 		return err
 	}

@@ -14,31 +14,30 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// ScriptOptions of a Script. The zero value is good.
+// ScriptOptions are the options of a Script. The zero value is valid.
 type ScriptOptions struct {
 	Convert ConvertOptions
 	Piece   int  // see Options
 	Partial bool // see Options
 }
 
-// A Script is a dump file, or several, as an import wants it: tables, pieces of rows, and
-// statements, in the order of the file.
+// A Script is a dump file, or several, in the form that an import needs: tables, pieces of rows,
+// and statements, in the order of the file.
 type Script struct {
 	opt    ScriptOptions
 	parts  *parts
-	at     int // the part that is being read
+	at     int // the part being read
 	server sqltext.Server
 	scan   *Scanner
 	long   *longRow // the row whose parts are still being read
 	set    tidemark.Settings
 
-	mu   sync.Mutex // of what Offset tells while others read
+	mu   sync.Mutex // guards what Offset reads concurrently
 	file *File
-	read int64 // bytes of the parts before
+	read int64 // bytes of the earlier parts
 }
 
-// longRow is a row that is too long for one piece, handed over part by part to the
-// one who converts it.
+// A longRow is a row that is too long for one piece, handed part by part to its Convert call.
 type longRow struct {
 	index int64
 	first *Tuples
@@ -48,9 +47,10 @@ type longRow struct {
 	taken bool
 }
 
-// OpenScript opens a dump file; see Open. Or several, one after the other: files with commas between them, or a folder,
-// of mydumper or with files of SQL in the order of their names. Tables that one file defines the next ones fill; what
-// one sets and uses is its own. A folder whose rows are not SQL is of Kind Unsupported.
+// OpenScript opens a dump file, see Open; or several, one after the other: files separated by
+// commas, or a folder, of mydumper or with SQL files, in the order of their names. Later files may
+// fill the tables that earlier ones define; each file has its own SETs and USEs. A folder whose
+// rows are not SQL is of Kind Unsupported.
 func OpenScript(path string, opt ScriptOptions) (*Script, error) {
 	p, err := partsOf(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func OpenScript(path string, opt ScriptOptions) (*Script, error) {
 	return s, s.open()
 }
 
-// open begins with the part that comes next.
+// open opens the next part.
 func (s *Script) open() error {
 	it := &s.parts.list[s.at]
 	f, err := Open(it.path)
@@ -83,7 +83,7 @@ func (s *Script) open() error {
 	return nil
 }
 
-// advance goes to the next part; false behind the last.
+// advance moves to the next part; false after the last.
 func (s *Script) advance() (bool, error) {
 	if s.at+1 == len(s.parts.list) {
 		return false, nil
@@ -98,18 +98,18 @@ func (s *Script) advance() (bool, error) {
 	return true, s.open()
 }
 
-// Name is the file's name, for messages.
+// Name returns the file's name, for messages.
 func (s *Script) Name() string { return s.parts.name }
 
-// Defined reports whether no table is defined behind what was read, as far as the names of files tell.
+// Defined reports whether no later part defines a table, as far as the file names tell.
 func (s *Script) Defined() bool { return s.at >= s.parts.defined }
 
-// Server is the version of the server that the dump was made of, as far as it has
-// said by now: "10.11.14-MariaDB".
+// Server returns the version of the dumped server, as far as the dump has named it by now:
+// "10.11.14-MariaDB".
 func (s *Script) Server() string { return s.scan.Header().Server }
 
-// For says which server the file is for, whose conditional comments count:
-// "mysql" or "mariadb", and its version as it says it. It comes before Next.
+// For sets the server that the file is for, whose conditional comments count: "mysql" or "mariadb",
+// and the version that it reports. Call it before Next.
 func (s *Script) For(engine, version string) {
 	var major, minor, patch int
 	fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
@@ -120,8 +120,8 @@ func (s *Script) For(engine, version string) {
 // Close closes the file.
 func (s *Script) Close() error { return s.file.Close() }
 
-// Offset says how much of the file, as it lies on disk, has been read; size is 0
-// for a pipe. Any goroutine may ask.
+// Offset returns how many bytes of the file, as stored on disk, were read; size is 0 for a pipe.
+// Any goroutine may call it.
 func (s *Script) Offset() (at, size int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,15 +131,16 @@ func (s *Script) Offset() (at, size int64) {
 	return s.read + s.file.Offset(), s.parts.size()
 }
 
-// Stamp changes when the file does, or one of several; empty for a pipe, which cannot be read again.
+// Stamp changes when the file does, or one of several; it is empty for a pipe, which cannot be read
+// again.
 func (s *Script) Stamp() string { return s.parts.stamp() }
 
-// Findings lists what is odd about the file, complete after io.EOF.
+// Findings lists the oddities of the file, complete after io.EOF.
 func (s *Script) Findings() []tidemark.Finding {
 	return slices.Concat(s.parts.findings, s.scan.Findings())
 }
 
-// Next gives the next piece that matters to an import; io.EOF after the last.
+// Next returns the next piece that matters to an import; io.EOF after the last.
 func (s *Script) Next(ctx context.Context) (*tidemark.Piece, error) {
 	for {
 		st, err := s.scan.Next(ctx)
@@ -156,7 +157,7 @@ func (s *Script) Next(ctx context.Context) (*tidemark.Piece, error) {
 			return nil, err
 		}
 		if st.Session != nil && st.Session.Postgres {
-			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.file.Name, Err: errors.New("is a dump of PostgreSQL"), Hint: "load it with psql; to copy between servers give tidemark copy both URLs"}
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.file.Name, Err: errors.New("is a dump of PostgreSQL"), Hint: "Load it with psql; to copy between servers give tidemark copy both URLs."}
 		}
 		if st.Tuples != nil {
 			p, err := s.rows(ctx, st.Tuples)
@@ -171,7 +172,7 @@ func (s *Script) Next(ctx context.Context) (*tidemark.Piece, error) {
 	}
 }
 
-// rows makes a piece of tuples; nil for a further part of a long row.
+// rows creates a piece of tuples; nil for a further part of a long row.
 func (s *Script) rows(ctx context.Context, t *Tuples) (*tidemark.Piece, error) {
 	if s.long != nil && s.long.index == t.Index {
 		return nil, s.further(ctx, t)
@@ -186,7 +187,7 @@ func (s *Script) rows(ctx context.Context, t *Tuples) (*tidemark.Piece, error) {
 	return p, nil
 }
 
-// further hands a part over, unless nobody wants the row.
+// further hands over a part, unless the row is no longer wanted.
 func (s *Script) further(ctx context.Context, t *Tuples) error {
 	l := s.long
 	if !t.More {
@@ -203,8 +204,8 @@ func (s *Script) further(ctx context.Context, t *Tuples) error {
 	return nil
 }
 
-// statement makes a piece of anything else; nil for what an import does in its
-// own way, such as locks and transactions.
+// statement creates a piece of any other statement; nil for what an import does in its own way,
+// such as locks and transactions.
 func (s *Script) statement(st *Statement) *tidemark.Piece {
 	id := tidemark.TableID{Schema: st.Database, Name: st.Table}
 	p := &tidemark.Piece{Kind: tidemark.Execute, Table: id, SQL: string(st.Text), Offset: st.Offset, Line: st.Line, Bytes: int64(len(st.Text))}
@@ -220,13 +221,13 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 		p.Kind, p.ID, p.Set = tidemark.ExecuteAt, int(st.Index), s.set
 	case CreateDatabase:
 		if !strings.EqualFold(p.SQL[:min(len(p.SQL), 6)], "CREATE") {
-			return nil // DROP would take what else is there, ALTER is about what comes later
+			return nil // DROP would remove what else is there, ALTER affects only later objects
 		}
 		p.Kind = tidemark.Schema
 	case Set:
 		s.remember(p)
 		if s.parts.list[s.at].rows {
-			return nil // it is for these rows and tables, which are known by now
+			return nil // it applies to these rows and tables, which are known by now
 		}
 	case Trigger:
 		p.Kind, p.What = tidemark.OnRows, fmt.Sprintf("%s %s", st.Kind, s.title(st))
@@ -240,8 +241,8 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 	return p
 }
 
-// title names what a statement is about by its place, because one object may
-// have several.
+// title names a statement's object together with its line, because one object may have several
+// statements.
 func (s *Script) title(st *Statement) string {
 	if st.Table != "" {
 		return fmt.Sprintf("%s (%s)", st.Table, s.line(st))
@@ -250,7 +251,7 @@ func (s *Script) title(st *Statement) string {
 	return fmt.Sprintf("%.60s (%s)", text, s.line(st))
 }
 
-// line names a statement's line, and of several files its own.
+// line names a statement's line, and for several files also its file.
 func (s *Script) line(st *Statement) string {
 	if len(s.parts.list) == 1 {
 		return fmt.Sprintf("line %d", st.Line)
@@ -258,12 +259,12 @@ func (s *Script) line(st *Statement) string {
 	return fmt.Sprintf("line %d of %s", st.Line, filepath.Base(s.file.Name))
 }
 
-// Narrow gives m with only the columns that the rows of this piece have.
+// Narrow returns m with only the columns that the rows of this piece have.
 func (s *Script) Narrow(p *tidemark.Piece, m *tidemark.Move) *tidemark.Move {
 	return Narrow(m, p.Columns)
 }
 
-// Convert turns a piece of rows into batches. A row in parts can be converted once.
+// Convert turns a piece of rows into batches. A row in parts can be converted only once.
 func (s *Script) Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	c := NewConverter(r.Move, r.Format, s.opt.Convert)
 	l, ok := p.Text.(*longRow)
@@ -271,7 +272,7 @@ func (s *Script) Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read
 		return c.Convert(p.Text.(*Tuples), r.Range, emit)
 	}
 	if l.taken {
-		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Object: r.Move.To.String(), Err: fmt.Errorf("the long row at line %d cannot be sent a second time", p.Line), Hint: "go on with --resume"}
+		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Object: r.Move.To.String(), Err: fmt.Errorf("the long row at line %d cannot be sent a second time", p.Line), Hint: "Resume with --resume."}
 	}
 	l.taken = true
 	defer l.drop()
@@ -293,10 +294,10 @@ func (s *Script) Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read
 	}
 }
 
-// drop lets the scanner go on without handing over what is left.
+// drop lets the scanner continue without handing over the rest.
 func (l *longRow) drop() { l.once.Do(func() { close(l.quit) }) }
 
-// Done gives a piece's memory back.
+// Done frees a piece's memory.
 func (s *Script) Done(p *tidemark.Piece) {
 	switch t := p.Text.(type) {
 	case *Tuples:

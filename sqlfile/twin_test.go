@@ -11,9 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A twin reads a dump as slowly and plainly as it can be done: byte by byte, with
-// everything in memory. It gives statements as their text, and rows of INSERTs as
-// "head|row".
+// A twin reads a dump in the slowest and plainest way: byte by byte, with everything in memory. It
+// returns statements as their text, and rows of INSERTs as "head|row".
 func twin(d []byte) (out []string) {
 	delim := ";"
 	noBackslash := false
@@ -40,7 +39,7 @@ func twin(d []byte) (out []string) {
 			continue
 		}
 		var text []byte
-		var rows []int // where each begins and ends in text
+		var rows []int // begin and end of each in text
 		depth, q := 0, byte(0)
 		comment := ""
 		for i := 0; ; i++ {
@@ -100,8 +99,7 @@ func twin(d []byte) (out []string) {
 	}
 }
 
-// flat gives what a Scanner has read in the twin's form, and checks what each
-// piece says about itself.
+// flat returns a Scanner's output in the twin's form, and checks what each piece says about itself.
 func flat(t interface{ Fatalf(string, ...any) }, file []byte, sts []*Statement) (out []string) {
 	var row []byte
 	index := int64(0)
@@ -174,7 +172,7 @@ func flat(t interface{ Fatalf(string, ...any) }, file []byte, sts []*Statement) 
 	return out
 }
 
-// piecesOf writes pieces down for comparison.
+// piecesOf formats pieces for comparison.
 func piecesOf(sts []*Statement) string {
 	var b strings.Builder
 	for _, st := range sts {
@@ -189,7 +187,7 @@ func piecesOf(sts []*Statement) string {
 
 var stringGen = rapid.Custom(func(t *rapid.T) string {
 	parts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bc", "''", `\'`, `\\`, `\n`, "\n", "\t", `"`, "`", "(", ")", "),(", ";", "-- ", "#", "/*", "*/", "é", `\"`,
-		"long text without anything of interest in it, so that whole words are passed over at once", "0x", ", "}), 0, 12).Draw(t, "parts")
+		"long text without anything of interest in it, so that whole words are skipped at once", "0x", ", "}), 0, 12).Draw(t, "parts")
 	return "'" + strings.Join(parts, "") + "'"
 })
 
@@ -223,8 +221,8 @@ var dumpGen = rapid.Custom(func(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(statement, 1, 12).Draw(t, "statements"), "")
 })
 
-// The scanner finds what the twin finds, whatever the sizes of pieces and reads,
-// and the same pieces whatever the sizes of reads.
+// The scanner finds what the twin finds, whatever the sizes of pieces and reads, and the same
+// pieces whatever the sizes of reads.
 func TestScannerAgainstTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		file := []byte(dumpGen.Draw(t, "dump"))

@@ -33,12 +33,12 @@ var hexPairs = func() (t [256]uint16) {
 	return t
 }()
 
-// nul is the error for a NUL byte in text.
+// nul returns the error for a NUL byte in text.
 func (c *Converter) nul(i int) error {
-	return c.bad(i, tidemark.BadRow, "a text value holds a NUL byte, which PostgreSQL's text cannot", "Map the column to bytea, or clean it at the source.")
+	return c.bad(i, tidemark.BadRow, "a text value holds a NUL byte, which PostgreSQL's text cannot hold", "Map the column to bytea, or clean it at the source.")
 }
 
-// hex copies the inside of a string of bytes from d[i] on as hex.
+// hex copies the content of a byte string from d[i] on as hex.
 func (c *output) hex(d []byte, i int, q byte, esc bool) (int, bool) {
 	for {
 		c.room(2*textBlock + 64)
@@ -75,7 +75,7 @@ func (c *output) hex(d []byte, i int, q byte, esc bool) (int, bool) {
 	}
 }
 
-// hexString copies a string of bytes, or what of it is in the piece, as hex.
+// hexString copies a byte string, or its part in the piece, as hex.
 func (c *Converter) hexString(d []byte, i int, f *field) (int, bool) {
 	start := c.n
 	j, done := c.hex(d, i, '\'', c.plan.session.esc())
@@ -85,7 +85,7 @@ func (c *Converter) hexString(d []byte, i int, f *field) (int, bool) {
 	return j, done
 }
 
-// pad fills a BINARY(n) up, as the server would.
+// pad pads a BINARY(n), as the server would.
 func (c *Converter) pad(f *field) {
 	if f.col.Type.Kind != tidemark.Binary {
 		return
@@ -142,7 +142,7 @@ func (c *Converter) streams(f *field, l *literal) bool {
 	return (isText(k) || k.Bytes()) && f.to.Kind != tidemark.Bool
 }
 
-// stream writes what scratch has of a value and empties it.
+// stream writes the part of a value in scratch and empties scratch.
 func (c *Converter) stream(f *field, l *literal, at int, last bool) error {
 	if !l.begun {
 		l.begun = true
@@ -170,7 +170,7 @@ func (c *Converter) stream(f *field, l *literal, at int, last bool) error {
 		b, c.wide = wide, wide
 		c.scratch = c.scratch[:copy(c.scratch, c.scratch[n:])]
 	} else {
-		c.scratch = c.scratch[:0] // what b still shows
+		c.scratch = c.scratch[:0] // b still refers to it
 	}
 	if c.format == tidemark.LoadData || !f.col.Type.Kind.Bytes() {
 		return c.escape(b, at)
@@ -182,7 +182,7 @@ func (c *Converter) stream(f *field, l *literal, at int, last bool) error {
 	return nil
 }
 
-// label gives the text of an ENUM or SET that is written as a number.
+// label returns the text of an ENUM or SET value that is written as a number.
 func label(t *tidemark.Type, digits string) (string, bool) {
 	n, err := strconv.ParseUint(digits, 10, 64)
 	switch {
@@ -205,7 +205,7 @@ func label(t *tidemark.Type, digits string) (string, bool) {
 	return strings.Join(have, ","), true
 }
 
-// loadValue writes the value in scratch for LOAD DATA, where it is not streamed.
+// loadValue writes the value in scratch for LOAD DATA, unless it is streamed.
 func (c *Converter) loadValue(f *field, l *literal, at int) error {
 	t := &f.col.Type
 	switch {
@@ -223,7 +223,7 @@ func (c *Converter) loadValue(f *field, l *literal, at int) error {
 			return c.raw(at, "the number "+snippet(c.scratch)+" for a label")
 		}
 		if t.Kind == tidemark.Enum && text == "" && !hasLabel(t.Labels, "0") {
-			text = "0" // no label: LOAD DATA takes it as the number
+			text = "0" // not a label: LOAD DATA takes it as the number
 		}
 		c.scratch = append(c.scratch[:0], text...)
 	case l.kind == number && t.Kind == tidemark.Year && strings.Trim(string(c.scratch), "0") == "":
@@ -253,5 +253,5 @@ func isNumber(k tidemark.TypeKind) bool {
 	return k == tidemark.Int || k == tidemark.Decimal || k == tidemark.Float || k == tidemark.Year || k == tidemark.Bool
 }
 
-// decimal gives bytes as the number that they are where one is wanted.
+// decimal returns bytes as a decimal number, for use as a number.
 func decimal(b []byte) string { return new(big.Int).SetBytes(b).String() }
