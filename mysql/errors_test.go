@@ -15,7 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// TestConnectErrors has the whole messages of what goes wrong at the door.
+// TestConnectErrors checks the whole messages of errors while connecting.
 func TestConnectErrors(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		base := srv.NewDatabase(t, "door")
@@ -51,12 +51,12 @@ func TestConnectErrors(t *testing.T) {
 			{with(func(u *url.URL) { u.Host = closed }),
 				"connect " + scheme + "://root@" + closed + "/" + db + ": dial tcp " + closed + ": connect: connection refused", "Check that the server runs at " + closed, tidemark.Unreachable},
 			{with(func(u *url.URL) { u.Host, u.RawQuery = silent.Addr().String(), "connect-timeout=300ms" }),
-				"connect " + scheme + "://root@" + silent.Addr().String() + "/" + db + "?connect-timeout=300ms: the server did not let us in within 300ms", "Check that the server runs", tidemark.Unreachable},
+				"connect " + scheme + "://root@" + silent.Addr().String() + "/" + db + "?connect-timeout=300ms: the server did not complete the login within 300ms", "Check that the server runs", tidemark.Unreachable},
 			{with(func(u *url.URL) { u.Host = "no-such-host.invalid" }),
 				"connect " + scheme + "://root@no-such-host.invalid/" + db + ": there is no host no-such-host.invalid", "Correct the host name", tidemark.Unreachable},
 			{with(func(u *url.URL) { u.RawQuery = "sslmode=disable" }), "open " + scheme + "://root@" + at + "/" + db + `?sslmode=disable: unknown option "sslmode"`, "?tls=false, preferred, true, verify-ca or verify-full", tidemark.Invalid},
 			{with(func(u *url.URL) { u.RawQuery = "tls=maybe" }), "open " + scheme + "://root@" + at + "/" + db + `?tls=maybe: tls is false, preferred, true, verify-ca or verify-full, not "maybe"`, "Options for TLS", tidemark.Invalid},
-			{"mysql://root:sec%ret@h/x", "open mysql://...: not a URL: user, password and host cannot be told apart", "percent-encoded", tidemark.Invalid},
+			{"mysql://root:sec%ret@h/x", "open mysql://...: not a URL: user, password and host cannot be separated", "percent-encoded", tidemark.Invalid},
 		}
 		for _, c := range cases {
 			e, err := Open(t.Context(), c.url, server.Options{})
@@ -82,7 +82,7 @@ func TestConnectErrors(t *testing.T) {
 	})
 }
 
-// TestForbidden: the GRANT in the hint is what helps.
+// TestForbidden checks that the GRANT in the hint fixes the error.
 func TestForbidden(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		base := srv.NewDatabase(t, "forbidden")
@@ -147,18 +147,18 @@ func TestPreflight(t *testing.T) {
 		if got := check(base, "source"); strings.Contains(got, "blocker") {
 			t.Errorf("root is not free:\n%s", got)
 		} else {
-			wants(got, "warning storage engine: tables without transactions are not part of the consistent view; they are read as they are at that moment: "+db+".old (MyISAM)")
+			wants(got, "warning storage engine: non-transactional tables are not part of the snapshot; they are read as they are at that moment: "+db+".old (MyISAM)")
 		}
 		testdb.Query(t, base, "SET GLOBAL local_infile=0")
 		wants(check(base, "target"), "warning local_infile: the server refuses LOAD DATA LOCAL", "note redo log: the redo log of", "note innodb_buffer_pool_size: the buffer pool has 64 MB", "warning storage engine: these tables have no transactions")
 		weak := strings.Replace(base, srv.User+":"+srv.Password, "weak:secret-Weak1", 1)
 		got := check(weak, "target")
 		wants(got, "blocker user 'weak'@'127.0.0.1': making and filling tables needs SELECT, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES. GRANT SELECT, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES ON `"+db+"`.* TO 'weak'@'127.0.0.1'.")
-		wants(check(weak, "source"), "blocker user 'weak'@'127.0.0.1': reading rows needs SELECT.", "blocker user 'weak'@'127.0.0.1': one consistent view of the source needs RELOAD")
+		wants(check(weak, "source"), "blocker user 'weak'@'127.0.0.1': reading rows needs SELECT.", "blocker user 'weak'@'127.0.0.1': a consistent snapshot of the source needs RELOAD")
 	})
 }
 
-// Too many connections at once may be fewer soon; what a user may do in an hour may not.
+// Too many connections at once is temporary; a user's limit per hour is not.
 func TestConnectionsAreShort(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		base := srv.NewDatabase(t, "short")

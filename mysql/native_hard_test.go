@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// hardCommon holds what both families take, and what is easily lost.
+// hardCommon holds what both families accept, and what is easily lost.
 const hardCommon = `
 SET sql_mode='';
 CREATE TABLE parent (a int NOT NULL, b int NOT NULL, note varchar(20) DEFAULT 'x;y', PRIMARY KEY (a), UNIQUE KEY ub (b)) COMMENT='line\none';
@@ -100,7 +100,7 @@ func TestHardObjectsComeOutEqual(t *testing.T) {
 		golden(t, "hard-"+srv.Engine+".txt", told(append(db.Findings, findings...), mysqltest.DatabaseOf(src), "SRC", mysqltest.DatabaseOf(dst), "DST"))
 		if srv.Engine == "mariadb" {
 			if next := testdb.Query(t, dst, "SELECT NEXTVAL(seq)"); next != "110" {
-				t.Errorf("the sequence goes on at %s", next)
+				t.Errorf("the sequence continues at %s", next)
 			}
 		}
 	})
@@ -119,8 +119,8 @@ func TestHardObjectsCrossTheFamily(t *testing.T) {
 	}
 }
 
-// Tables that are left out, renamed or changed take what needs them with them,
-// and each is named.
+// Tables that are left out, renamed or changed affect what depends on them, and each dependent is
+// named.
 func TestWhatNeedsALeftOutTable(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src, dst := srv.NewDatabase(t, "part_src"), srv.NewDatabase(t, "part_dst")

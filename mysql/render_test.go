@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// pg spells a type as PostgreSQL's describer gives it.
+// pg returns a type as PostgreSQL's describer does.
 func pg(native string, kind tidemark.TypeKind, set ...func(*tidemark.Type)) tidemark.Type {
 	t := tidemark.Type{Kind: kind, Native: native}
 	for _, f := range set {
@@ -126,7 +126,7 @@ func everyType() *tidemark.Table {
 	return t
 }
 
-// linked are tables whose keys make trouble.
+// linked are tables with difficult keys.
 func linked() []*tidemark.Table {
 	return []*tidemark.Table{
 		{TableID: id("parent"), Key: key("name"), Columns: []tidemark.Column{
@@ -163,7 +163,7 @@ func linked() []*tidemark.Table {
 	}
 }
 
-// wide has a row that InnoDB does not take as it is.
+// wide has a row that InnoDB does not accept unchanged.
 func wide() *tidemark.Table {
 	t := &tidemark.Table{TableID: id("wide")}
 	for i := range 12 {
@@ -200,8 +200,7 @@ func TestPostgresTablesAreBuilt(t *testing.T) {
 	})
 }
 
-// What Render writes is what it reads again: names, keys, and the next value of
-// the counter.
+// What Render writes reads back the same: names, keys, and the next value of the counter.
 func TestBuiltTableReadsBack(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		dst := srv.NewDatabase(t, "readback")
@@ -222,7 +221,7 @@ func TestBuiltTableReadsBack(t *testing.T) {
 			}
 		}
 		if next := got.Columns[0].Identity.Next; next != 4711 {
-			t.Errorf("the counter goes on at %d", next)
+			t.Errorf("the counter continues at %d", next)
 		}
 		if got.Comment != from.Comment || got.Columns[13].Comment != from.Columns[13].Comment {
 			t.Errorf("comments %q, %q", got.Comment, got.Columns[13].Comment)

@@ -12,7 +12,7 @@ import (
 	pgserver "github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// An aspect of a table: set gives it to a table that lacks it.
+// An aspect of a table: set adds it to a table that lacks it.
 type aspect struct {
 	set  func(t *tidemark.Table)
 	from string // engines that have it: "postgres", "mysql", or both
@@ -39,8 +39,8 @@ func foreign(set func(f *tidemark.ForeignKey)) func(t *tidemark.Table) {
 	return func(t *tidemark.Table) { set(&t.ForeignKeys[0]) }
 }
 
-// aspects has every field of the vocabulary that says something of a definition, by its struct
-// and name. Where the value is all that matters, it is some value.
+// aspects has every field of the vocabulary that is part of a definition, by its struct and name.
+// If only a field's presence matters, it has some value.
 var aspects = map[string]aspect{
 	"Table.Form":        {func(t *tidemark.Table) { t.Form = tidemark.Foreign }, "postgres"},
 	"Table.Columns":     {func(t *tidemark.Table) { t.Columns = append(t.Columns, *t.Column("n")); t.Columns[3].Name = "more" }, both},
@@ -112,7 +112,7 @@ var aspects = map[string]aspect{
 	}, "mysql"},
 }
 
-// unsaid are fields that say nothing of a definition that a target could lose, with the reason.
+// unsaid are fields without anything of a definition that a target could lose, with the reason.
 var unsaid = map[string]string{
 	"Table.PartitionOf":          "of partitions, which go with their table",
 	"Table.Rows":                 "an estimate",
@@ -121,7 +121,7 @@ var unsaid = map[string]string{
 	"Table.Charset":              "the default of columns, which say theirs",
 	"Table.Collation":            "the default of columns, which say theirs",
 	"Identity.Always":            "a habit of PostgreSQL's, kept between its servers in native objects",
-	"Identity.Start":             "where it begins anew only when it is told to",
+	"Identity.Start":             "where it begins anew only on request",
 	"Column.Number":              "how a log names it",
 	"Table.Form at home":         "foreign tables go over as native objects",
 	"Identity.Increment at home": "sequences go over as native objects",
@@ -141,8 +141,8 @@ func vocabularyTable() *tidemark.Table {
 		Checks:      []tidemark.Check{{Name: "ck", Expr: "(n > 0)"}}}
 }
 
-// TestVocabulary gives each field of the vocabulary a value: every target writes it, or says in
-// a finding what becomes of it. A field that is added has to be added here too.
+// TestVocabulary sets each field of the vocabulary: every target writes it, or reports in a finding
+// what becomes of it. A new field has to be added here too.
 func TestVocabulary(t *testing.T) {
 	for _, s := range []any{tidemark.Table{}, tidemark.Column{}, tidemark.Type{}, tidemark.Default{}, tidemark.Identity{}, tidemark.Index{}, tidemark.IndexPart{}, tidemark.ForeignKey{}, tidemark.Check{}} {
 		typ := reflect.TypeOf(s)
@@ -180,7 +180,7 @@ func TestVocabulary(t *testing.T) {
 					continue
 				}
 				without := func(*tidemark.Table) {}
-				switch name { // what is there without the aspect, but with what it needs
+				switch name { // what exists without the aspect, plus what the aspect needs
 				case "Identity.Increment", "Identity.Next":
 					without = aspects["Column.Identity"].set
 				case "Column.Virtual":

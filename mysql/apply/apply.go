@@ -19,12 +19,12 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A Target is the side of a server that streams are applied to.
+// A Target is the part of a server that streams are applied to.
 type Target struct {
 	*bulk.Bulk
 
 	mu     sync.Mutex
-	agents map[int]*applier // of the stream that is applied
+	agents map[int]*applier // of the stream being applied
 }
 
 // Close ends the agents' sessions.
@@ -33,30 +33,30 @@ func (e *Target) Close() {
 	defer e.mu.Unlock()
 	for _, a := range e.agents {
 		if a.s != nil {
-			_ = a.s.Conn.Close() // its agent may be in the middle of something: dead is for it to say
+			_ = a.s.Conn.Close() // its agent may be working: the agent itself marks the session dead
 		}
 	}
 }
 
 // An applier is an agent's session.
 //
-// Changes become statements of SQL text, many of which go out in one packet, so that a
-// transaction costs two round trips: one for its changes and its progress, and one for
-// the COMMIT, which is said when each statement has met as many rows as it should.
-// A batcher puts changes of one table together in statements of many rows. If
-// anything at all is wrong with those, a warning included, the group is rolled back and
-// done once more, change by change, in the order of the source and carefully: what
-// fails then, fails, and what the server says is about one change.
+// Changes become SQL statements, many of which are sent in one packet, so that a transaction costs
+// two round trips: one for its changes and its progress, and one for the COMMIT, which is sent once
+// each statement has affected as many rows as it should. A batcher combines changes of one table
+// into multi-row statements. If anything at all is wrong with those, a warning included, the group
+// is rolled back and redone carefully, change by change, in the order of the source: an error is
+// then final, and the server's message is about one change.
 //
-// Each part of it stands on the one before and knows nothing of those behind: the outgoing statements (what is sent, and
-// whether it met what it should), the planner (how changes of a table are written), the batcher (which statements changes
-// become; with literals, which write values), and the applier, which has the transaction and its progress.
+// Each part builds on the one before and knows nothing of the later ones: the outgoing statements
+// (what is sent, and whether it affected what it should), the planner (how changes of a table are
+// written), the batcher (which statements changes become; with literals, which write values), and
+// the applier, which has the transaction and its progress.
 type applier struct {
 	batcher
-	redone     int    // groups that were
-	committing bool   // the COMMIT was said
-	inDoubt    bool   // whether the last one took place is not known
-	lostID     uint32 // of the session that it was said on
+	redone     int    // groups redone carefully
+	committing bool   // the COMMIT was sent
+	inDoubt    bool   // whether the last COMMIT succeeded is unknown
+	lostID     uint32 // of the session that sent it
 }
 
 func newApplier(e *bulk.Bulk, progress string) *applier {
@@ -67,14 +67,13 @@ func newApplier(e *bulk.Bulk, progress string) *applier {
 	return a
 }
 
-// Apply applies a group in one transaction with its progress: all of it is on the
-// target, or nothing. Kind Lost: a later apply has taken over. An agent that loses its
-// connection in the COMMIT looks its row up; if that cannot be done either, Kind is
-// Transient, and the agent's next Apply, or the next BeginApply, tells.
+// Apply applies a group in one transaction with its progress: all of it is on the target, or
+// nothing. Kind Lost: a later apply has taken over. An agent that loses its connection in the
+// COMMIT looks up its row; if that fails too, Kind is Transient, and the agent's next Apply, or the
+// next BeginApply, finds out.
 //
-// Triggers of the target fire, and foreign keys are checked and cascade: MySQL cannot
-// switch that off for a session without giving up the checks (ApplyFindings names the
-// tables).
+// Triggers of the target fire, and foreign keys are checked and cascade: a MySQL session cannot
+// switch that off without giving up the checks (ApplyFindings names the tables).
 func (e *Target) Apply(ctx context.Context, g *change.Group) error {
 	a, known, err := e.applierFor(ctx, g)
 	if err != nil || known {
@@ -93,11 +92,11 @@ func (e *Target) Apply(ctx context.Context, g *change.Group) error {
 	return a.ended(ctx, g, stop, object, err)
 }
 
-// unheld is what to do about a BadValue.
+// unheld is the hint for a BadValue.
 const unheld = "Correct the row at the source, or choose NULL for values that MySQL cannot hold: --unrepresentable=null."
 
-// ended makes the error of an Apply and sees to the session, which the end of ctx has
-// closed if stop says so.
+// ended makes the error of an Apply and cleans up the session; if stop returns false, the end of
+// ctx has closed it.
 func (a *applier) ended(ctx context.Context, g *change.Group, stop func() bool, object string, err error) error {
 	if !stop() {
 		a.s.Dead = true
@@ -122,7 +121,7 @@ func (a *applier) ended(ctx context.Context, g *change.Group, stop func() bool, 
 				return nil
 			}
 		} else {
-			a.e.Kill(a.lostID) // what it has locked others wait for
+			a.e.Kill(a.lostID) // others wait for its locks
 		}
 	}
 	out := a.e.Fail("apply", object, err)
@@ -133,7 +132,7 @@ func (a *applier) ended(ctx context.Context, g *change.Group, stop func() bool, 
 	return out
 }
 
-// worthCare says whether a group that has failed as a whole is done once more.
+// worthCare reports whether to redo a failed group carefully.
 func (a *applier) worthCare(err error) bool {
 	if a.committing {
 		return false
@@ -146,8 +145,8 @@ func (a *applier) worthCare(err error) bool {
 	return errors.Is(err, errCareful)
 }
 
-// applierFor gives the group's agent with a session that is alive; known says that the
-// group is on the target already.
+// applierFor returns the group's agent with a live session; known means that the group is already
+// on the target.
 func (e *Target) applierFor(ctx context.Context, g *change.Group) (a *applier, known bool, err error) {
 	if a, err = e.applier(ctx, g); err != nil {
 		return nil, false, err
@@ -163,7 +162,7 @@ func (e *Target) applierFor(ctx context.Context, g *change.Group) (a *applier, k
 	return a, false, err
 }
 
-// applier gives an agent its own.
+// applier returns the applier of an agent.
 func (e *Target) applier(ctx context.Context, g *change.Group) (*applier, error) {
 	e.mu.Lock()
 	a := e.agents[g.Agent]
@@ -185,8 +184,8 @@ func (e *Target) applier(ctx context.Context, g *change.Group) (*applier, error)
 	return a, nil
 }
 
-// connect opens the agent's session. Statements tell how many rows they have met, not
-// how many they have changed.
+// connect opens the agent's session. Statements report how many rows they matched, not how many
+// they changed.
 func (e *Target) connect(ctx context.Context, a *applier) error {
 	s, err := e.ConnectFor(ctx, server.Wishes{Capabilities: []uint32{gomysql.CLIENT_MULTI_STATEMENTS, gomysql.CLIENT_FOUND_ROWS}, Bulk: e.MariaDB})
 	if err != nil {
@@ -196,7 +195,7 @@ func (e *Target) connect(ctx context.Context, a *applier) error {
 		s.Close()
 		return e.Fail("apply", a.progress, err)
 	}
-	clear(a.plans) // what was prepared was so in another session
+	clear(a.plans) // what was prepared belonged to another session
 	clear(a.latest)
 	a.prepared = 0
 	e.mu.Lock()
@@ -220,9 +219,9 @@ func (a *applier) prepare(ctx context.Context, s *server.Session) error {
 	n, _ := strconv.Atoi(set["max_allowed_packet"])
 	a.packet = max(n-1024, 1024)
 	a.limit = min(maxPacketAim, a.packet)
-	level := "READ-COMMITTED" // gaps between keys are of no use to agents, and they would wait for each other's
+	level := "READ-COMMITTED" // agents do not need gap locks, which would make them wait for each other
 	if set["log_bin"] == "ON" && set["binlog_format"] == "STATEMENT" {
-		level = "REPEATABLE-READ" // InnoDB refuses the other then
+		level = "REPEATABLE-READ" // InnoDB refuses READ-COMMITTED then
 	}
 	name := "transaction_isolation"
 	if a.e.MariaDB {
@@ -247,7 +246,7 @@ const (
 	lenientMode = "'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 )
 
-// apply sends the changes and the progress, and commits if all is as it should be.
+// apply sends the changes and the progress, and commits if all results are as expected.
 func (a *applier) apply(g *change.Group) (object string, err error) {
 	a.reset()
 	if object, err = a.mark(g); err != nil {
@@ -263,13 +262,13 @@ func (a *applier) apply(g *change.Group) (object string, err error) {
 	return a.finish(g)
 }
 
-// markedFrom is how many bytes of changes make a group so large that its mark comes first.
-// A capture gives pieces of 4 MB away before it has seen the end; what it makes of the log
-// may be larger than what was applied.
+// markedFrom is the size of changes, in bytes, from which a group's mark comes first. A capture
+// emits pieces of 4 MB before it has seen the end; its form of the log may be larger than what was
+// applied.
 const markedFrom = 256 << 10
 
-// mark begins a large group with a change of the progress row, so that a capture from this
-// server knows from its beginning that it was applied. The end of it writes the row anew.
+// mark begins a large group with a change of the progress row, so that a capture from this server
+// knows from the beginning that the group was applied. The end of the group writes the row again.
 func (a *applier) mark(g *change.Group) (object string, err error) {
 	size := 0
 	for _, tx := range g.Txs {
@@ -282,7 +281,7 @@ func (a *applier) mark(g *change.Group) (object string, err error) {
 	return a.emit(a.stmt, want{rows: 1})
 }
 
-// finish sends what has not gone out, and the progress, and commits.
+// finish sends the pending statements and the progress, and commits.
 func (a *applier) finish(g *change.Group) (object string, err error) {
 	if object, err = a.flush(); err != nil {
 		return object, err
@@ -311,16 +310,15 @@ func (a *applier) finish(g *change.Group) (object string, err error) {
 	return "", err
 }
 
-// reset forgets what a group that has failed has left.
+// reset discards what a failed group has left.
 func (a *applier) reset() {
 	a.outgoing.drop()
 	a.batcher.drop()
 	a.committing = false
 }
 
-// look finds out, after the connection broke in a COMMIT, whether the group is on the
-// target, once the server has done with that connection. An error says that it is still
-// not known.
+// look finds out, after the connection broke in a COMMIT, whether the group is on the target, once
+// the server has finished with that connection. An error means that this is still unknown.
 func (a *applier) look(ctx context.Context, g *change.Group) (known bool, err error) {
 	unknown := func(err error) error {
 		return &tidemark.Error{Op: "apply", Object: g.Queue, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
@@ -331,7 +329,7 @@ func (a *applier) look(ctx context.Context, g *change.Group) (known bool, err er
 	err = a.e.OnSession(ctx, "look", a.progress, func(s *server.Session) error {
 		r, err := s.Query(ctx, fmt.Sprintf("SELECT low, done FROM %s WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, server.Literal(g.Queue), g.Agent, g.Epoch))
 		if err != nil || r.RowNumber() == 0 {
-			return err // fenced: the agent will hear it
+			return err // fenced: the agent's next Apply reports it
 		}
 		low, _ := r.GetUint(0, 0)
 		done, err := parsePlaces(low, server.Cell(r, 0, 1))
@@ -348,7 +346,7 @@ func (a *applier) look(ctx context.Context, g *change.Group) (known bool, err er
 	return known, nil
 }
 
-// ApplyFindings says what a stream into these tables will meet.
+// ApplyFindings reports what to expect of a stream into these tables.
 func (e *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (found []tidemark.Finding, err error) {
 	var links links
 	err = e.OnSession(ctx, "check", e.Masked, func(s *server.Session) error {
@@ -368,11 +366,11 @@ func (e *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (f
 		}
 	}
 	if len(fire) > 0 {
-		found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: "triggers", Text: "triggers of the target fire for changes of the stream, and what the source's own have done comes too: " + server.Some(fire),
-			Hint: "Drop them on the target for as long as it is one, where they write what the source writes."})
+		found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: "triggers", Text: "the target's triggers fire for the stream's changes, which already contain what the source's triggers did: " + server.Some(fire),
+			Hint: "Drop them on the target until the cutover, where they write what the source writes."})
 	}
 	if len(plain) > 0 {
-		found = append(found, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: "storage engine", Text: "tables without transactions cannot be filled by a stream: " + server.Some(plain),
+		found = append(found, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: "storage engine", Text: "a stream cannot fill non-transactional tables: " + server.Some(plain),
 			Hint: "ALTER TABLE ... ENGINE=InnoDB."})
 	}
 	return found, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// untold is a value that an update does not tell.
+// untold is a value that an update leaves out.
 const untold = "\x00same"
 
 func tupleOf(row ...any) []change.Value {
@@ -37,7 +37,7 @@ func tupleOf(row ...any) []change.Value {
 	return out
 }
 
-// A hand writes transactions by hand.
+// A hand builds transactions by hand.
 type hand struct {
 	t      *testing.T
 	e      *Engine
@@ -61,8 +61,8 @@ func newHand(t *testing.T, e *Engine) *hand {
 	return l
 }
 
-// relation binds a table under a name. Columns are those of the table that are stored,
-// of a type that says nothing; key are those that tell a row, none: all of them.
+// relation binds a table under a name. Columns are the table's stored columns, of an unspecific
+// type; key are those that identify a row, none: all of them.
 func (l *hand) relation(name, table string, key ...string) {
 	to := l.tables[table]
 	if to == nil {
@@ -115,7 +115,7 @@ func (l *hand) truncate(tables ...string) *hand {
 	return l
 }
 
-// group ends a transaction and makes a group of it.
+// group ends a transaction and makes it a group.
 func (l *hand) group(epoch int64) *change.Group {
 	l.place += 100
 	l.tx.Place, l.tx.End = l.place, l.place+1
@@ -170,8 +170,8 @@ func TestApply(t *testing.T) {
 		l.insert("item", 1, "a'\\\n\x1a", "b\tä😀\"", "1.50", `\x00275c0aff`, 0).insert("item", 2, nil, nil, nil, nil, 7).insert("item", 3, "c", strings.Repeat("x", 5), "3", `\x`, 8)
 		l.apply(p.Epoch)
 		has(item, "1\ta'\\\n\x1a\tb\tä😀\"\t1.50\t00275C0AFF\t2\t0\n2\tNULL\tNULL\tNULL\tNULL\t4\t7\n3\tc\txxxxx\t3.00\t\t6\t8")
-		// Updates: one that changes nothing, one that does not tell all, a new key, a
-		// unique value that moves on, and a row that is changed, deleted and made again.
+		// Updates: one that changes nothing, one that leaves columns out, a new key, a unique value
+		// that moves to another row, and a row that is changed, deleted and inserted again.
 		l.update("item", 1, "a", untold, "1.50", nil, 0).update("item", 2, "z", "b2", "2", nil, 7).update("item", 3, "c", "xxxxx", "3.00", `\x`, 8)
 		l.change("item", []any{3, nil, nil, nil, nil, nil}, []any{30, "c", untold, "3", nil, 8}, 'K')
 		l.update("item", 1, nil, "b1", "1", nil, 0).insert("item", 4, "a", nil, nil, nil, 9).update("item", 4, "a", "four", nil, nil, 9)
@@ -186,7 +186,7 @@ func TestApply(t *testing.T) {
 		l.apply(p.Epoch)
 		has("SELECT * FROM pair ORDER BY a", "0\tk\tNULL\n1\tk\tm\n2\ty\tmoved")
 		has("SELECT * FROM `Odd ``Name`", "5\tNULL")
-		// Rows without a key: one of those that are equal, and only of those.
+		// Rows without a key: exactly one of equal rows changes.
 		row := []any{1, "Abc", "0.1", "12345678901234567890.1234567890", "000000101", `{"k": 1}`}
 		for range 3 {
 			l.insert("loose", row...)
@@ -196,7 +196,7 @@ func TestApply(t *testing.T) {
 		l.delete("loose", 'O', row...).change("loose", row, []any{2, "ABC", "-0.25", "0", "1", nil}, 'O').delete("loose", 'O', nil, nil, nil, nil, nil, nil)
 		l.apply(p.Epoch)
 		has("SELECT x, y, z, d, b+0 FROM loose ORDER BY x, d, CAST(y AS BINARY)", "1\tAbc\t0.1\t12345678901234567890.1234567890\t5\n1\tabc\t0.1\t12345678901234567890.1234567890\t5\n1\tAbc\t0.1\t12345678901234567890.1234567891\t5\n2\tABC\t-0.25\t0.0000000000\t1")
-		// Parents and children in the order of the source; a cascade that has been there before.
+		// Parents and children in the order of the source; a cascade that was applied before.
 		l.insert("parent", 1, nil).insert("child", 1, 1).insert("parent", 2, 1).insert("child", 2, 2).insert("child", 3, 2).update("child", 1, 2)
 		l.apply(p.Epoch)
 		l.delete("parent", 'K', 2, nil).delete("child", 'K', 3, nil).delete("child", 'K', 2, nil).delete("child", 'K', 1, nil).insert("parent", 3, 1).insert("child", 9, 3)
@@ -215,7 +215,7 @@ func TestApply(t *testing.T) {
 	})
 }
 
-// A group is there with its progress, or not at all.
+// A group is applied with its progress, or not at all.
 func TestApplyIsWholeOrNothing(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "whole")
@@ -246,16 +246,16 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 			for i := range n {
 				l.update("item", 10-i, "y"+fmt.Sprint(i), nil, nil)
 			}
-			fails(fmt.Sprint(n, " rows that are not there"), tidemark.BadRow, "item: an update met 0 rows, not one")
+			fails(fmt.Sprint(n, " rows that are not there"), tidemark.BadRow, "item: an update matched 0 rows, not one")
 		}
 		fill().update("item", 1, "two", nil, nil).update("item", 9, "one", nil, nil)
-		fails("a row that is not there, and whose value is free", tidemark.BadRow, "an update met 0 rows, not one")
+		fails("a row that is not there, and whose value is free", tidemark.BadRow, "an update matched 0 rows, not one")
 		fill().update("item", 9, "one", nil, nil).update("item", 5, "two", nil, nil)
-		fails("a row that is not there, and whose value another has", tidemark.BadRow, "an update met 0 rows, not one")
+		fails("a row that is not there, and whose value another has", tidemark.BadRow, "an update matched 0 rows, not one")
 		fill().delete("item", 'K', 5, nil, nil, nil).delete("item", 'K', 9, nil, nil, nil)
-		fails("a delete", tidemark.BadRow, "a delete met 0 rows, not one")
+		fails("a delete", tidemark.BadRow, "a delete matched 0 rows, not one")
 		fill().delete("bare", 'O', 1, nil)
-		fails("a whole row", tidemark.BadRow, "bare: a delete met 0 rows, not one")
+		fails("a whole row", tidemark.BadRow, "bare: a delete matched 0 rows, not one")
 		fill().update("item", 1, "longer", nil, nil)
 		fails("a text that is too long", tidemark.BadRow, "Data too long for column 'name'")
 		fill().update("item", 1, "one   ", nil, nil)
@@ -281,8 +281,8 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	})
 }
 
-// An agent that is killed says that it may be tried again, and can go on; one whose
-// transaction is under way when a later apply begins is waited for.
+// A killed agent reports an error that allows a retry, and can continue; a later apply that begins
+// waits for an agent whose transaction is under way.
 func TestApplyGoesOnWhenKilled(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "killed")
@@ -319,7 +319,7 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- e.Apply(t.Context(), g) }()
 		waiting := func() bool {
-			time.Sleep(200 * time.Millisecond) // asked within 0.1 s, the server says what it said before
+			time.Sleep(200 * time.Millisecond) // asked again within 0.1 s, the server repeats its last answer
 			return testdb.Query(t, to, "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'") != "0"
 		}
 		for start := time.Now(); !waiting() && time.Since(start) < 5*time.Minute; {
@@ -349,8 +349,8 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 	})
 }
 
-// The connection breaks in COMMIT, and the progress row says what became of it; what
-// nobody could find out then, the next attempt finds out.
+// The connection breaks in COMMIT, and the progress row decides the outcome; if that cannot be read
+// then, the next attempt finds out.
 func TestApplyCutInCommit(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "cut")
@@ -375,7 +375,7 @@ func TestApplyCutInCommit(t *testing.T) {
 				t.Errorf("%s rows, %v", got, err)
 			}
 		}
-		// It did take place, and the agent could not find out.
+		// It did succeed, and the agent could not find out.
 		g := l.insert("item", 9).group(p.Epoch)
 		if err := e.Apply(t.Context(), g); err != nil {
 			t.Fatal(err)
@@ -392,7 +392,7 @@ func TestApplyCutInCommit(t *testing.T) {
 	})
 }
 
-// Whatever changes are put together, the rows come out as if each had been made alone.
+// However changes are combined, the rows end up as if each had been made alone.
 func TestApplyTogetherAsAlone(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		schema := `CREATE TABLE plain (id int, k varchar(3) COLLATE utf8mb4_bin, v int, w int DEFAULT 7, PRIMARY KEY (id, k));
@@ -404,7 +404,7 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		var logs [3]*hand // together, alone, and together as text
+		var logs [3]*hand // combined, alone, and combined as text
 		var urls [3]string
 		var epochs [3]int64
 		for i := range logs {
@@ -443,7 +443,7 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 				}
 			}
 		}
-		// Only a worker who leaves a boss that goes then, in one group, makes trouble.
+		// Only a worker who leaves a boss that is deleted later in the same group needs a redo.
 		if n := logs[0].e.agents[0].redone; n > 8 {
 			t.Errorf("%d of 25 groups were done again", n)
 		}
@@ -462,7 +462,7 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 	})
 }
 
-// A model is the source of such changes: what it does is allowed.
+// A model is the source of such changes: it makes only valid ones.
 type model struct {
 	plain  map[[2]string]bool
 	uniq   map[int]int // id to u
@@ -508,7 +508,7 @@ func (m *model) step(rnd *rand.Rand, write func(func(*hand))) {
 		_, there := m.uniq[id]
 		for other, x := range m.uniq {
 			if x == u && other != id {
-				if rnd.IntN(2) == 0 { // the value changes hands
+				if rnd.IntN(2) == 0 { // the value moves to another row
 					delete(m.uniq, other)
 					write(func(l *hand) { l.delete("uniq", 'K', other, nil, nil) })
 				} else {
@@ -574,7 +574,7 @@ func (m *model) step(rnd *rand.Rand, write func(func(*hand))) {
 	}
 }
 
-// MariaDB knows about many rows for one statement, and MySQL does not.
+// MariaDB supports many rows for one statement, and MySQL does not.
 func TestBulkIsNegotiated(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		e := open(t, srv.URL(""), server.Options{})
@@ -592,7 +592,7 @@ func TestBulkIsNegotiated(t *testing.T) {
 	})
 }
 
-// Changes that do not fit are passed over or made to fit, and noted; the others are there.
+// Changes that do not fit are skipped or adapted, and recorded; the others are applied.
 func TestResolve(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		for _, force := range []bool{false, true} {
@@ -644,13 +644,13 @@ func TestResolve(t *testing.T) {
 				t.Error(none, err)
 			}
 			l.insert("item", 8, 8, nil, nil)
-			l.apply(p.Epoch) // and on it goes, together
+			l.apply(p.Epoch) // and it continues, combined
 		}
 	})
 }
 
-// employ is of tables whose foreign keys only refuse: nobody goes before those who
-// need them.
+// employ changes tables whose foreign keys only refuse: nobody is deleted before those who
+// reference them.
 func (m *model) employ(rnd *rand.Rand, v int, write func(func(*hand))) {
 	b, w, k := rnd.IntN(4), rnd.IntN(8), rnd.IntN(16)
 	_, works := m.worker[w]
@@ -662,7 +662,7 @@ func (m *model) employ(rnd *rand.Rand, v int, write func(func(*hand))) {
 	case !works:
 		m.worker[w] = b
 		write(func(l *hand) { l.insert("worker", w, b, v) })
-	case rnd.IntN(6) == 0: // the boss goes, after all workers and their tasks
+	case rnd.IntN(6) == 0: // the boss is deleted, after all workers and their tasks
 		for w := range 8 {
 			if x, there := m.worker[w]; !there || x != b {
 				continue
@@ -692,7 +692,7 @@ func (m *model) employ(rnd *rand.Rand, v int, write func(func(*hand))) {
 	}
 }
 
-// typeByte gives the byte that a column's type has in MySQL's log.
+// typeByte returns the byte that a column's type has in MySQL's log.
 func typeByte(t tidemark.Type) uint32 {
 	switch t.Kind {
 	case tidemark.Int, tidemark.Bool:
@@ -705,13 +705,13 @@ func typeByte(t tidemark.Type) uint32 {
 		tidemark.Varchar: 15, tidemark.Varbinary: 15, tidemark.Text: 252, tidemark.Blob: 252}[t.Kind]
 }
 
-// The types zoo arrives as a copy would leave it; rows that a stream writes again stay
-// as they are, and each of them is found by all of its values alone.
+// The types zoo arrives as a copy would leave it; rows that a stream writes again stay unchanged,
+// and each of them is found by all of its values alone.
 func TestApplyZoo(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "zoo"), srv.NewDatabase(t, "zooapplied")
 		mysqltest.LoadZoo(t, srv, from)
-		// What has no canonical text, or none of its own; and tables that no stream fills.
+		// Values without a canonical text, or with a shared one; and tables that no stream fills.
 		testdb.Query(t, from, "SET sql_mode=''; DELETE FROM t_time WHERE id IN (1,2,5); UPDATE t_enum SET e='a' WHERE id=7; DROP TABLE t_myisam")
 		names := mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		src, dst := open(t, from, server.Options{}), open(t, to, server.Options{})
@@ -733,7 +733,7 @@ func TestApplyZoo(t *testing.T) {
 			}
 			l.relation(name, name)
 			for i, c := range m.From.Stored() {
-				if (n%2 == 0) == (srv.Engine == "mysql") { // the others have to do with types that say nothing
+				if (n%2 == 0) == (srv.Engine == "mysql") { // the others are about types that relations do not specify
 					l.bounds[l.ids[name]].Relation.Columns[i].Type = typeByte(c.Type)
 				}
 			}
@@ -768,7 +768,7 @@ func TestApplyZoo(t *testing.T) {
 	})
 }
 
-// copyValues takes a row of COPY text apart.
+// copyValues splits a row of COPY text.
 func copyValues(line string) (out []any) {
 	for _, v := range strings.Split(line, "\t") {
 		if v == `\N` {
@@ -780,8 +780,8 @@ func copyValues(line string) (out []any) {
 	return out
 }
 
-// A transaction of 50 MB in pieces, with a row that is larger than a packet should be,
-// and one that is larger than the server takes.
+// A transaction of 50 MB in pieces, with a row larger than a packet should be, and one larger than
+// the server accepts.
 func TestApplyLargeTransaction(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "large")
@@ -821,7 +821,7 @@ func TestApplyLargeTransaction(t *testing.T) {
 	})
 }
 
-// Who sets up a stream is told of tables that make trouble.
+// Setting up a stream reports problematic tables.
 func TestApplyFindings(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "findings")
@@ -835,7 +835,7 @@ func TestApplyFindings(t *testing.T) {
 		l.relation("fires", "fires", "id")
 		l.relation("old", "old", "id")
 		p := l.begin()
-		// An update is none of an insert's business.
+		// An insert trigger ignores updates.
 		l.insert("fires", 1, 1).insert("fires", 2, 1).update("fires", 1, 5).update("fires", 2, 6)
 		l.apply(p.Epoch)
 		if got := testdb.Query(t, to, "SELECT GROUP_CONCAT(v ORDER BY id) FROM fires"); got != "5,6" {
@@ -847,8 +847,8 @@ func TestApplyFindings(t *testing.T) {
 	})
 }
 
-// A table whose description changes within a group, and comes with more columns: the rows
-// go in the order of the source, and statements of the former description are let go.
+// A table's description changes within a group and gains columns: the rows are applied in the order
+// of the source, and statements of the former description are released.
 func TestApplyAcrossVersions(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "versions")
@@ -883,7 +883,7 @@ func TestApplyAcrossVersions(t *testing.T) {
 	})
 }
 
-// Those who begin at once do not meet, and what all agents have done is put together.
+// Concurrent begins do not conflict, and the progress of all agents is combined.
 func TestBeginApply(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "begin")

@@ -16,10 +16,10 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// MariaDB takes many rows for one prepared statement in one command, and several
-// commands before it has answered the first. That halves what a row costs the server,
-// which else reads the names and constants of each statement (measured: rows of 30
-// columns, 50 a statement, 6.5 instead of 16 us an insert, 9.7 instead of 17.5 an update).
+// MariaDB takes many rows for one prepared statement in one command, and several commands before it
+// answers the first. That halves the server's cost per row, because otherwise it parses the names
+// and constants of each statement (measured: rows of 30 columns, 50 a statement, 6.5 instead of 16
+// us an insert, 9.7 instead of 17.5 an update).
 //
 // See "COM_STMT_BULK_EXECUTE" in MariaDB's documentation of its protocol.
 const (
@@ -29,24 +29,24 @@ const (
 	bulkNull       = 1
 )
 
-// maxStatements bounds the statements of a session: all users of a server share 16382 of
+// maxStatements limits the prepared statements of a session: all users of a server share 16382 of
 // them (max_prepared_stmt_count).
 const maxStatements = 100
 
-// bulkFrom is how many rows of a kind a session sees of a table before it prepares a
-// statement for them. Tests see none.
+// bulkFrom is how many rows of a kind a session writes to a table before it prepares a statement
+// for them. Tests set it to zero.
 var bulkFrom = 20
 
 // A prepared is a statement that the server has parsed.
 type prepared struct {
-	sql     string // "": there is none
-	columns []int  // of the relation, whose values are its parameters
-	rows    int    // that have come by before it was prepared
+	sql     string // "": no statement
+	columns []int  // columns of the relation whose values are its parameters
+	rows    int    // rows written before it was prepared
 	ready   bool
-	head    []byte // of the command: which statement, and the types of the parameters
+	head    []byte // of the command: the statement's number, and the types of the parameters
 }
 
-// planBulk writes the statements that may be prepared.
+// planBulk writes the statements that can be prepared.
 func (p *plan) planBulk() {
 	marks := "(" + strings.TrimSuffix(strings.Repeat("?,", len(p.stored)), ",") + ")"
 	if len(p.stored) == 0 || len(p.stored) > 60000 {
@@ -68,14 +68,14 @@ func (p *plan) planBulk() {
 		switch p.cols[i].to.Kind {
 		case tidemark.Int, tidemark.Varchar, tidemark.UUID, tidemark.Varbinary, tidemark.Date, tidemark.DateTime:
 		default:
-			return // what is stored is not what is found by: see equals
+			return // such a value is compared differently from how it is stored: see equals
 		}
 		which, columns = append(which, p.cols[i].name+"=?"), append(columns, i)
 	}
 	p.bulkUpdate = prepared{sql: "UPDATE " + p.name + " SET " + strings.Join(sets, ",") + " WHERE " + strings.Join(which, " AND "), columns: columns}
 }
 
-// bulkFor gives the prepared statement that a row of a batch goes to; nil: it goes as text.
+// bulkFor returns the prepared statement for a row of a batch; nil: send it as text.
 func (pl *planner) bulkFor(p *plan, b *batch) (*prepared, error) {
 	switch b {
 	case &p.inserts:
@@ -86,7 +86,7 @@ func (pl *planner) bulkFor(p *plan, b *batch) (*prepared, error) {
 	return nil, nil
 }
 
-// bulkUpdate gives the prepared statement for an update of one row of which all is told.
+// bulkUpdate returns the prepared statement for an update of one row whose values are all known.
 func (a *batcher) bulkUpdate(p *plan, c change.Change) (*prepared, error) {
 	if c.Kind != tidemark.UpdateChange || !a.asUpsert(p, c) {
 		return nil, nil
@@ -94,7 +94,7 @@ func (a *batcher) bulkUpdate(p *plan, c change.Change) (*prepared, error) {
 	return a.usable(&p.bulkUpdate)
 }
 
-// usable prepares a statement that is used often.
+// usable prepares a statement once it is used often enough.
 func (pl *planner) usable(s *prepared) (*prepared, error) {
 	if s.sql == "" || pl.careful {
 		return nil, nil
@@ -110,7 +110,7 @@ func (pl *planner) usable(s *prepared) (*prepared, error) {
 	return s, nil
 }
 
-// prepareBulk lets the server parse a statement. If it does not want to, text does.
+// prepareBulk has the server parse a statement. If it refuses, rows are sent as text.
 func (pl *planner) prepareBulk(s *prepared) error {
 	w := pl.s.Wire
 	err := w.Command(gomysql.COM_STMT_PREPARE, s.sql)
@@ -128,7 +128,7 @@ func (pl *planner) prepareBulk(s *prepared) error {
 	}
 	if err == nil {
 		s.head = binary.LittleEndian.AppendUint16(append(s.head[:0], p[1:5]...), bulkSendTypes)
-		for range len(s.columns) + 1 { // definitions, and the EOF after them
+		for range len(s.columns) + 1 { // definitions, followed by EOF
 			if _, err = w.Response(); err != nil {
 				break
 			}
@@ -143,7 +143,7 @@ func (pl *planner) prepareBulk(s *prepared) error {
 	return nil
 }
 
-// bulkTypes appends what the parameters of a plan's statement are.
+// bulkTypes appends the parameter types of a plan's statement.
 func (p *plan) bulkTypes(dst []byte, s *prepared) []byte {
 	for _, i := range s.columns {
 		switch c := &p.cols[i]; {
@@ -160,10 +160,10 @@ func (p *plan) bulkTypes(dst []byte, s *prepared) []byte {
 	return dst
 }
 
-// errAsText says that a value cannot be a parameter.
-var errAsText = errors.New("a value that has to be said in text")
+// errAsText means that a value cannot be a parameter.
+var errAsText = errors.New("a value that needs a statement in text")
 
-// params appends the parameters of a row, whose values are in vals.
+// params appends the parameters of a row whose values are in vals.
 func (a *batcher) params(dst []byte, p *plan, s *prepared) ([]byte, error) {
 	for _, i := range s.columns {
 		c := &p.cols[i]
@@ -199,7 +199,7 @@ func (a *batcher) params(dst []byte, p *plan, s *prepared) ([]byte, error) {
 	return dst, nil
 }
 
-// emitBulk adds a command with rows for a prepared statement to those that go out next.
+// emitBulk adds a command with rows for a prepared statement to the outgoing commands.
 func (o *outgoing) emitBulk(w want, s *prepared, rows []byte) error {
 	o.whole = w.p.bulkTypes(append(o.whole[:0], s.head...), s)
 	o.whole = append(o.whole, rows...)

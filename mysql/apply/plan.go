@@ -16,13 +16,13 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A planner knows how changes of each table are written on a session.
+// A planner knows how a session writes changes of each table.
 type planner struct {
 	outgoing
 	links    links
 	plans    map[*tidemark.Table][]*plan
-	latest   map[tidemark.TableID]*plan // that was used for a table
-	prepared int                        // statements of the session
+	latest   map[tidemark.TableID]*plan // the last one used for a table
+	prepared int                        // number of the session's prepared statements
 }
 
 // A plan is how changes of a relation are written to a table.
@@ -33,44 +33,44 @@ type plan struct {
 	cols   []setCol
 	stored []int // columns of the relation that an insert writes
 
-	// id are the columns of the relation that tell a row; none: it has to be compared as
-	// a whole. primary: they are the target's primary key.
+	// id are the relation's columns that identify a row; if there are none, whole rows are
+	// compared. primary: they are the target's primary key.
 	id      []int
 	primary bool
-	list    bool // values of the key can stand in a list
-	// free: whatever order rows of the table change in, other tables do not notice but by
-	// an error, and rows are told apart. Then what happens to different rows is put together.
+	list    bool // values of the key can be in an IN list
+	// free: whatever the order in which rows of the table change, other tables notice only through
+	// an error, and rows are distinguishable. Then changes of different rows are batched.
 	free    bool
 	hangs   link
 	depth   int
-	cascade bool // rows go with those of other tables by themselves
-	renames bool // and keys change with them
+	cascade bool // rows may be deleted together with those of other tables
+	renames bool // keys may change with those of other tables
 	uniques bool // there are unique keys besides the primary one
 	selfRef bool // it references itself
 
 	insert string // INSERT ... VALUES
-	// overwrite is what stands behind the rows of inserts that may be there already; "": none
+	// overwrite follows the rows of inserts that may exist already; "": none
 	overwrite string
-	upsert    [2]string // what stands before and after the rows of updates that are made as inserts; "" where that cannot be
+	upsert    [2]string // SQL before and after the rows of updates written as inserts; "" if impossible
 
 	bulkInsert, bulkUpsert, bulkUpdate prepared
 
 	pending
 }
 
-// pending are the rows of a plan that wait for their statements.
+// pending are the rows of a plan that wait to be sent.
 type pending struct {
 	deletes, updates, inserts batch
-	keys                      map[uint64]struct{} // of rows in them
-	waits                     bool                // among the batcher's waiting
+	keys                      map[uint64]struct{} // hashes of the keys of their rows
+	waits                     bool                // listed in the batcher's waiting
 }
 
-// A batch is rows that go into one statement.
+// A batch is rows of one statement.
 type batch struct {
 	buf   []byte
 	n     int
-	first change.Change // of an update
-	bulk  *prepared     // the rows are parameters of it
+	first change.Change // the first change of updates
+	bulk  *prepared     // rows are parameters of this statement
 }
 
 func (b *batch) drop() { b.buf, b.n, b.first, b.bulk = b.buf[:0], 0, change.Change{}, nil }
@@ -83,9 +83,9 @@ func (p *pending) drop() {
 	p.waits = false
 }
 
-// plan finds or makes the plan of a bound. A stream says the same relation again and
-// again. Another one for the same table, after a change of its definition, keeps no
-// rows waiting that the former has.
+// plan finds or makes the plan of a bound. A stream sends the same relation repeatedly. Switching
+// to another plan for the same table, after its definition changed, first writes the former's
+// waiting rows.
 func (a *batcher) plan(b *change.Bound) (*plan, error) {
 	p, err := a.planOf(b)
 	if err != nil {
@@ -105,12 +105,12 @@ func (a *batcher) plan(b *change.Bound) (*plan, error) {
 	return p, nil
 }
 
-// forget lets go of the plans of a table as it was described before.
+// forget releases the plans of a table's earlier description.
 func (pl *planner) forget(t *tidemark.Table) {
 	for _, p := range pl.plans[t] {
 		for _, s := range []*prepared{&p.bulkInsert, &p.bulkUpsert, &p.bulkUpdate} {
 			if s.ready {
-				pl.out = server.AppendCommand(pl.out, gomysql.COM_STMT_CLOSE, string(s.head[:4])) // it is not answered
+				pl.out = server.AppendCommand(pl.out, gomysql.COM_STMT_CLOSE, string(s.head[:4])) // the server does not answer it
 				pl.prepared--
 			}
 		}
@@ -127,7 +127,7 @@ func (pl *planner) planOf(b *change.Bound) (*plan, error) {
 		}
 	}
 	if !schema.Transactional(b.Table.Storage) {
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "apply", Object: b.Table.String(), Err: errors.New("tables without transactions cannot be filled by a stream"), Hint: "ALTER TABLE " + server.QuoteTable(b.Table.TableID) + " ENGINE=InnoDB."}
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "apply", Object: b.Table.String(), Err: errors.New("a stream cannot fill non-transactional tables"), Hint: "ALTER TABLE " + server.QuoteTable(b.Table.TableID) + " ENGINE=InnoDB."}
 	}
 	p := pl.newPlan(b)
 	pl.plans[b.Table] = append(made, p)
@@ -178,7 +178,7 @@ func (pl *planner) newPlan(b *change.Bound) *plan {
 	return p
 }
 
-// identify finds the columns that tell a row.
+// identify finds the columns that identify a row.
 func (p *plan) identify() {
 	var primary []int
 	if p.b.Table.Key != nil {
@@ -206,10 +206,10 @@ func (p *plan) identify() {
 	}
 }
 
-// planUpsert writes the statement that updates many rows at once, each as an insert
-// that finds its row there already. An update of all columns alone can be one. InnoDB
-// looks at the primary key first, so that is the row that is found, if there is one;
-// that it was none of another unique key is looked at.
+// planUpsert writes the statement that updates many rows at once, each as an insert that finds its
+// row existing. Only an update of all columns can be one. InnoDB checks the primary key first, so
+// it finds that row, if there is one; the statement verifies that the match was not by another
+// unique key.
 func (p *plan) planUpsert(e *bulk.Bulk) {
 	t := p.b.Table
 	for _, c := range t.Columns {
@@ -243,7 +243,7 @@ func (p *plan) planUpsert(e *bulk.Bulk) {
 	}
 }
 
-// moved says whether an update has changed the columns that tell the row.
+// moved reports whether an update has changed the columns that identify the row.
 func (p *plan) moved(vals, olds []change.Value) bool {
 	for _, i := range p.id {
 		if vals[i].Kind != change.UnchangedValue && (vals[i].Kind != olds[i].Kind || string(vals[i].Data) != string(olds[i].Data)) {
@@ -253,23 +253,23 @@ func (p *plan) moved(vals, olds []change.Value) bool {
 	return false
 }
 
-// A link says what hangs on a table besides its own rows.
+// A link tells what a change of a table may trigger beyond its own rows.
 type link uint8
 
 const (
 	triggered link = 1 << iota // it has triggers
 	keyed                      // it is at one end of a foreign key
-	acting                     // which changes rows by itself
+	acting                     // the foreign key changes rows itself
 )
 
-// links are those of all tables.
+// links holds the links of all tables.
 type links struct {
 	of    map[tidemark.TableID]link
-	depth map[tidemark.TableID]int // steps of references that lead from a table, at most
+	depth map[tidemark.TableID]int // longest chain of references from a table
 }
 
-// readLinks asks for the tables that triggers and foreign keys hang on. Triggers of
-// tables on which the user has no TRIGGER privilege the server does not tell.
+// readLinks reads which tables have triggers and foreign keys. The server hides triggers of tables
+// on which the user has no TRIGGER privilege.
 func readLinks(ctx context.Context, s *server.Session) (out links, err error) {
 	out = links{of: map[tidemark.TableID]link{}, depth: map[tidemark.TableID]int{}}
 	r, err := s.Query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS")
@@ -283,7 +283,7 @@ func readLinks(ctx context.Context, s *server.Session) (out links, err error) {
 		return out, err
 	}
 	passive := []string{"RESTRICT", "NO ACTION"}
-	for round := range min(r.RowNumber(), 50) { // a circle has no depth
+	for round := range min(r.RowNumber(), 50) { // a cycle has no depth
 		for i := range r.RowNumber() {
 			child, parent := tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}, tidemark.TableID{Schema: server.Cell(r, i, 2), Name: server.Cell(r, i, 3)}
 			if child != parent {

@@ -18,20 +18,20 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// exceptionsName is the table of changes that the target did not fit, beside the
-// progress table.
+// exceptionsName is the table of changes that did not fit the target, next to the progress table.
 const (
 	exceptionsName = "tidemark_exceptions"
 	exceptionsDDL  = " (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, exception_time timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), recvq varchar(255) NOT NULL, " +
 		"src_commit bigint unsigned NOT NULL, src_trans_time datetime(6), table_name varchar(255) NOT NULL, operation varchar(9) NOT NULL, reason varchar(12) NOT NULL, " +
 		"`sqlstate` varchar(5) NOT NULL, message text NOT NULL, text mediumtext NOT NULL, is_applied bool NOT NULL, KEY (recvq, id)) ENGINE=InnoDB CHARACTER SET utf8mb4 " +
-		"COMMENT='changes of streams that tidemark has passed over, or made to fit'"
+		"COMMENT='changes of streams that tidemark skipped or adapted'"
 
 	// maxNoted is how much of a statement is kept.
 	maxNoted = 32 << 10
 )
 
-// Resolve is resolve.Run in one transaction with the progress; exceptions are rows of tidemark_exceptions.
+// Resolve is resolve.Run in one transaction with the progress; exceptions are rows of
+// tidemark_exceptions.
 func (e *Target) Resolve(ctx context.Context, g *change.Group) (exceptions int, err error) {
 	name, err := e.OwnTable(ctx, exceptionsName)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *resolver) Try(_ context.Context, b *change.Bound, c change.Change, keyO
 	return f, nil
 }
 
-// plain makes an error of the server's, or of a value's conversion, one for people.
+// plain turns an error of the server, or of a value's conversion, into one for people.
 func plain(cause error) error {
 	var my *gomysql.MyError
 	var bad *bulk.BadValue
@@ -146,7 +146,7 @@ func (r *resolver) command(sql string) error {
 	return err
 }
 
-// ofARow says whether an error is about the row, not about the table or the server.
+// ofARow reports whether an error is about the row, not about the table or the server.
 func ofARow(e *bulk.Bulk, err error) bool {
 	var my *gomysql.MyError
 	var bad *bulk.BadValue
@@ -164,7 +164,7 @@ func (r *resolver) Note(_ context.Context, x change.Exception) error {
 	return r.command(insertException(r.table, x) + ")")
 }
 
-// insertException gives the statement that writes an exception, without its last parenthesis.
+// insertException returns the statement that writes an exception, without its last parenthesis.
 func insertException(table string, x change.Exception) string {
 	at := "NULL"
 	if !x.Commit.IsZero() {
@@ -177,7 +177,8 @@ func insertException(table string, x change.Exception) string {
 		table, server.Literal(x.Queue), x.Place, at, server.Literal(x.Table), server.Literal(x.Operation), server.Literal(x.Reason), server.Literal(x.SQLState), server.Literal(x.Message), server.Literal(x.SQL), x.Applied)
 }
 
-// NoteException notes an exception that is not of a change, unless it was noted before.
+// NoteException records an exception that does not belong to a change, unless it was recorded
+// before.
 func (e *Target) NoteException(ctx context.Context, x change.Exception) error {
 	name, err := e.OwnTable(ctx, exceptionsName)
 	if err != nil {
@@ -192,7 +193,7 @@ func (e *Target) NoteException(ctx context.Context, x change.Exception) error {
 	})
 }
 
-// exceptionsWhere is what a filter stands for. Times are of the session: UTC.
+// exceptionsWhere returns the condition of a filter. Times are in the session's time zone, UTC.
 func exceptionsWhere(name string, f change.ExceptionFilter) string {
 	sql := " FROM " + name + " WHERE " + server.Literal(f.Queue) + " IN ('', recvq) AND (" + server.Literal(f.Table) + " IN ('', table_name) OR SUBSTRING(table_name, LOCATE('.', table_name) + 1) = " + server.Literal(f.Table) + ")"
 	for _, x := range []struct {
@@ -206,7 +207,7 @@ func exceptionsWhere(name string, f change.ExceptionFilter) string {
 	return sql
 }
 
-// PurgeExceptions removes exceptions, and says how many there were.
+// PurgeExceptions removes exceptions, and returns how many there were.
 func (e *Target) PurgeExceptions(ctx context.Context, f change.ExceptionFilter) (n int64, err error) {
 	name, err := e.OwnTable(ctx, exceptionsName)
 	if err != nil {
@@ -215,7 +216,7 @@ func (e *Target) PurgeExceptions(ctx context.Context, f change.ExceptionFilter) 
 	err = e.OnSession(ctx, "purge exceptions", name, func(s *server.Session) error {
 		r, err := s.Query(ctx, "DELETE"+exceptionsWhere(name, f))
 		if server.IsCode(err, 1146) {
-			return nil // there has been none
+			return nil // no exception was ever recorded
 		}
 		if err == nil {
 			n = int64(r.AffectedRows)
@@ -225,7 +226,7 @@ func (e *Target) PurgeExceptions(ctx context.Context, f change.ExceptionFilter) 
 	return n, err
 }
 
-// Exceptions gives up to limit of the newest exceptions of a filter.
+// Exceptions returns up to limit of the newest exceptions that match a filter.
 func (e *Target) Exceptions(ctx context.Context, f change.ExceptionFilter, limit int) ([]change.Exception, error) {
 	name, err := e.OwnTable(ctx, exceptionsName)
 	if err != nil {
@@ -236,7 +237,7 @@ func (e *Target) Exceptions(ctx context.Context, f change.ExceptionFilter, limit
 		r, err := s.Query(ctx, fmt.Sprintf("SELECT exception_time, recvq, src_commit, COALESCE(src_trans_time, '1970-01-01'), table_name, operation, reason, `sqlstate`, message, text, is_applied "+
 			"%s ORDER BY id DESC LIMIT %d", exceptionsWhere(name, f), limit))
 		if server.IsCode(err, 1146) {
-			return nil // there has been none
+			return nil // no exception was ever recorded
 		}
 		if err != nil {
 			return err

@@ -1,21 +1,21 @@
 // Package binlog reads binary logs of MySQL (5.6 and later) and MariaDB (10.0 and later) as a
-// source of a workload profile: which transaction each event is part of, how large it is,
-// which table it is about, when and with whom the transaction was committed. It reads no rows.
+// source of a workload profile: for each event its transaction, size and table, and when and in
+// which group the transaction was committed. It reads no rows.
 //
-// Files reads files, whole or packed, in the order of the log. Scanner does the work, event
-// by event, and is fed by whoever has events: Files, or a replica's connection.
+// Files reads files, whole or compressed, in the order of the log. Scanner does the work, event by
+// event; its callers supply the events: Files, or a replica's connection.
 //
-// Every byte is told once: the sizes of the records and LogScan.Headers, which counts the
-// four bytes that each file begins with, add up to LogScan.Bytes. A transaction's bytes are
-// those of its events from that of its GTID on, as mysqlbinlog prints them (and MySQL's
-// transaction_length sums them up). Of a transaction of XA the second half is one of its own
-// that has the first as child.
+// Every byte is counted once: the sizes of the records and LogScan.Headers, which counts the four
+// bytes at the beginning of each file, add up to LogScan.Bytes. A transaction's bytes are those of
+// its events from its GTID on, as mysqlbinlog prints them (and MySQL's transaction_length sums them
+// up). The second half of an XA transaction is a transaction of its own that has the first as
+// child.
 //
-// Times: MySQL 8 writes the moment of the commit in microseconds. Elsewhere it is the second
-// in which the last statement began. MySQL counts After and Sequence anew in each file.
+// Times: MySQL 8 writes the moment of the commit in microseconds. Elsewhere it is the second in
+// which the last statement began. MySQL restarts After and Sequence in each file.
 //
 // Sources: "MySQL Source Code Documentation: Replication / Binlog", MariaDB's "Replication
-// Protocol", and the logs of servers compared with what their own mysqlbinlog prints.
+// Protocol", and logs of servers compared with the output of their own mysqlbinlog.
 package binlog
 
 import (
@@ -35,11 +35,11 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/archive"
 )
 
-// Options are for Open. The zero value is good.
+// Options are for Open. The zero value is valid.
 type Options struct {
-	// Retrieve is a command of the shell that is run with the name of each file behind it
-	// before it is opened. Files need not be there before. They are then taken in the order of
-	// the numbers in their names, and not looked into beforehand.
+	// Retrieve is a shell command that is run, with the file's name appended, before each file is
+	// opened. Files need not exist before. They are then read in the order of the numbers in their
+	// names, and not inspected beforehand.
 	Retrieve string
 }
 
@@ -51,10 +51,10 @@ type Files struct {
 	buf      []byte
 }
 
-// Open finds the files of a log: paths are files, folders, and index files (*.index). They may
-// be packed with gzip, zstd, bzip2 or lz4, and come in any order.
+// Open finds the files of a log: paths are files, folders, and index files (*.index), in any order.
+// Files may be compressed with gzip, zstd, bzip2 or lz4.
 //
-// Errors: Invalid (no path), NotFound, Forbidden, BadInput (a file that is no binary log, is
+// Errors: Invalid (no path), NotFound, Forbidden, BadInput (a file that is not a binary log, is
 // encrypted, or is a relay log).
 func Open(paths []string, opt Options) (*Files, error) {
 	f := &Files{opt: opt}
@@ -79,7 +79,7 @@ func Open(paths []string, opt Options) (*Files, error) {
 	return f, nil
 }
 
-// Names are the files in the order in which they are read.
+// Names returns the files in the order in which they are read.
 func (f *Files) Names() []string {
 	var out []string
 	for _, m := range f.members {
@@ -88,8 +88,7 @@ func (f *Files) Names() []string {
 	return out
 }
 
-// logName is how files of a log are named that are found in a folder. Those of MariaDB's
-// engine Aria may lie beside them.
+// logName matches log files found in a folder. Logs of MariaDB's engine Aria may be next to them.
 var (
 	logName  = regexp.MustCompile(`\.\d{6,10}(\.(?i:gz|zst|bz2|lz4))?$`)
 	ariaName = regexp.MustCompile(`^aria_log\.\d{8}$`)
@@ -120,13 +119,13 @@ func (f *Files) add(path string) error {
 		}
 	}
 	if len(f.members) == n {
-		return &tidemark.Error{Kind: tidemark.NotFound, Op: "scan", Object: path, Err: errors.New("the folder has no binary logs"), Hint: "Their names end with a number of six digits, as binlog.000001 or binlog.000001.gz does; name files that are called otherwise."}
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "scan", Object: path, Err: errors.New("the folder has no binary logs"), Hint: "Their names end with six digits, as in binlog.000001 or binlog.000001.gz; give files with other names one by one."}
 	}
 	return nil
 }
 
-// addIndex takes the list that the server keeps of its files. One that was moved with its
-// files names them where they were.
+// addIndex adds the files in the list that the server keeps. A list that was moved together with
+// its files still names their old paths.
 func (f *Files) addIndex(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -139,7 +138,7 @@ func (f *Files) addIndex(path string) error {
 			continue
 		}
 		if strings.ContainsRune(name, 0) || len(name) > 4096 {
-			return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: path, Err: errors.New("it is no list of binary logs"), Hint: hintForeign}
+			return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: path, Err: errors.New("it is not a list of binary logs"), Hint: hintForeign}
 		}
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(path), name)
@@ -180,14 +179,14 @@ func once(all []member) []member {
 	})
 }
 
-// look reads the heads of the files. What lies in a folder and is of another kind is passed over.
+// look reads the heads of the files. Other files in a folder are skipped.
 func (f *Files) look() error {
 	var kept []member
 	for _, m := range f.members {
 		err := m.look()
 		var e *tidemark.Error
 		if err != nil && m.listed && errors.As(err, &e) && e.Kind == tidemark.BadInput && (e.Hint == hintRelay || e.Hint == hintForeign) {
-			f.findings = append(f.findings, fmt.Sprintf("%s was passed over: %v.", m.path, e.Err))
+			f.findings = append(f.findings, fmt.Sprintf("%s was skipped: %v.", m.path, e.Err))
 			continue
 		}
 		if err != nil {
@@ -202,8 +201,8 @@ func (f *Files) look() error {
 	return nil
 }
 
-// sort brings the files into the order of the log: that of their numbers, unless one is not
-// known or their times say that the numbers were begun anew.
+// sort puts the files in log order: by number, unless one is unknown or the times show that the
+// numbers were restarted.
 func (f *Files) sort() {
 	const drift = 60 // seconds by which a clock may be set back
 	byNumber := !slices.ContainsFunc(f.members, func(m member) bool { return m.number == 0 })
@@ -215,19 +214,19 @@ func (f *Files) sort() {
 		if byNumber {
 			return
 		}
-		f.findings = append(f.findings, "The files were taken in the order of the times when they were begun: by their numbers it would be another.")
+		f.findings = append(f.findings, "The files were read in the order of their start times, which is not the order of their numbers.")
 	}
 	slices.SortStableFunc(f.members, func(a, b member) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.number, b.number)) })
 }
 
-// sortByName sorts files that are not there yet.
+// sortByName sorts files that do not exist yet.
 func (f *Files) sortByName() {
 	if !slices.ContainsFunc(f.members, func(m member) bool { return m.number == 0 }) {
 		slices.SortStableFunc(f.members, func(a, b member) int { return cmp.Compare(a.number, b.number) })
 	}
 }
 
-// dropTwins leaves out files that are there packed too, or twice under different names.
+// dropTwins leaves out files that also exist compressed, or twice under different names.
 func (f *Files) dropTwins() {
 	var kept []member
 	for _, m := range f.members {
@@ -236,7 +235,7 @@ func (f *Files) dropTwins() {
 				if k.packed && !m.packed {
 					kept[n], m = m, k
 				}
-				f.findings = append(f.findings, fmt.Sprintf("%s was passed over: it is the same file of the log as %s.", m.path, kept[n].path))
+				f.findings = append(f.findings, fmt.Sprintf("%s was skipped: it is the same file of the log as %s.", m.path, kept[n].path))
 				continue
 			}
 		}
@@ -245,11 +244,11 @@ func (f *Files) dropTwins() {
 	f.members = kept
 }
 
-// Scan reads the files and emits a record for each event. Where a file is cut or damaged the
-// scan goes on in the next one, with a Gap; of the last one LogScan.End says so.
+// Scan reads the files and emits a record for each event. If a file is truncated or damaged, the
+// scan continues in the next one, with a Gap; for the last file, LogScan.End reports it.
 //
-// Errors: Invalid (the command that retrieves failed), NotFound, Forbidden, BadInput,
-// Cancelled, and those of emit as they are.
+// Errors: Invalid (the command that retrieves failed), NotFound, Forbidden, BadInput, Cancelled,
+// and those of emit unchanged.
 func (f *Files) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
 	s := NewScanner(emit)
 	for _, m := range f.members {
@@ -316,7 +315,7 @@ func next(s *Scanner, in *input) error {
 	}
 	size := binary.LittleEndian.Uint32(head[9:])
 	if size < headerSize {
-		return damaged("it says that it has %d bytes", size)
+		return damaged("its size is recorded as %d bytes", size)
 	}
 	if uint64(size) > uint64(len(in.buf)) {
 		return s.Large(in)
@@ -337,12 +336,12 @@ type input struct {
 	ctx     context.Context
 	r       io.Reader
 	buf     []byte
-	at, end int   // what was read and not yet taken
-	err     error // but io.EOF
+	at, end int   // the range read but not yet consumed
+	err     error // except io.EOF
 	eof     bool
 }
 
-// peek gives the next n bytes, or as many as there are before the end or an error.
+// peek returns the next n bytes, or fewer before the end or an error.
 func (in *input) peek(n int) []byte {
 	if in.end-in.at < n {
 		in.fill(n)
@@ -364,7 +363,7 @@ func (in *input) fill(n int) {
 		switch {
 		case err == io.EOF:
 			in.eof = true
-		case tidemark.KindOf(err) == tidemark.BadInput: // a packed file that was cut
+		case tidemark.KindOf(err) == tidemark.BadInput: // a truncated compressed file
 			in.err = damaged("%v", errors.Unwrap(err))
 		default:
 			in.err = err
@@ -372,7 +371,7 @@ func (in *input) fill(n int) {
 	}
 }
 
-// Read gives what is in the buffer, and then what follows it.
+// Read returns what is in the buffer, and then what follows it.
 func (in *input) Read(p []byte) (int, error) {
 	b := in.peek(1)
 	if len(b) == 0 && in.err != nil {

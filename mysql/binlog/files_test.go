@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// history is a log of n files of MySQL, each with two transactions.
+// history returns a MySQL log of n files, each with two transactions.
 func history(n int) [][]byte {
 	var out [][]byte
 	for i := range n {
@@ -48,7 +48,7 @@ func gaps(all []tidemark.LogRecord) []string {
 	return out
 }
 
-// Files come in any order, and under any names.
+// Files may be in any order, and have any names.
 func TestOrder(t *testing.T) {
 	logs := history(5)
 	dir := t.TempDir()
@@ -65,8 +65,8 @@ func TestOrder(t *testing.T) {
 			files = append(files, r.File)
 		}
 	}
-	// The last file has no event that says its number, and a name that says another: 2. Its
-	// GTIDs say that nothing is missing.
+	// The last file has no event with its number, and a name with another one: 2. Its GTIDs show
+	// that nothing is missing.
 	if out.Files != 5 || !slices.Equal(files, names) || len(gaps(all)) != 0 || out.End != "" {
 		t.Errorf("%d files, %q, gaps %q, end %q, %q", out.Files, files, gaps(all), out.End, out.Findings)
 	}
@@ -86,7 +86,7 @@ func TestFolderAndIndex(t *testing.T) {
 	write(t, dir, "notes.000001", []byte("nothing of ours"))
 	write(t, dir, "binlog.index", []byte("./binlog.000001\n./binlog.000002\n/var/lib/elsewhere/binlog.000003\n"))
 	all, out := scan(t, Options{}, dir)
-	if out.Files != 3 || len(gaps(all)) != 0 || len(out.Findings) != 2 || !strings.Contains(strings.Join(out.Findings, " "), "host-relay-bin.000002 was passed over: it is a relay log.") {
+	if out.Files != 3 || len(gaps(all)) != 0 || len(out.Findings) != 2 || !strings.Contains(strings.Join(out.Findings, " "), "host-relay-bin.000002 was skipped: it is a relay log.") {
 		t.Errorf("folder: %d files, %q, %q", out.Files, gaps(all), out.Findings)
 	}
 	again, out := scan(t, Options{}, filepath.Join(dir, "binlog.index"))
@@ -123,7 +123,7 @@ func packed(t *testing.T, kind string, b []byte) []byte {
 	return out.Bytes()
 }
 
-// Packed files are the same as those that are not, also without a name that says so.
+// Compressed files read the same as uncompressed ones, even if their names do not show it.
 func TestPackedFiles(t *testing.T) {
 	logs := history(4)
 	plain, dir := t.TempDir(), t.TempDir()
@@ -140,12 +140,12 @@ func TestPackedFiles(t *testing.T) {
 	if len(got) != len(want) || out.End != "" || len(gaps(got)) != 0 {
 		t.Fatalf("%d records, not %d; %q %q", len(got), len(want), out.End, gaps(got))
 	}
-	// A file that is there both ways is read once.
+	// A file that exists in both forms is read once.
 	write(t, dir, logFileName(2), logs[1])
-	if got, out = scan(t, Options{}, dir); len(got) != len(want) || len(out.Findings) != 1 || !strings.Contains(out.Findings[0], "binlog.000002.zst was passed over") {
+	if got, out = scan(t, Options{}, dir); len(got) != len(want) || len(out.Findings) != 1 || !strings.Contains(out.Findings[0], "binlog.000002.zst was skipped") {
 		t.Errorf("%d records, %q", len(got), out.Findings)
 	}
-	// One that was cut gives what it has.
+	// A truncated file yields what it has.
 	b := packed(t, "gz", logs[3])
 	_, out = scan(t, Options{}, write(t, t.TempDir(), "binlog.000004.gz", b[:len(b)-30]))
 	if !strings.Contains(out.End, "binlog.000004.gz ends at offset ") || !strings.Contains(out.End, "unexpected EOF") {
@@ -153,7 +153,7 @@ func TestPackedFiles(t *testing.T) {
 	}
 }
 
-// What is missing is found from what the files say, whatever they are called.
+// Missing files are detected from the files' content, whatever their names.
 func TestGaps(t *testing.T) {
 	logs := history(4)
 	dir := t.TempDir()
@@ -170,7 +170,7 @@ func TestGaps(t *testing.T) {
 		want  []string
 	}{
 		{"whole", map[string][]byte{"a.000001": logs[0], "a.000002": logs[1]}, nil},
-		{"by Rotate", map[string][]byte{"a.000001": logs[0], "a.000003": logs[2]}, []string{"a.000001 goes on in binlog.000002, and a.000003 follows"}},
+		{"by Rotate", map[string][]byte{"a.000001": logs[0], "a.000003": logs[2]}, []string{"a.000001 continues in binlog.000002, and a.000003 follows"}},
 		{"by GTIDs", map[string][]byte{"a": logs[0], "b": logs[3]}, []string{"b begins after 6 GTIDs, and 2 were seen up to it"}},
 		{"by number", map[string][]byte{"a.000004": logs[3], "a.000006": logs[3]}, []string{"a.000006 follows a.000004: files are missing between"}},
 		{"cut", map[string][]byte{"a.000002": cut, "a.000003": logs[2]}, []string{"a.000002 ends at offset 714: the event there cannot be read, only 16 of the 19 bytes of its header are there"}},
@@ -192,7 +192,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// Two histories of one server, which has begun its numbers anew.
+// Two histories of one server that has restarted its numbers.
 func TestTwoHistories(t *testing.T) {
 	old, fresh := history(3), history(5)
 	dir := t.TempDir()
@@ -213,7 +213,7 @@ func TestTwoHistories(t *testing.T) {
 	}
 }
 
-// The command gets each name before the file is opened, and may clear away the one before.
+// The command gets each name before the file is opened, and may remove the previous file.
 func TestRetrieve(t *testing.T) {
 	logs := history(3)
 	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "it's \"here\"")

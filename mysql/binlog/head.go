@@ -22,10 +22,10 @@ var (
 
 const (
 	hintForeign = "Name binary logs of MySQL or MariaDB, a folder of them, or their index file."
-	hintRelay   = "A relay log is a replica's copy: name the binary logs of its source, which have groups and times as they were there."
+	hintRelay   = "A relay log is a replica's copy: name the binary logs of its source, which have the original groups and times."
 )
 
-// A format is what the first event of a file says.
+// A format is the content of a file's first event.
 type format struct {
 	version string
 	engine  string
@@ -35,7 +35,7 @@ type format struct {
 // readFormat reads the body of a Format_description event.
 func readFormat(body []byte) (format, error) {
 	if len(body) < 57+5 || binary.LittleEndian.Uint16(body) != 4 || body[56] != headerSize {
-		return format{}, damaged("it is no description of a format that is known")
+		return format{}, damaged("it is not a known format description")
 	}
 	version, _, _ := bytes.Cut(body[2:52], []byte{0})
 	f := format{version: strings.ToValidUTF8(string(version), "?"), engine: "mysql"}
@@ -50,7 +50,7 @@ func readFormat(body []byte) (format, error) {
 	return f, nil
 }
 
-// checkMagic says what a file is that is no binary log.
+// checkMagic returns an error that names what a file is if it is not a binary log.
 func checkMagic(name string, head []byte) error {
 	switch {
 	case bytes.HasPrefix(head, magic):
@@ -60,34 +60,34 @@ func checkMagic(name string, head []byte) error {
 	case len(head) == 0:
 		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: errors.New("it is empty"), Hint: hintForeign}
 	}
-	return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: fmt.Errorf("it is no binary log: it begins with % x at offset 0, and not with % x", head[:min(4, len(head))], magic), Hint: hintForeign}
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: fmt.Errorf("it is not a binary log: it begins with % x at offset 0, and not with % x", head[:min(4, len(head))], magic), Hint: hintForeign}
 }
 
-// Number gives the number that the name of a file of the log ends with, packed or not.
+// Number returns the number at the end of a log file's name, compressed or not.
 func Number(name string) (uint32, bool) {
 	name = archive.Plain(name)
 	n, err := strconv.ParseUint(name[strings.LastIndexByte(name, '.')+1:], 10, 32)
 	return uint32(n), err == nil
 }
 
-// A member is a file of the log, and what it says of itself.
+// A member is a file of the log, and what its content says about it.
 type member struct {
 	path   string
 	name   string // for messages and records
-	number uint32 // 0: not known
+	number uint32 // 0: unknown
 	time   uint32 // when it was begun
 	server uint32
 	packed bool
-	listed bool // found in a folder, where others may lie too
+	listed bool // found in a folder, which may have other files too
 }
 
-// errRelay is of a relay log.
+// errRelay returns the error for a relay log.
 func errRelay(name string) error {
 	return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: errors.New("it is a relay log"), Hint: hintRelay}
 }
 
-// look reads what a file says of itself: its head, and of one that is not packed the Rotate
-// event at its end, which knows the number better than a name that may have been changed.
+// look reads a file's description of itself: its head, and unless it is compressed the Rotate event
+// at its end, which has the number more reliably than a name that may have been changed.
 func (m *member) look() error {
 	f, err := archive.Open(m.path)
 	if err != nil {
@@ -96,7 +96,7 @@ func (m *member) look() error {
 	defer f.Close()
 	head := make([]byte, 4<<10)
 	n, err := io.ReadFull(f, head)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF && n < len(magic) { // else the scan says where it is cut
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF && n < len(magic) { // else the scan reports where it is truncated
 		return err
 	}
 	head = head[:n]
@@ -121,7 +121,7 @@ func (m *member) look() error {
 	return nil
 }
 
-// readHead reads the first events. A file that is cut within them is left to the scan.
+// readHead reads the first events. The scan reports a file that is truncated within them.
 func (m *member) readHead(p []byte) (sums bool, err error) {
 	at := uint64(len(magic))
 	for i := 0; i < 3 && len(p) >= headerSize; i++ {
@@ -155,7 +155,7 @@ func (m *member) readHead(p []byte) (sums bool, err error) {
 	return sums, nil
 }
 
-// lastRotate gives the file that a log goes on in, if the last event in tail says so.
+// lastRotate returns the file in which a log continues, if the last event in tail names it.
 func lastRotate(tail []byte, sums bool) string {
 	sum := 0
 	if sums {
@@ -175,12 +175,12 @@ func lastRotate(tail []byte, sums bool) string {
 	return ""
 }
 
-// errEncrypted is of MariaDB's logs, whose first events are plain.
+// errEncrypted returns the error for MariaDB's encrypted logs, whose first events are plain.
 func errEncrypted(name string, at uint64) error {
 	return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: fmt.Errorf("it is encrypted from offset %d on (MariaDB, encrypt_binlog)", at), Hint: "Read it from the server, which decrypts it: tidemark ha scan mariadb://USER@HOST, or mariadb-binlog --read-from-remote-server --raw."}
 }
 
-// atOffset says where in a file something is wrong.
+// atOffset adds the offset to an error of a file.
 func atOffset(err error, name string, at uint64) error {
 	switch e := err.(type) {
 	case *damage:

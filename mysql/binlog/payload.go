@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A bodyReader reads what is left of an event, and adds it up.
+// A bodyReader reads the rest of an event, and sums it up.
 type bodyReader struct {
 	r    io.Reader
 	left uint32
@@ -36,7 +36,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cutAt words that an event ends before it should; any other error stays as it is.
+// cutAt makes an error for an event that ends too early; any other error stays unchanged.
 func cutAt(err error, have, size uint64) error {
 	if err != io.EOF && err != io.ErrUnexpectedEOF {
 		return err
@@ -44,7 +44,7 @@ func cutAt(err error, have, size uint64) error {
 	return damaged("only %d of its %d bytes are there", have, size)
 }
 
-// chunk is memory for reading what is passed over.
+// chunk returns memory for reading skipped data.
 func (s *Scanner) chunk() []byte {
 	if s.passed == nil {
 		s.passed = make([]byte, 64<<10)
@@ -52,23 +52,23 @@ func (s *Scanner) chunk() []byte {
 	return s.passed
 }
 
-// An inner is what is in a compressed transaction.
+// An inner is the content of a compressed transaction.
 type inner struct {
 	end    tidemark.LogEnd
 	begun  uint32
-	xa     string // the identifier of a transaction of XA
+	xa     string // the identifier of an XA transaction
 	tables []uint32
 	bytes  []uint64
-	at     map[uint32]int // of a table in both
+	at     map[uint32]int // index of a table in both
 	shares []tidemark.TableShare
 }
 
-// maxInner is how much of a compressed transaction is unpacked: more than MySQL packs into one.
+// maxInner limits how much of a compressed transaction is unpacked: more than MySQL packs into one.
 const maxInner = 2 << 30
 
-// payload looks into a compressed transaction (MySQL): fields of a kind, a length and a
-// value, and behind the one of kind 0 events without checksums. What is damaged in it only
-// stays unknown: the checksum of the event is looked at by the caller.
+// payload reads a compressed transaction (MySQL): fields of a kind, a length and a value, and after
+// the one of kind 0 events without checksums. Damaged content merely stays unknown: the caller
+// checks the checksum of the event.
 func (s *Scanner) payload(in io.Reader) {
 	x := &s.inner
 	if x.at == nil {
@@ -82,7 +82,7 @@ func (s *Scanner) payload(in io.Reader) {
 	s.buffer.Reset(in)
 	method, err := ReadPayloadHead(s.buffer)
 	if err != nil {
-		s.find("A compressed transaction is damaged, or of a form that is not known; what tables are in it is not counted.")
+		s.find("A compressed transaction is damaged, or in an unknown format; its tables are not counted.")
 		return
 	}
 	var events io.Reader = s.buffer
@@ -107,21 +107,21 @@ func (s *Scanner) payload(in io.Reader) {
 		err = s.innerEvents(s.events)
 	}
 	if err != nil {
-		s.find("A compressed transaction is damaged, or of a form that is not known; what tables are in it is not counted.")
+		s.find("A compressed transaction is damaged, or in an unknown format; its tables are not counted.")
 	}
 }
 
-// How the events in a compressed transaction are.
+// Compression methods of the events in a transaction.
 const (
 	PayloadZstd  = 0
 	PayloadPlain = 255
 )
 
-// ErrPayloadHead is the error of a head that is not in its format.
+// ErrPayloadHead is the error of a malformed head.
 var ErrPayloadHead = errors.New("a long field")
 
-// ReadPayloadHead reads the fields before the events of a compressed transaction, and gives how
-// these are compressed. Errors of in are as they are.
+// ReadPayloadHead reads the fields before the events of a compressed transaction, and returns their
+// compression method. Errors of in are returned unchanged.
 func ReadPayloadHead(in io.ByteReader) (method uint64, err error) {
 	const end, isMethod = 0, 2
 	for {
@@ -146,7 +146,7 @@ func ReadPayloadHead(in io.ByteReader) (method uint64, err error) {
 	}
 }
 
-// readLenenc reads a length of the protocol's form.
+// readLenenc reads a length-encoded integer of the protocol.
 func readLenenc(in io.ByteReader) (uint64, error) {
 	first, err := in.ReadByte()
 	size := 0
@@ -226,7 +226,7 @@ func (x *inner) add(table, size uint32) {
 	x.tables, x.bytes = append(x.tables, table), append(x.bytes, uint64(size))
 }
 
-// share gives each table its part of the bytes as they are stored.
+// share assigns each table its share of the stored bytes.
 func (x *inner) share(rec *tidemark.LogRecord) {
 	if len(x.tables) == 0 {
 		return
@@ -249,8 +249,8 @@ func (x *inner) share(rec *tidemark.LogRecord) {
 	rec.Shares = x.shares
 }
 
-// inflate gives the beginning of a statement that MariaDB has compressed: a byte of how, the
-// length in as many bytes as it says, and zlib's.
+// inflate returns the beginning of a statement that MariaDB has compressed: a byte with the method,
+// the length in the number of bytes that it gives, and zlib data.
 func inflate(p []byte) []byte {
 	if len(p) < 1 || len(p) < 1+int(p[0]&7) {
 		return nil

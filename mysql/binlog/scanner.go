@@ -15,8 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Scanner turns the events of one log, in their order, into records: File once for each
-// file, then Event or Large for each event, then Finish. After an error only Result is of use.
+// A Scanner turns the events of one log, in order, into records: call File once for each file, then
+// Event or Large for each event, then Finish. After an error only Result is useful.
 type Scanner struct {
 	emit func(*tidemark.LogRecord) error
 	rec  tidemark.LogRecord
@@ -42,29 +42,29 @@ type Scanner struct {
 type scannedFile struct {
 	name    string // of the file
 	number  uint32 // in places
-	last    uint32 // as far as it is known; 0: not
+	last    uint32 // as far as known; 0: unknown
 	off     uint64 // where the next event begins
 	sums    bool
 	server  uint32
 	version string
-	sent    bool   // what comes was sent by a server, which leaves events out
-	fresh   bool   // the file's first record is to come
-	gap     string // before the next record
-	doubt   string // the numbers say that something is missing before the file; GTIDs know better
-	next    string // the file that goes on here, as Rotate says
+	sent    bool   // a server sends the events, and leaves some out
+	fresh   bool   // the file's first record is still to come
+	gap     string // for the next record
+	doubt   string // the numbers suggest that something is missing before the file; GTIDs know better
+	next    string // the file that continues here, from Rotate
 	torn    string
 }
 
-// tableIDs are the tables that the log has named.
+// tableIDs are the tables that the log has named so far.
 type tableIDs struct {
 	tables   map[string]uint32
 	byID     map[uint64]uint32
-	lastID   uint64 // of byID, which is asked for each event with rows
+	lastID   uint64 // of byID, which is looked up for each row event
 	lastTab  uint32
 	lastName []byte
 }
 
-// buffers are the memory in which events are read and unpacked.
+// buffers are for reading and unpacking events.
 type buffers struct {
 	inner   inner
 	scratch []byte
@@ -76,25 +76,25 @@ type buffers struct {
 	zstd    *zstd.Decoder
 }
 
-// A transaction is one that is open.
+// A transaction is an open transaction.
 type transaction struct {
-	id    uint64 // 0: none is
+	id    uint64 // 0: none is open
 	gtid  gtid
 	begin uint64 // offset
 	begun uint32 // the earliest time of its events, seconds
 	in    bool   // BEGIN was read, or is implied
 	xa    string // of what it prepares
-	ends  uint64 // of what was prepared before and ends with it
+	ends  uint64 // the prepared transaction that ends with it
 }
 
-// A damage is why a file cannot be read on.
+// A damage is the reason why the rest of a file is unreadable.
 type damage struct{ text string }
 
 func (d *damage) Error() string { return d.text }
 
 func damaged(format string, args ...any) error { return &damage{fmt.Sprintf(format, args...)} }
 
-// NewScanner makes a Scanner. The record that emit gets is valid until it returns.
+// NewScanner creates a Scanner. The record that emit receives is valid until emit returns.
 func NewScanner(emit func(*tidemark.LogRecord) error) *Scanner {
 	s := &Scanner{emit: emit, said: map[string]bool{}, tableIDs: tableIDs{tables: map[string]uint32{}, byID: map[uint64]uint32{}}, prepared: map[string]uint64{}}
 	s.before.last = map[uint64]uint64{}
@@ -103,12 +103,12 @@ func NewScanner(emit func(*tidemark.LogRecord) error) *Scanner {
 	return s
 }
 
-// Sent says that the events come from a server: it leaves some out, and says where those
-// that it sends are.
+// Sent marks the events as sent by a server: it leaves some out, and includes the position of those
+// that it sends.
 func (s *Scanner) Sent() { s.sent = true }
 
-// File goes on in another file, at an offset. Number is what its name ends with; 0 if it is
-// not known.
+// File continues in another file, at an offset. Number is the one at the end of its name; 0 if
+// unknown.
 func (s *Scanner) File(name string, number uint32, offset uint64) {
 	from := s.name
 	s.doubt = ""
@@ -119,14 +119,14 @@ func (s *Scanner) File(name string, number uint32, offset uint64) {
 	case number == 0 || s.last == 0:
 	case s.next != "":
 		if next, ok := Number(s.next); ok && next != number {
-			s.doubt = fmt.Sprintf("%s goes on in %s, and %s follows", from, s.next, name)
+			s.doubt = fmt.Sprintf("%s continues in %s, and %s follows", from, s.next, name)
 		}
 	case s.last+1 != number:
 		s.doubt = fmt.Sprintf("%s follows %s: files are missing between", name, from)
 	}
 	s.last = number
 	if number <= s.number {
-		number = s.number + 1 // places have to rise
+		number = s.number + 1 // places must ascend
 	}
 	s.name, s.number, s.off = name, number, offset
 	s.next, s.torn, s.fresh = "", "", true
@@ -144,7 +144,7 @@ func (s *Scanner) File(name string, number uint32, offset uint64) {
 	s.out.To = s.place()
 }
 
-// Close says how the file ended: cut is a sentence if it was not where it should.
+// Close ends the file: cut is a sentence if it ended too early.
 func (s *Scanner) Close(cut string) {
 	if cut == "" && s.open.id != 0 {
 		cut = fmt.Sprintf("%s ends within a transaction, which begins at offset %d", s.name, s.open.begin)
@@ -156,13 +156,13 @@ func (s *Scanner) Close(cut string) {
 	}
 }
 
-// forget gives up what is known of open transactions.
+// forget discards the open transactions.
 func (s *Scanner) forget() {
 	s.open = transaction{}
 	clear(s.prepared)
 }
 
-// Result is what the scan says at its end.
+// Result returns the result of the scan so far, or at its end.
 func (s *Scanner) Result() tidemark.LogScan {
 	s.out.End = s.torn
 	return s.out
@@ -175,10 +175,10 @@ func (s *Scanner) find(text string) {
 	}
 }
 
-// place is where the next event begins. Offsets above 4 GB have none of their own.
+// place returns where the next event begins. Offsets above 4 GB share one place.
 func (s *Scanner) place() uint64 { return uint64(s.number)<<32 | min(s.off, 1<<32-1) }
 
-// Place is where the next event begins; 0 before the first file.
+// Place returns where the next event begins; 0 before the first file.
 func (s *Scanner) Place() uint64 {
 	if s.name == "" {
 		return 0
@@ -186,24 +186,24 @@ func (s *Scanner) Place() uint64 {
 	return s.place()
 }
 
-// Where says of an error of Event or Large where in the log it came up.
+// Where adds the log position to an error of Event or Large.
 func (s *Scanner) Where(err error) error {
 	var d *damage
 	if errors.As(err, &d) {
-		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: s.name, Err: fmt.Errorf("the event at offset %d cannot be read: %s", s.off, d.text), Hint: "Try again; if it stays so, the server's log is damaged."}
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: s.name, Err: fmt.Errorf("the event at offset %d cannot be read: %s", s.off, d.text), Hint: "Try again; if it fails again, the server's log is damaged."}
 	}
 	return atOffset(err, s.name, s.off)
 }
 
-// Sized is Event for what may not be an event at all.
+// Sized is Event for bytes that may not be a whole event.
 func (s *Scanner) Sized(ev []byte) error {
 	if len(ev) < headerSize || int64(binary.LittleEndian.Uint32(ev[9:])) != int64(len(ev)) {
-		return damaged("it has %d bytes, and says another size", len(ev))
+		return damaged("it has %d bytes, which is not its recorded size", len(ev))
 	}
 	return s.Event(ev)
 }
 
-// Event takes a whole event, of whose header the size is right.
+// Event processes a whole event whose header has the right size.
 func (s *Scanner) Event(ev []byte) error {
 	kind, flags := ev[4], binary.LittleEndian.Uint16(ev[17:])
 	sums := s.sums
@@ -223,7 +223,7 @@ func (s *Scanner) Event(ev []byte) error {
 			return damaged("it is too short for its checksum")
 		}
 		sum := uint32(0)
-		if kind == kindFormat && flags&flagInUse != 0 { // which is not in the sum
+		if kind == kindFormat && flags&flagInUse != 0 { // the checksum leaves that flag out
 			var head [headerSize]byte
 			copy(head[:], ev)
 			head[17] &^= flagInUse
@@ -243,10 +243,10 @@ func (s *Scanner) Event(ev []byte) error {
 	return s.take(ev, body, uint32(len(ev)))
 }
 
-// Large takes an event that is not in one piece: r gives its bytes from the header on.
+// Large processes an event that is not in one piece: r yields its bytes from the header on.
 func (s *Scanner) Large(r io.Reader) error {
 	if s.scratch == nil {
-		s.scratch = make([]byte, 80<<10) // status variables and names of a Query event take up to 66 kB
+		s.scratch = make([]byte, 80<<10) // status variables and names of a Query event need at most 66 kB
 	}
 	head := s.scratch[:headerSize]
 	if n, err := io.ReadFull(r, head); err != nil {
@@ -254,7 +254,7 @@ func (s *Scanner) Large(r io.Reader) error {
 	}
 	size := binary.LittleEndian.Uint32(head[9:])
 	if size < headerSize+4 {
-		return damaged("it says that it has %d bytes", size)
+		return damaged("its size is recorded as %d bytes", size)
 	}
 	tail := uint32(0)
 	if s.sums && head[4] != kindFormat {
@@ -285,11 +285,11 @@ func (s *Scanner) Large(r io.Reader) error {
 	return s.take(head, part, size)
 }
 
-// take takes an event whose checksum is right. Of a large one body is the beginning.
+// take processes an event whose checksum is right. For a large one, body is its beginning.
 func (s *Scanner) take(head, body []byte, size uint32) error {
 	kind := head[4]
 	if kindNames[kind] == "" {
-		s.find(fmt.Sprintf("There are events of the kind %d, which is not known; they are counted as part of their transaction.", kind))
+		s.find(fmt.Sprintf("Events of the unknown kind %d are counted as part of their transaction.", kind))
 	}
 	s.place0(head, size)
 	rec := &s.rec
@@ -336,7 +336,7 @@ func (s *Scanner) take(head, body []byte, size uint32) error {
 	return s.emit(rec)
 }
 
-// place0 finds where an event is that a server has sent, which may have left some out.
+// place0 finds the position of an event that a server has sent, which may have left some out.
 func (s *Scanner) place0(head []byte, size uint32) {
 	if !s.sent {
 		return
@@ -352,7 +352,7 @@ func (s *Scanner) place0(head []byte, size uint32) {
 	s.off = max(s.off, end-uint64(size))
 }
 
-// control takes what begins and ends transactions and files.
+// control processes the events that begin and end transactions and files.
 func (s *Scanner) control(kind byte, head, body []byte) error {
 	rec := &s.rec
 	switch kind {
@@ -394,7 +394,7 @@ func (s *Scanner) control(kind byte, head, body []byte) error {
 	case kindMariaList:
 		s.list(body)
 	case kindEncryption:
-		if !s.sent { // a server sends it, and what follows in the clear
+		if !s.sent { // a server sends it too, followed by decrypted events
 			return errEncrypted(s.name, s.off)
 		}
 	case 26:
@@ -405,7 +405,7 @@ func (s *Scanner) control(kind byte, head, body []byte) error {
 	return nil
 }
 
-// begin takes the event at the head of a transaction.
+// begin processes the event at the head of a transaction.
 func (s *Scanner) begin(kind byte, head, body []byte) {
 	if s.open.id != 0 {
 		s.lost(s.off)
@@ -439,7 +439,7 @@ func (s *Scanner) begin(kind byte, head, body []byte) {
 	s.open = t
 }
 
-// implied begins a transaction that has no event at its head.
+// implied begins a transaction without an event at its head.
 func (s *Scanner) implied(head []byte) {
 	if s.open.id == 0 {
 		s.txs++
@@ -447,13 +447,13 @@ func (s *Scanner) implied(head []byte) {
 	}
 }
 
-// query takes a statement.
+// query processes a statement.
 func (s *Scanner) query(kind byte, head, body []byte) {
 	sql := readQuery(body)
 	v, id := verbOther, []byte(nil)
 	if kind == kindQuery {
 		v, id = readVerb(sql)
-	} else if s.open.ends != 0 { // what ends a transaction of XA may be long enough
+	} else if s.open.ends != 0 { // the end of an XA transaction may be long enough to be compressed
 		v, id = readVerb(inflate(sql))
 	}
 	fresh := s.open.id == 0
@@ -488,12 +488,12 @@ func (s *Scanner) statement(v verb, id []byte) {
 		}
 	default:
 		if !t.in {
-			rec.Ended = tidemark.Committed // a statement that is a transaction
+			rec.Ended = tidemark.Committed // the statement is a whole transaction
 		}
 	}
 }
 
-// end fills in what is said of the end of a transaction.
+// end fills in the fields about the end of a transaction.
 func (s *Scanner) end(head []byte) {
 	t, rec := &s.open, &s.rec
 	rec.Time, rec.Exact = t.gtid.time, true
@@ -522,7 +522,7 @@ func (s *Scanner) end(head []byte) {
 	s.open = transaction{}
 }
 
-// format takes the event that a file begins with.
+// format processes the first event of a file.
 func (s *Scanner) format(ev []byte) error {
 	body := ev[headerSize:]
 	h, err := readFormat(body)
@@ -546,12 +546,13 @@ func (s *Scanner) format(ev []byte) error {
 	return nil
 }
 
-// artificial takes what a server makes for its replica: where the log goes on, and how.
+// artificial processes events that a server makes for its replica: where the log continues, and
+// how.
 func (s *Scanner) artificial(ev, body []byte) error {
 	if ev[4] != kindRotate || len(body) < 9 {
 		return nil
 	}
-	// It may have a checksum whatever the file has.
+	// It may have a checksum even if the file has none.
 	if n := len(ev) - 4; n > headerSize+8 && crc32.ChecksumIEEE(ev[:n]) == binary.LittleEndian.Uint32(ev[n:]) {
 		body = ev[headerSize:n]
 	}

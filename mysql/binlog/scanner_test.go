@@ -18,7 +18,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A writer makes a log as servers write it.
+// A writer writes a log as servers do.
 type writer struct {
 	b    []byte
 	sums bool
@@ -97,7 +97,7 @@ func gtidBody(number, after, sequence, micros, length uint64) []byte {
 	return binary.LittleEndian.AppendUint32(body, 80033)
 }
 
-// transaction writes one of MySQL.
+// transaction writes a MySQL transaction.
 func (w *writer) transaction(number uint64, rows int) {
 	w.event(kindGTID, gtidBody(number, number-1, number, uint64(w.time)*1e6+5, 0), 0)
 	w.event(kindQuery, queryBody("BEGIN"), 0)
@@ -124,7 +124,7 @@ func write(t testing.TB, dir, name string, b []byte) string {
 	return path
 }
 
-// scan reads files whole and looks at what holds for every log.
+// scan reads files whole and checks what holds for every log.
 func scan(t testing.TB, opt Options, paths ...string) ([]tidemark.LogRecord, tidemark.LogScan) {
 	t.Helper()
 	f, err := Open(paths, opt)
@@ -252,7 +252,7 @@ func TestGroupsOfMariaDB(t *testing.T) {
 	}
 }
 
-// The event is one of Percona Server 8.4.11: transaction 1 with the tag test_tag, 337 bytes.
+// The event is from Percona Server 8.4.11: transaction 1 with the tag test_tag, 337 bytes.
 func TestTaggedGTID(t *testing.T) {
 	body := []byte("\x02\x7c\x00\x00\x02\x02\xee\x45\x03\x41\x02\x58\x02\x69\x03\x22\xc5\x03\x69\x02\x82\x41\x02\x35\x02\xdc\xbe\xdc\x35\x02\x04\x04\x06" +
 		"\x10test_tag\x08\x00\x0a\x04\x0c\x7f\x00\x3e\x89\x00\xfa\x5b\x06\x10\x45\x05\x12\xdb\xd0\x09")
@@ -351,7 +351,7 @@ func TestCompressedTransaction(t *testing.T) {
 	}
 }
 
-// An event that is larger than the buffer is read in pieces.
+// An event larger than the buffer is read in pieces.
 func TestLargeEvents(t *testing.T) {
 	w := newWriter("8.0.33")
 	w.transaction(1, 5<<20)
@@ -368,7 +368,7 @@ func TestLargeEvents(t *testing.T) {
 	}
 }
 
-// Wherever a file is cut, all before is read, and the scan says where it ends.
+// Wherever a file is cut, everything before is read, and the scan reports where it ends.
 func TestCutAnywhere(t *testing.T) {
 	w := newWriter("8.0.33")
 	w.transaction(1, 30)
@@ -410,7 +410,7 @@ func feed(t testing.TB, s *Scanner, b []byte) {
 	}
 }
 
-// What is wrong with a file is said in a sentence with its offset.
+// An error about a file is a sentence with its offset.
 func TestBadFiles(t *testing.T) {
 	good := newWriter("8.0.33")
 	good.transaction(1, 10)
@@ -431,8 +431,8 @@ func TestBadFiles(t *testing.T) {
 		want string
 	}{
 		{"empty", nil, "scan empty.000001: it is empty"},
-		{"text", []byte("hello there"), "scan text.000001: it is no binary log: it begins with 68 65 6c 6c at offset 0, and not with fe 62 69 6e"},
-		{"short", magic[:2], "scan short.000001: it is no binary log: it begins with fe 62 at offset 0, and not with fe 62 69 6e"},
+		{"text", []byte("hello there"), "scan text.000001: it is not a binary log: it begins with 68 65 6c 6c at offset 0, and not with fe 62 69 6e"},
+		{"short", magic[:2], "scan short.000001: it is not a binary log: it begins with fe 62 at offset 0, and not with fe 62 69 6e"},
 		{"mysql-encrypted", []byte("\xfdbin\x01\x02"), "scan mysql-encrypted.000001: it is encrypted from offset 0 on (MySQL, binlog_encryption)"},
 		{"maria-encrypted", encrypted.b, "scan maria-encrypted.000001: it is encrypted from offset 125 on (MariaDB, encrypt_binlog)"},
 		{"relay", relay.b, "scan relay.000001: it is a relay log"},
@@ -445,7 +445,7 @@ func TestBadFiles(t *testing.T) {
 		if err == nil || err.Error() != c.want || tidemark.KindOf(err) != tidemark.BadInput || tidemark.HintOf(err) == "" {
 			t.Errorf("%s: %v (kind %v, hint %q)", c.name, err, tidemark.KindOf(err), tidemark.HintOf(err))
 		}
-		// The same is found when files are not looked at beforehand.
+		// The same is found if files are not inspected beforehand.
 		f, err := Open([]string{path}, Options{Retrieve: "true"})
 		if err != nil {
 			t.Fatal(err)
@@ -483,7 +483,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// The events that a server wrote while it had the file open have a flag that is not in the sum.
+// Events that a server wrote while it had the file open have a flag that the checksum leaves out.
 func TestFileInUse(t *testing.T) {
 	w := newWriter("8.0.33")
 	w.b[4+17] |= flagInUse
@@ -499,7 +499,7 @@ func TestFileInUse(t *testing.T) {
 	}
 }
 
-// What is not known is part of the transaction that it stands in.
+// Unknown events are part of the transaction around them.
 func TestUnknownEvents(t *testing.T) {
 	w := newWriter("9.9.0")
 	w.event(200, nil, 0)
@@ -556,7 +556,7 @@ func FuzzScan(f *testing.F) {
 		if len(b) > 1<<16 {
 			return
 		}
-		// Or hardly anything would get past the checksums.
+		// Otherwise hardly anything would get past the checksums.
 		for at := 4; at+headerSize+4 <= len(b); {
 			n := int(binary.LittleEndian.Uint32(b[at+9:]))
 			if n < headerSize+4 || at+n > len(b) {

@@ -23,12 +23,13 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Publish has nothing to do: the log has the changes of all tables.
+// Publish does nothing: the log has the changes of all tables.
 func (e *Bulk) Publish(context.Context, string, *tidemark.Move) error { return nil }
 
-// Chunk reads rows of a move's table from a key on, in a snapshot of its own: at least one,
-// and until they are so many or take so many bytes. All transactions that a stream has given
-// before Chunk was called, whose changes may come in the log before they can be seen, are in it.
+// Chunk reads rows of a move's table, starting at a key, in a snapshot of its own: at least one
+// row, and until the limit of rows or bytes is reached. The snapshot includes every transaction
+// that a stream emitted before Chunk was called, even though the log can deliver changes before
+// they are visible.
 //
 // Errors: Unsupported (no primary key), Transient.
 func (e *Bulk) Chunk(ctx context.Context, _ string, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error) {
@@ -68,22 +69,22 @@ func (e *Bulk) Chunk(ctx context.Context, _ string, m *tidemark.Move, from []str
 // errChunkFull ends a chunk that is large enough.
 var errChunkFull = errors.New("the chunk is full")
 
-// A chunkReader makes tuples of the rows of a table.
+// A chunkReader turns the rows of a table into tuples.
 type chunkReader struct {
 	chunk change.Chunk
-	move  *tidemark.Move // of all that the stream tells, as it tells it
+	move  *tidemark.Move // all columns that the stream emits, in the stream's form
 	order []*tidemark.Column
 	most  int
 	limit int64
 
 	size int64
-	rest []byte // of a row that is not whole yet
+	rest []byte // an incomplete row
 }
 
-// describe works out what is read, in what order.
+// describe determines the columns to read and their order.
 func (r *chunkReader) describe(e *Bulk, id tidemark.TableID, shown *schema.Shown) (err error) {
 	if len(shown.Columns) == 0 {
-		return &tidemark.Error{Kind: tidemark.NotFound, Op: "load", Object: id.String(), Err: errors.New("is not on the source any more")}
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "load", Object: id.String(), Err: errors.New("is no longer on the source")}
 	}
 	if r.chunk.Relation, err = change.ParseRelation(event.TableOf(id, shown, e.MariaDB).Relation[1:]); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (r *chunkReader) describe(e *Bulk, id tidemark.TableID, shown *schema.Shown
 		c := from.Column(name)
 		at := slices.Index(r.move.Source, name)
 		if c != nil && c.Generated == "ROW END" {
-			continue // of a system-versioned table, of which the rows of now are read
+			continue // of a system-versioned table, of which only the current rows are read
 		}
 		if !shown.Primary || at < 0 {
 			r.order = nil
@@ -107,12 +108,12 @@ func (r *chunkReader) describe(e *Bulk, id tidemark.TableID, shown *schema.Shown
 		r.chunk.Key, r.order = append(r.chunk.Key, at), append(r.order, c)
 	}
 	if len(r.order) == 0 {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New("has no primary key, by which it could be read in pieces"), Hint: "Load it yourself: tidemark sub start " + id.String() + " --no-load"}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New("has no primary key, by which it could be read in chunks"), Hint: "Load it yourself: tidemark sub start " + id.String() + " --no-load"}
 	}
 	return nil
 }
 
-// sql is what stands behind the table's name in the SELECT.
+// sql returns what follows the table's name in the SELECT.
 func (r *chunkReader) sql(from []string) string {
 	var where string
 	names := make([]string, len(r.order))
@@ -131,7 +132,7 @@ func (r *chunkReader) sql(from []string) string {
 	return " FORCE INDEX (PRIMARY)" + where + " ORDER BY " + strings.Join(names, ",") + " LIMIT " + strconv.Itoa(r.most)
 }
 
-// ordinal gives the number by which the server orders a value whose text has another order.
+// ordinal returns the number by which the server orders a value whose text sorts differently.
 func ordinal(t tidemark.Type, text string) (string, bool) {
 	var n uint64
 	switch t.Kind {
@@ -154,7 +155,7 @@ func ordinal(t tidemark.Type, text string) (string, bool) {
 	return strconv.FormatUint(n, 10), true
 }
 
-// take takes rows of COPY text.
+// take adds rows of COPY text.
 func (r *chunkReader) take(b *tidemark.Batch) error {
 	defer b.Release()
 	data := b.Data
@@ -184,7 +185,7 @@ func (r *chunkReader) take(b *tidemark.Batch) error {
 	return nil
 }
 
-// last gives the key of the last row.
+// last returns the key of the last row.
 func (r *chunkReader) last() (key []string) {
 	if len(r.chunk.Rows) == 0 {
 		return nil
@@ -196,7 +197,7 @@ func (r *chunkReader) last() (key []string) {
 	return key
 }
 
-// copiedTuple makes a tuple of a row of COPY text, without its newline.
+// copiedTuple creates a tuple from a row of COPY text without its newline.
 func copiedTuple(row []byte, n int) (change.Tuple, error) {
 	dst := binary.BigEndian.AppendUint16(make([]byte, 0, len(row)+4*n+2), uint16(n))
 	for i := range n {
@@ -216,12 +217,12 @@ func copiedTuple(row []byte, n int) (change.Tuple, error) {
 	return dst, nil
 }
 
-// snapshotNow begins a transaction whose snapshot has all that is in the log now. Servers
-// write to the log, and tell those who follow it, before a transaction can be seen.
+// snapshotNow begins a transaction whose snapshot includes everything that is in the log now.
+// Servers write a transaction to the log, and send it to replicas, before it becomes visible.
 //
-//   - MariaDB says which place of its log a snapshot belongs to.
-//   - MySQL with GTIDs says which transactions are on their way: those that are in the log
-//     and not to be seen own their GTID still.
+//   - MariaDB reports the log position of a snapshot.
+//   - MySQL with GTIDs reports which transactions are in progress: those that are in the log
+//     but not yet visible still own their GTID.
 //   - Otherwise Freeze's lock keeps commits out, and waits for those under way.
 func (e *Bulk) snapshotNow(ctx context.Context, s *server.Session) error {
 	if err := toRead(ctx, s); err != nil {
@@ -240,7 +241,7 @@ func (e *Bulk) snapshotNow(ctx context.Context, s *server.Session) error {
 		}
 		return s.Exec(ctx, startSnapshot)
 	case e.Options.Lock == server.LockNone:
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: e.Masked, Err: errors.New("without GTIDs (gtid_mode=ON) commits have to be kept out for a moment, and no lock is wanted"), Hint: "Let the source be locked (--lock), or load the table yourself."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: e.Masked, Err: errors.New("without GTIDs (gtid_mode=ON) commits must be blocked for a moment, and --lock none forbids it"), Hint: "Allow a lock on the source (--lock), or load the table yourself."}
 	}
 	f := &freezing{e: e, all: []*server.Session{s}, once: true}
 	_, err = f.locked(ctx)
@@ -250,7 +251,7 @@ func (e *Bulk) snapshotNow(ctx context.Context, s *server.Session) error {
 	return err
 }
 
-// snapshotBehind takes snapshots until one has all that is in MariaDB's log now.
+// snapshotBehind takes snapshots until one includes everything that is in MariaDB's log now.
 func (e *Bulk) snapshotBehind(ctx context.Context, s *server.Session) error {
 	r, err := s.Query(ctx, e.ShowPosition())
 	if err != nil {
@@ -264,23 +265,23 @@ func (e *Bulk) snapshotBehind(ctx context.Context, s *server.Session) error {
 		}
 		at, err := snapshotPosition(ctx, s)
 		if err == nil && at == "" {
-			err = &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: e.Masked, Err: errors.New("the server does not say to which place of its log a snapshot belongs"), Hint: "Load the table yourself."}
+			err = &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: e.Masked, Err: errors.New("the server does not report the log position of a snapshot"), Hint: "Load the table yourself."}
 		}
 		if err != nil || server.PlaceOf(at) >= want {
 			return "", err
 		}
-		if long { // behind a snapshot's place there may be events that are no transactions
+		if long { // after a snapshot's position there may be events that are not transactions
 			was, pos, _ := strings.Cut(at, ":")
 			r, err := s.Query(ctx, "SELECT BINLOG_GTID_POS("+server.Literal(was)+","+pos+")=BINLOG_GTID_POS("+server.Literal(file)+","+offset+")")
 			if err != nil || server.Cell(r, 0, 0) == "1" {
 				return "", err
 			}
 		}
-		return "snapshots are of " + at + " of the log, which ends at " + file + ":" + offset, nil
+		return "snapshots are from " + at + " of the log, which ends at " + file + ":" + offset, nil
 	})
 }
 
-// visible waits until the transactions are committed that own a GTID now.
+// visible waits until every transaction that owns a GTID now is committed.
 func (e *Bulk) visible(ctx context.Context, s *server.Session) error {
 	var waited map[string]bool
 	return e.insisting(ctx, func(bool) (string, error) {
@@ -300,8 +301,8 @@ func (e *Bulk) visible(ctx context.Context, s *server.Session) error {
 	})
 }
 
-// ownedGTIDs reads gtid_owned, UUID:1#thread:2#thread,UUID:TAG:3#thread: each GTID with
-// the thread that it is of.
+// ownedGTIDs parses gtid_owned, UUID:1#thread:2#thread,UUID:TAG:3#thread, into GTIDs, each with its
+// thread.
 func ownedGTIDs(text string) map[string]bool {
 	out := map[string]bool{}
 	uuid, tag := "", ""
@@ -318,8 +319,8 @@ func ownedGTIDs(text string) map[string]bool {
 	return out
 }
 
-// insisting tries again until there is nothing in the way, for as long as is waited for
-// locks. long: it is not a matter of moments.
+// insisting retries until nothing is in the way, for at most Options.LockWait. long: it has been
+// trying for more than 100 ms.
 func (e *Bulk) insisting(ctx context.Context, try func(long bool) (inTheWay string, err error)) error {
 	for began := time.Now(); ; {
 		took := time.Since(began)
@@ -336,12 +337,12 @@ func (e *Bulk) insisting(ctx context.Context, try func(long bool) (inTheWay stri
 	}
 }
 
-// markRoom is how many places behind the end of a transaction no other has: that of the
-// next one is behind the event with its GTID, which is longer.
+// markRoom is the number of places after the end of a transaction that no other transaction uses:
+// the next one's place follows the event with its GTID, which is longer.
 const markRoom = 36
 
-// Mark finds a place at the end of the log, above another one. Where all of them are taken,
-// since nothing has been written for a while, the server begins a new file of its log.
+// Mark finds an unused place at the end of the log, greater than above. If all of them are used,
+// because nothing was written for a while, the server starts a new log file.
 //
 // Errors: Forbidden (RELOAD, for that file).
 func (e *Bulk) Mark(ctx context.Context, above uint64) (mark change.LogMark, err error) {
@@ -355,16 +356,17 @@ func (e *Bulk) Mark(ctx context.Context, above uint64) (mark change.LogMark, err
 		if err != nil {
 			return mark, e.Fail("load", "place in the log", err)
 		}
-		// One lies between: a place is larger than the end of what came before it.
+		// There is always one in between: a place is larger than the end of the transaction before
+		// it.
 		if mark = (change.LogMark{Place: max(end+1, above+2), From: end}); mark.Place <= end+markRoom {
 			return mark, nil
 		}
 		var my *gomysql.MyError
 		if err := s.Exec(ctx, "FLUSH BINARY LOGS"); errors.As(err, &my) && server.Kinds[my.Code] == tidemark.Forbidden {
-			return mark, &tidemark.Error{Kind: tidemark.Forbidden, Op: "load", Object: e.Masked, Err: errors.New("nothing is written to the source, and a new file of its log, which the load needs then, may not be begun: " + my.Message), Hint: "GRANT RELOAD ON *.* TO " + e.Grantee() + ", or load the table while something is written"}
+			return mark, &tidemark.Error{Kind: tidemark.Forbidden, Op: "load", Object: e.Masked, Err: errors.New("the source is idle, and the role may not start a new log file, which the load then needs: " + my.Message), Hint: "GRANT RELOAD ON *.* TO " + e.Grantee() + ", or load the table while something is written."}
 		} else if err != nil {
 			return mark, e.Fail("load", "place in the log", err)
 		}
 	}
-	return mark, &tidemark.Error{Kind: tidemark.Lost, Op: "load", Object: e.Masked, Err: errors.New("the log has places that an earlier load has used: it was reset"), Hint: "Copy again."}
+	return mark, &tidemark.Error{Kind: tidemark.Lost, Op: "load", Object: e.Masked, Err: errors.New("the log has positions that an earlier load used: it was reset"), Hint: "Copy again."}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// where writes the condition of a range and of the Move's filters; "" is none.
+// where writes the condition of a range and of the Move's filters; "" if there is no condition.
 func (e *Bulk) where(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	var all []string
 	if r != nil {
@@ -51,10 +51,10 @@ func column(t *tidemark.Table, name string) (*tidemark.Column, error) {
 	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: t.String(), Err: errors.New("there is no column " + name)}
 }
 
-// keyRange writes Lower <= key < Upper. For several columns it is spelled out,
-// because the server uses no index for (a,b) >= (x,y); the condition on the first
-// column alone, which follows from the rest, is what lets it use one. Rows with a
-// NULL in the columns are in the range with Nulls, and in no other.
+// keyRange writes Lower <= key < Upper. For several columns the comparison is spelled out, because
+// the server uses no index for (a,b) >= (x,y); the condition on the first column alone is
+// redundant, but lets the server use one. Rows with a NULL in the columns belong only to the range
+// with Nulls.
 func keyRange(t *tidemark.Table, r *tidemark.Range) (string, error) {
 	cols := make([]*tidemark.Column, len(r.Columns))
 	var nullable []string
@@ -89,13 +89,13 @@ func keyRange(t *tidemark.Table, r *tidemark.Range) (string, error) {
 	return strings.Join(all, " AND "), nil
 }
 
-// Listed names rows one by one. MariaDB finds rows of several columns by an index only
-// where they are spelled out.
+// Listed writes a condition that lists rows one by one. For keys of several columns, MariaDB uses
+// an index only if the comparisons are spelled out.
 func Listed(t *tidemark.Table, r *tidemark.Range) (string, error) {
 	rows := make([]string, len(r.Values))
 	for i, values := range r.Values {
 		if len(values) != len(r.Columns) {
-			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: t.String(), Err: errors.New("a row is named by another number of values than there are columns")}
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: t.String(), Err: errors.New("a row's key does not have one value per column")}
 		}
 		conds := make([]string, len(values))
 		for j, v := range values {
@@ -110,8 +110,8 @@ func Listed(t *tidemark.Table, r *tidemark.Range) (string, error) {
 	return strings.Join(rows, " OR "), nil
 }
 
-// compare writes a comparison of tuples in lexicographic order: strict decides on
-// all columns but the last, last on that one.
+// compare writes a lexicographic comparison of tuples: strict is the operator for all columns but
+// the last, last for that one.
 func compare(cols []*tidemark.Column, bound []string, strict, last string) string {
 	n := len(bound) - 1
 	cond := server.Quote(cols[n].Name) + last + constant(cols[n].Type, bound[n])
@@ -165,11 +165,10 @@ func filter(t *tidemark.Table, f tidemark.Filter) (string, error) {
 }
 
 var number = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
-var tame = regexp.MustCompile(`^[ !#-&(-\[\]-~]*$`) // ASCII without quotes and the backslash
+var tame = regexp.MustCompile(`^[ !#-&(-\[\]-~]*$`) // ASCII without quotes and backslash
 
-// constant writes a value for a comparison with a column, so that an index on
-// the column can be used and nothing in the value is taken for SQL. A text
-// constant takes part in the column's own collation.
+// constant writes a value to compare with a column, so that an index on the column can be used and
+// nothing in the value is parsed as SQL. A text constant is compared in the column's collation.
 func constant(t tidemark.Type, text string) string {
 	switch t.Kind {
 	case tidemark.Int, tidemark.Decimal, tidemark.Float, tidemark.Year, tidemark.Money:

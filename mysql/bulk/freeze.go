@@ -18,32 +18,32 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A Bulk reads tables as they were at one moment, on many lanes, and fills tables.
+// A Bulk reads tables in one consistent snapshot on many lanes, and fills tables.
 type Bulk struct {
 	*schema.Schema
 	*Ledger
 
-	// whenFrozen is called with the position of a view before Freeze gives it away; nil: nobody wants to know.
+	// WhenFrozen is called with the position of a view before Freeze returns it; nil: no callback.
 	WhenFrozen func(context.Context, tidemark.Position) error
 
 	mu      sync.Mutex
 	frozen  bool
 	reads   []*server.Session               // reading lanes
 	writes  []*server.Session               // writing lanes
-	holders []*server.Session               // after Freeze: they keep tables from being altered
+	holders []*server.Session               // after Freeze: hold metadata locks, so that tables are not altered
 	guard   *server.Session                 // after Freeze with LockBackup on MySQL: holds that lock
 	shapes  map[tidemark.TableID]tableShape // of target tables, as Write found them
-	holdMu  sync.Mutex                      // held while tables are given to holders
+	holdMu  sync.Mutex                      // held while tables are assigned to holders
 }
 
-// New makes the lanes of a server, none of which is open.
+// New creates the lanes of a server without opening them.
 func New(s *schema.Schema) *Bulk {
 	b := &Bulk{Schema: s, Ledger: &Ledger{server: s.Server}, shapes: map[tidemark.TableID]tableShape{}}
 	s.KeepTables = b.hold
 	return b
 }
 
-// Close ends the lanes; a Write or Read that is under way fails.
+// Close closes the lanes; a running Write or Read fails.
 func (e *Bulk) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,28 +54,26 @@ func (e *Bulk) Close() {
 	e.reads, e.writes, e.holders, e.guard = nil, nil, nil, nil
 }
 
-// Freeze opens the lanes, and one session more, which is to hold the tables (see
-// hold), each in a transaction with a consistent snapshot, all of the same moment, and says which
-// position in the binlog that moment is. Only transactional tables (InnoDB) are
-// part of it: Preflight names the others.
+// Freeze opens the lanes, and one extra session that will hold the tables (see hold), each in a
+// transaction with a consistent snapshot of the same moment, and returns the binlog position of
+// that moment. It covers only transactional tables (InnoDB): Preflight names the others.
 //
-// That the snapshots are of one moment is reached in one of these ways:
+// The snapshots are made consistent with each other in one of these ways:
 //
-//   - MariaDB with a binlog tells each session the position that its snapshot
-//     belongs to. Snapshots are taken again until all say the same; nobody is
-//     kept from writing.
-//   - MySQL with GTIDs tells which transactions have been committed and which are
-//     about to be. Snapshots are taken again until there was no commit meanwhile.
-//     On a server too busy for that, of either kind, a lock follows.
+//   - MariaDB with a binlog reports the position of each session's snapshot.
+//     Snapshots are retaken until all positions agree; no writer is blocked.
+//   - MySQL with GTIDs reports which transactions are committed and which are
+//     about to be. Snapshots are retaken until no commit happened meanwhile.
+//     On a server too busy for either method, a lock follows.
 //   - FLUSH TABLES WITH READ LOCK, or MariaDB's BACKUP STAGE, keeps commits out
-//     for the milliseconds that it takes to open the snapshots. How long that was
-//     is logged. To get the lock, running statements are waited for, and writers
-//     have to wait too: so it is asked for a second at a time, for Options.LockWait
-//     in all.
-//   - LOCK TABLES on all tables, where the privilege RELOAD is missing.
+//     for the milliseconds that opening the snapshots takes; that time is logged.
+//     To get the lock, the server waits for running statements, and writers
+//     have to wait too: so the lock is requested for a second at a time, for
+//     Options.LockWait in all.
+//   - LOCK TABLES on all tables, if the privilege RELOAD is missing.
 //
-// Where the server has no binlog Position.Text is empty, and Stamp is made of
-// InnoDB's counters of rows written.
+// If the server has no binlog, Position.Text is empty, and Stamp is made of InnoDB's counters of
+// rows written.
 func (e *Bulk) Freeze(ctx context.Context, lanes int) (tidemark.Position, error) {
 	e.mu.Lock()
 	again := e.frozen
@@ -122,12 +120,12 @@ func (e *Bulk) Freeze(ctx context.Context, lanes int) (tidemark.Position, error)
 	return pos, nil
 }
 
-// freezing is a Freeze under way.
+// A freezing is a Freeze under way.
 type freezing struct {
 	e    *Bulk
-	all  []*server.Session // that will be on the view
-	lock *server.Session   // holds the lock, if there is one
-	once bool              // the view is of rows alone: nothing is held while it is read
+	all  []*server.Session // that will share the view
+	lock *server.Session   // holds the lock, if any
+	once bool              // the view is of rows only: nothing is held while it is read
 }
 
 func (f *freezing) close() {
@@ -151,8 +149,8 @@ func (f *freezing) open(ctx context.Context, n int) error {
 	})
 }
 
-// shrink goes on with the sessions that could be opened, and leaves one of them to whoever else needs one. One holds the view
-// and one reads.
+// shrink continues with the sessions that could be opened, and frees one of them for other users.
+// One holds the view and one reads.
 func (f *freezing) shrink(err error) error {
 	f.all = slices.DeleteFunc(f.all, func(s *server.Session) bool { return s == nil })
 	if len(f.all) < 2 {
@@ -201,15 +199,14 @@ func (f *freezing) snapshot(ctx context.Context) (tidemark.Position, error) {
 	return f.locked(ctx)
 }
 
-// withoutLock takes snapshots until they are of one moment, for two seconds. A
-// commit that is not written to the binlog would go unnoticed: with filters on the
-// binlog it is not tried.
+// withoutLock takes snapshots for two seconds until they agree. It does not try if the binlog has
+// filters: a commit that is not written to the binlog would go unnoticed.
 func (f *freezing) withoutLock(ctx context.Context) (pos tidemark.Position, ok bool, err error) {
 	e := f.e
 	show := e.ShowPosition()
 	r, err := f.all[0].Query(ctx, show)
 	if err != nil || r.RowNumber() == 0 {
-		return pos, false, ctx.Err() // no binlog, or not allowed to see
+		return pos, false, ctx.Err() // no binlog, or missing privilege
 	}
 	for _, col := range []int{2, 3} { // Binlog_Do_DB, Binlog_Ignore_DB
 		if server.Cell(r, 0, col) != "" {
@@ -251,15 +248,14 @@ func (f *freezing) tryMariaDB(ctx context.Context) (pos tidemark.Position, again
 	return pos, false, err
 }
 
-// tryMySQL takes a snapshot on each session; again means that there may have been
-// a commit meanwhile.
+// tryMySQL takes a snapshot on each session; again means that there may have been a commit
+// meanwhile.
 //
-// A transaction owns its GTID from before it is written to the binlog until after
-// it is committed in InnoDB, when the GTID passes from gtid_owned to gtid_executed
-// at once. So if one had become visible between two of the snapshots, it would
-// afterwards be in gtid_owned still, or else be new in gtid_executed, which is
-// therefore read last. And where the position is read before gtid_owned is empty,
-// all that the binlog has before it is in gtid_executed too.
+// A transaction owns its GTID from before it is written to the binlog until after InnoDB has
+// committed it; then the GTID moves atomically from gtid_owned to gtid_executed. So if one became
+// visible between two of the snapshots, its GTID is either still in gtid_owned afterwards or new in
+// gtid_executed, which is therefore read last. And if the position is read before gtid_owned is
+// empty, everything that precedes it in the binlog is in gtid_executed too.
 func (f *freezing) tryMySQL(ctx context.Context) (pos tidemark.Position, again bool, err error) {
 	s := f.all[0]
 	r, err := s.Query(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_mode")
@@ -288,12 +284,12 @@ func (f *freezing) tryMySQL(ctx context.Context) (pos tidemark.Position, again b
 	return pos, false, nil
 }
 
-// snapshotPosition is where in the binlog a MariaDB session's snapshot is.
+// snapshotPosition returns the binlog position of a MariaDB session's snapshot.
 //
-// The server copies the answer through one variable for all sessions, without a
-// lock: SHOW STATUS in another session at the same microsecond, of a monitor or of
-// another lane, puts its own position there (10.11: one reading of 40 where four
-// sessions do nothing else). So it counts once it has been read five times running.
+// The server copies the answer through one variable shared by all sessions, without a lock: SHOW
+// STATUS in another session at the same microsecond, from a monitor or another lane, puts its own
+// position there (10.11: one reading in 40 with four sessions that do nothing else). So a position
+// counts once it has been read five times in a row.
 func snapshotPosition(ctx context.Context, s *server.Session) (at string, err error) {
 	for same := 0; same < 5; {
 		r, err := s.Query(ctx, "SHOW SESSION STATUS LIKE 'binlog_snapshot_%'")
@@ -334,7 +330,7 @@ func (e *Bulk) describePosition(ctx context.Context, s *server.Session, at strin
 	return pos, nil
 }
 
-// hoping is LockNone: it works where nobody writes, and says so where somebody does.
+// hoping implements LockNone: it works if nobody writes, and fails with an error if somebody does.
 func (f *freezing) hoping(ctx context.Context) (tidemark.Position, error) {
 	before, err := f.e.position(ctx, f.all[0])
 	if err != nil {
@@ -345,7 +341,7 @@ func (f *freezing) hoping(ctx context.Context) (tidemark.Position, error) {
 	}
 	after, err := f.e.position(ctx, f.all[0])
 	if err == nil && before.Stamp != after.Stamp {
-		return after, &tidemark.Error{Kind: tidemark.Invalid, Op: "freeze", Object: f.e.Masked, Err: errors.New("the source was written to while the lanes opened, and no lock was wanted"), Hint: "Stop the writers, or let the source be locked for a moment."}
+		return after, &tidemark.Error{Kind: tidemark.Invalid, Op: "freeze", Object: f.e.Masked, Err: errors.New("the source was written to while the lanes opened, and --lock none forbids a lock"), Hint: "Stop the writers, or allow a brief lock (--lock)."}
 	}
 	return after, err
 }
@@ -373,7 +369,7 @@ func (f *freezing) locked(ctx context.Context) (tidemark.Position, error) {
 	}
 	if err == nil && e.Options.Lock == server.LockBackup && !e.MariaDB && !f.once {
 		e.mu.Lock()
-		e.guard = s // that lock lasts until Close
+		e.guard = s // its lock lasts until Close
 		e.mu.Unlock()
 	} else {
 		s.Close()
@@ -382,10 +378,9 @@ func (f *freezing) locked(ctx context.Context) (tidemark.Position, error) {
 	return pos, err
 }
 
-// insist asks for the lock again and again, a second or a few at a time. While it
-// is asked for, new writers wait; and a transaction that waits in that way may
-// hold the row for which a running statement waits, which the lock waits for:
-// only giving up lets them go on.
+// insist requests the lock again and again, for a second or a few at a time. During a request new
+// writers wait; such a waiting transaction may hold the row that a running statement waits for,
+// while the lock waits for that statement: only giving up lets them continue.
 func (f *freezing) insist(ctx context.Context, s *server.Session, until time.Time) (unlock string, err error) {
 	for seconds := 1; ; seconds = min(seconds+1, 5) {
 		if err := s.Exec(ctx, "SET SESSION lock_wait_timeout="+strconv.Itoa(seconds)); err != nil {
@@ -397,7 +392,7 @@ func (f *freezing) insist(ctx context.Context, s *server.Session, until time.Tim
 			return unlock, err
 		}
 		if f.e.MariaDB && f.e.Options.Lock == server.LockBackup {
-			_ = s.Exec(ctx, "BACKUP STAGE END") // the stages before the one that was not to be had
+			_ = s.Exec(ctx, "BACKUP STAGE END") // leaves the stages before the one that failed
 		}
 		select {
 		case <-time.After(time.Duration(seconds) * time.Second / 2):
@@ -407,8 +402,8 @@ func (f *freezing) insist(ctx context.Context, s *server.Session, until time.Tim
 	}
 }
 
-// takeLock takes the strongest lock that is wanted and allowed; unlock is the
-// statement that gives it back.
+// takeLock takes the strongest lock that is wanted and allowed; unlock is the statement that
+// releases it.
 func (f *freezing) takeLock(ctx context.Context, s *server.Session) (unlock string, err error) {
 	e := f.e
 	switch e.Options.Lock {
@@ -455,8 +450,8 @@ func (f *freezing) lockTables(ctx context.Context, s *server.Session) error {
 	return s.Exec(ctx, "LOCK TABLES "+strings.Join(names, ","))
 }
 
-// lockError explains why there is no lock: which privilege is missing, or which
-// statement was in the way.
+// lockError explains why the lock failed: which privilege is missing, or which statement was in the
+// way.
 func (f *freezing) lockError(ctx context.Context, err error) error {
 	e := f.e
 	var my *gomysql.MyError
@@ -472,13 +467,13 @@ func (f *freezing) lockError(ctx context.Context, err error) error {
 		out.Hint = "GRANT RELOAD, REPLICATION CLIENT ON *.* TO " + e.Grantee() + " (or LOCK TABLES on the database), or let Tidemark freeze without a lock while nobody writes."
 	case my.Code == 1205:
 		out.Kind = tidemark.Transient
-		out.Err = fmt.Errorf("the global read lock was not to be had within %s%s", e.Options.LockWait, f.inTheWay(ctx))
+		out.Err = fmt.Errorf("the global read lock was not granted within %s%s", e.Options.LockWait, f.inTheWay(ctx))
 		out.Hint = "Wait until that statement is over or end it, then try again."
 	}
 	return out
 }
 
-// inTheWay names the statement that has run longest.
+// inTheWay names the longest-running statement.
 func (f *freezing) inTheWay(ctx context.Context) string {
 	r, err := f.all[0].Query(ctx, "SELECT ID, USER, TIME, LEFT(INFO, 80) FROM information_schema.PROCESSLIST WHERE COMMAND NOT IN ('Sleep','Daemon','Binlog Dump','Binlog Dump GTID') "+
 		"AND USER NOT IN ('system user','event_scheduler') AND ID NOT IN (CONNECTION_ID(),"+strconv.FormatUint(uint64(f.lock.ID), 10)+") ORDER BY TIME DESC LIMIT 1")
@@ -492,7 +487,7 @@ func (f *freezing) inTheWay(ctx context.Context) string {
 	return fmt.Sprintf(": connection %s of %s has run for %s s: %s", id, user, secs, info)
 }
 
-// position asks where the server's log stands.
+// position returns the server's current log position.
 func (e *Bulk) position(ctx context.Context, s *server.Session) (tidemark.Position, error) {
 	pos := tidemark.Position{Engine: e.Name()}
 	r, err := s.Query(ctx, e.ShowPosition())
@@ -521,8 +516,7 @@ func (e *Bulk) position(ctx context.Context, s *server.Session) (tidemark.Positi
 	return pos, err
 }
 
-// counters stands in for a position: InnoDB counts the rows that it writes from
-// its start on.
+// counters is the substitute for a position: InnoDB's counts of rows written since its start.
 func (e *Bulk) counters(ctx context.Context, s *server.Session) (string, error) {
 	r, err := s.Query(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_rows_inserted','Innodb_rows_updated','Innodb_rows_deleted')")
 	if err != nil {
@@ -534,7 +528,7 @@ func (e *Bulk) counters(ctx context.Context, s *server.Session) (string, error) 
 		stamp += ":" + v
 	}
 	if r, err = s.Query(ctx, "SELECT UNIX_TIMESTAMP() - VARIABLE_VALUE DIV 1 FROM "+e.StatusTable()+" WHERE VARIABLE_NAME='Uptime'"); err != nil {
-		return stamp, nil // the table may be closed to us, and the counters do without
+		return stamp, nil // the user may not read the table; the counters are enough without it
 	}
 	if r.RowNumber() > 0 {
 		// The start of the server, to the minute: the two clocks are read one after the other.

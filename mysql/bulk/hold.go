@@ -12,19 +12,19 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// How many tables one session holds, and how many sessions there are for that at
-// most. MariaDB looks a metadata lock up in the list of all that the session has,
-// several times a statement: to take 10,000 of them one after the other in one session
-// is nine seconds, and every query of the catalogue is thirty after that. (MySQL has a hash.)
-// The catalogue is read by a session that holds nothing, for the same reason.
+// How many tables one session holds, and how many sessions may hold tables. MariaDB looks up a
+// metadata lock in the list of all that the session has, several times a statement: taking 10,000
+// of them one by one in one session takes nine seconds, and every catalogue query after that
+// thirty. (MySQL has a hash.) For the same reason, a session that holds nothing reads the
+// catalogue.
 const (
 	holdEach = 500
 	holdMost = 16
 )
 
-// hold takes the metadata locks of tables, so that nobody alters or drops them
-// before Close, once there is a frozen view. A table that was dropped since Freeze is an error of Kind Lost; one
-// that was altered since is too, when its rows are read.
+// hold takes the metadata locks of tables once there is a frozen view, so that nobody alters or
+// drops them before Close. A table that was dropped since Freeze is an error of Kind Lost; so is
+// one that was altered since, when its rows are read.
 func (e *Bulk) hold(ctx context.Context, tables []tidemark.TableID) error {
 	e.mu.Lock()
 	frozen := e.frozen
@@ -54,7 +54,7 @@ func (e *Bulk) hold(ctx context.Context, tables []tidemark.TableID) error {
 	return nil
 }
 
-// holdersFor gives the sessions that hold tables, as many as n tables need.
+// holdersFor returns as many sessions as are needed to hold n tables.
 func (e *Bulk) holdersFor(ctx context.Context, n int) ([]*server.Session, error) {
 	want := 1
 	if e.MariaDB {
@@ -65,7 +65,7 @@ func (e *Bulk) holdersFor(ctx context.Context, n int) ([]*server.Session, error)
 	e.mu.Unlock()
 	for _, s := range holders {
 		if s.Dead {
-			return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "describe", Object: e.Masked, Err: errors.New("a connection that kept the source's tables as they are has broken"), Hint: "Start the copy again."}
+			return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "describe", Object: e.Masked, Err: errors.New("a connection that kept the source's tables unchanged broke"), Hint: "Start the copy again."}
 		}
 	}
 	for len(holders) < want {
@@ -121,18 +121,17 @@ func holdIn(ctx context.Context, s *server.Session, tables []tidemark.TableID) e
 	return first
 }
 
-// A reading lane holds what it has read too, without need. MariaDB lets a session go
-// back behind that and keep its view, if it would write nothing to the binlog: that
-// is forbidden to our own sessions as far as the user may (BINLOG ADMIN); elsewhere
-// reading 10,000 tables takes twice the time.
+// A reading lane also keeps metadata locks on tables it has read, which it does not need. MariaDB
+// lets a session roll back to a savepoint before them and keep its view if the session writes
+// nothing to the binlog: so our own sessions disable their binlog if the user may (BINLOG ADMIN);
+// otherwise reading 10,000 tables takes twice the time.
 const (
 	keepOut    = "SET SESSION sql_log_bin=0"
 	letGoAfter = 200 // reads
 )
 
-// toRead sets a session up that is to get the view. Where somebody waits to alter a
-// table that is held, whoever begins to read it waits behind them: LockWait bounds
-// that.
+// toRead prepares a session that will get the view. If somebody waits to alter a held table, new
+// readers of it queue behind them: LockWait bounds that wait.
 func toRead(ctx context.Context, s *server.Session) error {
 	err := s.Exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout=%d", max(1, int(s.Server.Options.LockWait.Seconds()))))
 	if err != nil || !s.Server.MariaDB {
@@ -141,12 +140,12 @@ func toRead(ctx context.Context, s *server.Session) error {
 	err = s.Exec(ctx, keepOut)
 	var my *gomysql.MyError
 	if errors.As(err, &my) {
-		return nil // it may not
+		return nil // missing privilege
 	}
 	return err
 }
 
-// setMark is where letGo goes back to.
+// setMark sets the savepoint that letGo rolls back to.
 func setMark(ctx context.Context, s *server.Session) error {
 	if !s.Server.MariaDB {
 		return nil
@@ -155,7 +154,7 @@ func setMark(ctx context.Context, s *server.Session) error {
 	return s.Exec(ctx, "SAVEPOINT tidemark")
 }
 
-// letGo gives up the metadata locks of a lane on the frozen view, now and then.
+// letGo releases the metadata locks of a lane on the snapshot every letGoAfter reads.
 func letGo(ctx context.Context, s *server.Session) error {
 	if !s.Marked {
 		return nil

@@ -20,7 +20,7 @@ import (
 
 const numbers = "WITH RECURSIVE s(n) AS (SELECT 0 UNION ALL SELECT n+1 FROM s WHERE n<4999) SELECT "
 
-// fill makes a table of 5000 rows.
+// fill creates a table of 5000 rows.
 func fill(t *testing.T, srv *testdb.Server, rawURL, name, columns, values string) *tidemark.Table {
 	t.Helper()
 	depth := "SET cte_max_recursion_depth=100000; "
@@ -37,11 +37,11 @@ func sortedRows(s string) []string {
 	return rows
 }
 
-// TestRangesMakeTheWhole: whatever a table is cut by, each row is in one range.
+// TestRangesMakeTheWhole: however a table is split, each row is in one range.
 func TestRangesMakeTheWhole(t *testing.T) {
 	tables := []struct {
 		name, columns, values string
-		least                 int // ranges that automatic splitting must give
+		least                 int // ranges that automatic splitting must return
 	}{
 		{"dense", "id int PRIMARY KEY, v varchar(20)", "n*2-4000, concat('v',n)", 6},
 		{"sparse", "id bigint PRIMARY KEY, v int", "n*n*n*1000003-5000000000, n", 6},
@@ -170,10 +170,9 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestFrozenViewIsOne: transactions move money between two tables while lanes
-// open; all lanes must see the same, and as much money as ever. In the first round
-// the writers also wait for each other's rows, under which a global read lock is
-// hardly to be had.
+// TestFrozenViewIsOne: transactions move money between two tables while lanes open; all lanes must
+// see the same, and the same total. In the first round the writers also wait for each other's rows,
+// so that a global read lock is hard to get.
 func TestFrozenViewIsOne(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		for round, lock := range []server.Lock{server.LockAuto, server.LockAuto, server.LockGlobal, server.LockBackup, server.LockTables} {
@@ -234,8 +233,8 @@ func TestFrozenViewIsOne(t *testing.T) {
 	})
 }
 
-// TestSnapshotPositionIsItsOwn: where a lane's snapshot is must be known for certain
-// also while the server mixes up the answers to sessions that ask at the same time.
+// TestSnapshotPositionIsItsOwn: the position of a lane's snapshot must be exact even while the
+// server mixes up the answers to concurrent sessions.
 func TestSnapshotPositionIsItsOwn(t *testing.T) {
 	from := testdb.MariaDB(t).NewDatabase(t, "snapshots")
 	testdb.Query(t, from, "CREATE TABLE a (id int PRIMARY KEY)")
@@ -268,7 +267,7 @@ func TestSnapshotPositionIsItsOwn(t *testing.T) {
 	}
 }
 
-// transfer moves money between two rows until stop, and then says what went wrong.
+// transfer moves money between two rows until stop, and then returns what went wrong.
 func transfer(rawURL string, id int, stop chan struct{}) error {
 	e, err := Open(context.Background(), rawURL, server.Options{})
 	if err != nil {
@@ -287,7 +286,7 @@ func transfer(rawURL string, id int, stop chan struct{}) error {
 			}
 			err := s.Exec(context.Background(), sql)
 			var refused *gomysql.MyError
-			if errors.As(err, &refused) && refused.Code == 1213 { // a deadlock with who locks tables
+			if errors.As(err, &refused) && refused.Code == 1213 { // a deadlock with the session that locks tables
 				if err = s.Exec(context.Background(), "ROLLBACK"); err == nil {
 					break
 				}
@@ -323,7 +322,7 @@ func TestFreezeBehindALongQuery(t *testing.T) {
 		e := open(t, from, server.Options{Lock: server.LockGlobal, LockWait: time.Second})
 		start := time.Now()
 		_, err := e.Freeze(t.Context(), 1)
-		if tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(fmt.Sprint(err), "was not to be had within 1s: connection") || !strings.Contains(fmt.Sprint(err), "SLEEP(600)") {
+		if tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(fmt.Sprint(err), "was not granted within 1s: connection") || !strings.Contains(fmt.Sprint(err), "SLEEP(600)") {
 			t.Errorf("after %s: %v", time.Since(start), err)
 		}
 		cancel()
@@ -336,7 +335,7 @@ func TestFreezeBehindALongQuery(t *testing.T) {
 	})
 }
 
-// TestFreezeWithoutReload: what an ordinary user gets.
+// TestFreezeWithoutReload: the error for an ordinary user.
 func TestFreezeWithoutReload(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "modest")
@@ -362,8 +361,8 @@ func TestFreezeWithoutReload(t *testing.T) {
 	})
 }
 
-// TestLostLane: a lane whose connection is killed is Lost; the others go on, and
-// an emit that fails costs nothing.
+// TestLostLane: a lane whose connection is killed is Lost; the others continue, and an emit that
+// fails costs nothing.
 func TestLostLane(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "lost")
@@ -406,7 +405,7 @@ func TestLostLane(t *testing.T) {
 	})
 }
 
-// gtid_owned names each GTID with the thread that it is of.
+// gtid_owned names each GTID with its thread.
 func TestOwnedGTIDs(t *testing.T) {
 	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 	got := ownedGTIDs(a + ":23#12:24#13,\n" + b + ":x:1#2:y:7#3")

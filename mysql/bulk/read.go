@@ -16,12 +16,11 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Read emits the rows of a range, read on a lane's session. A lane whose
-// connection broke after Freeze has lost the frozen view for good, which a
-// server gives to nobody again: the Read that notices is Transient, and every
-// later one on that lane is Lost, so that the caller gives its ranges to the
-// other lanes. Values are as Move.To wants them: a TIME travels to an interval
-// column as an ISO 8601 interval and to any other as it is.
+// Read emits the rows of a range, read on a lane's session. If a lane's connection breaks after
+// Freeze, its frozen view is lost for good, because a server never hands out a view again: the Read
+// that notices is Transient, and every later one on that lane is Lost, so that the caller gives its
+// ranges to the other lanes. Values have the form that Move.To needs: a TIME for an interval column
+// is an ISO 8601 interval, and for any other unchanged.
 func (e *Bulk) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	s, err := e.reader(ctx, lane)
 	if err != nil {
@@ -30,7 +29,7 @@ func (e *Bulk) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*t
 	return e.ReadOn(ctx, s, lane, r, "", emit)
 }
 
-// ReadOn is Read on a session; lock is what stands behind the SELECT.
+// ReadOn is Read on a given session; lock is appended to the SELECT.
 func (e *Bulk) ReadOn(ctx context.Context, s *server.Session, lane int, r tidemark.Read, lock string, emit func(*tidemark.Batch) error) error {
 	object := r.Move.From.String()
 	cols, err := e.outCols(r.Move, r.Format)
@@ -82,30 +81,28 @@ func (e *Bulk) ReadOn(ctx context.Context, s *server.Session, lane int, r tidema
 			e.readFailed(lane, s, object, server.ErrMalformed)
 		}
 		return &tidemark.Error{Op: "read", Object: object, Kind: tidemark.BadRow, Err: fmt.Errorf("row %s: %w", t.rowName, bad),
-			Hint: "Choose what becomes of dates that are none: --zero-dates=null or --zero-dates=epoch."}
+			Hint: "Choose how to write invalid dates: --zero-dates=null or --zero-dates=epoch."}
 	}
 	return e.readFailed(lane, s, object, err)
 }
 
-// reader gives the session of a reading lane. Without Freeze it is an ordinary
-// one.
+// reader returns the session of a reading lane. Without Freeze it is an ordinary one.
 func (e *Bulk) reader(ctx context.Context, lane int) (*server.Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.frozen {
-		if lane >= len(e.reads) { // Freeze has found no connection for it
+		if lane >= len(e.reads) { // Freeze had no connection for it
 			return nil, &tidemark.Error{Op: "read", Object: e.Masked, Kind: tidemark.Transient, Err: tidemark.ErrNoConnection, Hint: e.Hint(&gomysql.MyError{Code: 1040}, tidemark.Transient)}
 		}
 		if s := e.reads[lane]; !s.Dead {
 			return s, nil
 		}
-		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: e.Masked, Err: fmt.Errorf("lane %d has lost its view of the source with its connection", lane), Hint: "The other lanes go on; if none is left, start the copy again."}
+		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: e.Masked, Err: fmt.Errorf("lane %d lost its snapshot of the source with its connection", lane), Hint: "The other lanes continue; if none is left, start the copy again."}
 	}
 	return e.laneSession(ctx, &e.reads, lane)
 }
 
-// laneSession gives the live session of a lane, opening it where there is none;
-// e.mu is held.
+// laneSession returns the live session of a lane, opening it if necessary; the caller holds e.mu.
 func (e *Bulk) laneSession(ctx context.Context, lanes *[]*server.Session, lane int) (*server.Session, error) {
 	for lane >= len(*lanes) {
 		*lanes = append(*lanes, nil)
@@ -134,15 +131,15 @@ func (e *Bulk) readFailed(lane int, s *server.Session, object string, err error)
 	out := e.Fail("read", object, err)
 	var te *tidemark.Error
 	if my != nil && my.Code == 1205 && errors.As(out, &te) {
-		te.Hint = "A statement that is to change the table waits for this copy, and reading waits behind it: end that statement (SHOW PROCESSLIST)."
+		te.Hint = "A statement that alters the table waits for this copy, and reads queue behind it: end that statement (SHOW PROCESSLIST)."
 	}
 	if s.Dead && e.frozen && errors.As(out, &te) && te.Kind == tidemark.Transient && te.Hint == "" {
-		te.Hint = fmt.Sprintf("Lane %d has lost its view of the source; the other lanes go on.", lane)
+		te.Hint = fmt.Sprintf("Lane %d lost its snapshot of the source; the other lanes continue.", lane)
 	}
 	return out
 }
 
-// results sets in which character set a session's results come.
+// results sets the character set of a session's results.
 func results(ctx context.Context, s *server.Session, f tidemark.Format) error {
 	want := "utf8mb4"
 	if f == tidemark.LoadData {
@@ -158,14 +155,14 @@ func results(ctx context.Context, s *server.Session, f tidemark.Format) error {
 	return nil
 }
 
-// sendAtOnce is how many bytes of rows the server shall send at once.
+// sendAtOnce is how many bytes of rows the server is to send at once.
 const sendAtOnce = 128 << 10
 
-// takeMore makes the server send rows in larger pieces. It sends when its buffer of the
-// connection is full, whose size a session may not set: it begins with net_buffer_length (16 kB)
-// and grows with the largest command that has come. So one comes with blanks behind it,
-// which the server takes away before it looks at it or logs it. (MariaDB 10.11, rows of 60 bytes:
-// 0.29 us of its processor time a row, instead of 0.43; half or twice the size gives less.)
+// takeMore makes the server send rows in larger pieces. The server sends when its connection buffer
+// is full, whose size a session may not set: it starts at net_buffer_length (16 kB) and grows to
+// the largest command received. So takeMore sends a command padded with blanks, which the server
+// strips before it parses or logs it. (MariaDB 10.11, rows of 60 bytes: 0.29 us of server CPU time
+// a row instead of 0.43; half or twice the size helps less.)
 func takeMore(ctx context.Context, s *server.Session) error {
 	r, err := s.Query(ctx, "SELECT @@max_allowed_packet")
 	if err != nil {
@@ -178,8 +175,8 @@ func takeMore(ctx context.Context, s *server.Session) error {
 	return s.Exec(ctx, "DO 0"+strings.Repeat(" ", sendAtOnce))
 }
 
-// abandon ends a SELECT whose rows nobody wants any more without losing the
-// session and its snapshot. It reports whether that worked.
+// abandon ends a SELECT whose remaining rows are not needed without losing the session and its
+// snapshot. It reports whether that worked.
 func (e *Bulk) abandon(ctx context.Context, s *server.Session) bool {
 	stop := crash.OnDone(ctx, s.Abort)
 	defer stop()
@@ -231,8 +228,8 @@ func (e *Bulk) selectRows(r tidemark.Read, cols []outCol) (string, error) {
 	return b.String(), nil
 }
 
-// forceIndex makes a range of the primary key be read by it: by its own estimate
-// the server may rather read the whole table for each of a few large ranges.
+// forceIndex makes the server read a range of the primary key by that index: by its own estimate it
+// may rather read the whole table for each of a few large ranges.
 func forceIndex(m *tidemark.Move, r *tidemark.Range) string {
 	if r == nil || m.From.Key == nil || len(r.Columns) > len(m.From.Key.Parts) || len(r.Lower)+len(r.Upper)+len(r.Values) == 0 {
 		return ""
@@ -245,8 +242,8 @@ func forceIndex(m *tidemark.Move, r *tidemark.Range) string {
 	return " FORCE INDEX (PRIMARY)"
 }
 
-// lobColumns are what limited LOB mode selects besides: before all columns the
-// row's key, where one of its values is cut, and the size of each such value.
+// lobColumns are the extra columns that limited LOB mode selects before all others: the row's key,
+// if one of its values is cut, and the size of each such value.
 func lobColumns(m *tidemark.Move, cols []outCol) []string {
 	var cut, sizes []string
 	for _, c := range cols {
@@ -266,8 +263,8 @@ func lobColumns(m *tidemark.Move, cols []outCol) []string {
 	return append([]string{"IF(" + strings.Join(cut, " OR ") + ",CONCAT_WS(','," + strings.Join(key, ",") + "),NULL)"}, sizes...)
 }
 
-// keyColumns are the columns that name a row to a person: the key's, or a unique
-// index's, or the first three.
+// keyColumns are the columns that identify a row to a person: those of the key, or of a unique
+// index, or the first three.
 func keyColumns(t *tidemark.Table) []string {
 	if t.Key != nil {
 		if names := t.Key.Columns(); names != nil {
@@ -300,8 +297,8 @@ type rowStream struct {
 	sizes   []uint64 // of the values that are cut in this row, in that order; 0 not cut
 	key     []byte   // of this row, if it has such values
 
-	scratch []byte // a value of a streamed row that must be whole
-	rowName string // of a row that cannot be read, for the message
+	scratch []byte // a value of a streamed row that must be complete
+	rowName string // of an unreadable row, for the message
 }
 
 func (t *rowStream) lobs(cols []outCol) {
@@ -320,7 +317,7 @@ func (t *rowStream) drop() {
 	}
 }
 
-// hand gives the batch away and begins another.
+// hand emits the batch and begins another.
 func (t *rowStream) hand(more, last bool) error {
 	b := t.b
 	b.More, b.Last = more, last
@@ -374,8 +371,7 @@ func (t *rowStream) run(sql string) error {
 	}
 }
 
-// row appends a row that is in the buffer. This is the hot path: no calls for
-// digits, one for text.
+// row appends a row that is in the buffer. This is the hot path: no calls for digits, one for text.
 func (t *rowStream) row(p []byte) error {
 	at := 0
 	if len(t.limited) > 0 {
@@ -431,7 +427,7 @@ func (t *rowStream) row(p []byte) error {
 	return nil
 }
 
-// prefix reads the columns of limited LOB mode and says where the row's own begin.
+// prefix reads the columns of limited LOB mode and returns where the row's own columns begin.
 func (t *rowStream) prefix(p []byte) (int, error) {
 	at := 0
 	t.key = t.key[:0]
@@ -468,7 +464,7 @@ func (t *rowStream) tell() {
 	}
 }
 
-// refuse sets a row aside that holds a bad value, or names the row for the error.
+// refuse rejects a row with a bad value, or names the row for the error.
 func (t *rowStream) refuse(p []byte, err error) error {
 	t.rowName = t.describe(p)
 	var bad *BadValue
@@ -489,7 +485,7 @@ func (t *rowStream) refuse(p []byte, err error) error {
 	return nil
 }
 
-// values takes a row apart, as the server has sent it; nil is NULL.
+// values splits a row, as the server sent it, into values; nil is NULL.
 func (t *rowStream) values(p []byte) [][]byte {
 	out := make([][]byte, 0, len(t.cols))
 	at := 0

@@ -12,19 +12,18 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Sizes that Split goes by where the Move does not say.
+// Default sizes for Split if the Move sets none.
 const (
 	splitTarget = 64 << 20 // bytes of a range
 	splitMax    = 10000    // ranges of a table
 )
 
-// Split cuts a move into ranges. Automatic ranges follow the primary key, or
-// else a unique key without NULLs, as far as its columns have an order that a
-// constant can be compared with; a table without one is one range, and so is a
-// table that goes into a storage engine without transactions, where a range that
-// fails must be able to be wiped out with its table. Boundaries decide how even
-// the ranges are, not which rows are copied: any boundary parts a table in two,
-// because all comparing is the server's.
+// Split splits a move into ranges. Automatic ranges follow the primary key, or else a unique key
+// without NULLs, as far as its columns have an order that a constant can be compared with. A table
+// without such a key is one range; so is a table whose target storage engine has no transactions,
+// because a failed range can be removed there only by emptying the table. Boundaries decide how
+// even the ranges are, not which rows are copied: any boundary splits a table in two, because the
+// server does all comparing.
 func (e *Bulk) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	whole := []tidemark.Range{{Kind: tidemark.Whole, Rows: m.From.Rows, Bytes: m.From.Bytes}}
 	switch m.Split.Kind {
@@ -56,7 +55,7 @@ func (e *Bulk) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, e
 	return ranges(m, sp.cols, cuts), nil
 }
 
-// partitions gives a range per partition or subpartition.
+// partitions returns a range per partition or subpartition.
 func partitions(m *tidemark.Move) ([]tidemark.Range, error) {
 	type group struct {
 		part tidemark.Part
@@ -102,7 +101,7 @@ func partitions(m *tidemark.Move) ([]tidemark.Range, error) {
 	return out, nil
 }
 
-// bounds gives the ranges between the user's boundaries.
+// bounds returns the ranges between the user's boundaries.
 func bounds(m *tidemark.Move) ([]tidemark.Range, error) {
 	for _, name := range m.Split.Columns {
 		if m.From.Column(name) == nil {
@@ -111,7 +110,7 @@ func bounds(m *tidemark.Move) ([]tidemark.Range, error) {
 	}
 	for _, b := range m.Split.Bounds {
 		if len(b) != len(m.Split.Columns) {
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: m.From.String(), Err: fmt.Errorf("the boundary (%s) has not as many values as there are columns", strings.Join(b, ", "))}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: m.From.String(), Err: fmt.Errorf("the boundary (%s) does not have one value per column", strings.Join(b, ", "))}
 		}
 	}
 	return ranges(m, m.Split.Columns, m.Split.Bounds), nil
@@ -133,9 +132,8 @@ func ranges(m *tidemark.Move, cols []string, cuts [][]string) []tidemark.Range {
 	return out
 }
 
-// splitColumns are the leading columns of the best key whose values can be
-// boundaries. ENUM and SET are ordered by number and compared by name; BIT,
-// and whatever has no kind, are left out with what follows them.
+// splitColumns are the leading columns of the best key whose values can be boundaries. ENUM and SET
+// are ordered by number and compared by name; BIT and columns without a kind end the list.
 func splitColumns(t *tidemark.Table) []string {
 	usable := func(x *tidemark.Index) []string {
 		var names []string
@@ -172,7 +170,7 @@ type splitter struct {
 	cols []string
 }
 
-// count is how many ranges a table's size asks for.
+// count returns the number of ranges that a table's size calls for.
 func (sp *splitter) count() int64 {
 	target, most := sp.m.Split.Target, int64(sp.m.Split.Max)
 	if target <= 0 {
@@ -188,7 +186,7 @@ func (sp *splitter) count() int64 {
 	return min(n, most)
 }
 
-// cuts gives at most n-1 boundaries, ascending as the server orders them.
+// cuts returns at most n-1 boundaries, ascending as the server orders them.
 func (sp *splitter) cuts(ctx context.Context, n int64) ([][]string, error) {
 	first := sp.m.From.Column(sp.cols[0])
 	if first.Type.Kind == tidemark.Int {
@@ -200,9 +198,9 @@ func (sp *splitter) cuts(ctx context.Context, n int64) ([][]string, error) {
 	return sp.walk(ctx, n)
 }
 
-// even steps through integers, where they are dense enough: their span is not
-// more than four times the number of rows. Of several columns the first alone
-// does, if it has many more values than there are ranges.
+// even steps through integers if they are dense enough: their span is at most four times the number
+// of rows. Of several columns the first alone is used if it has many more values than there are
+// ranges.
 func (sp *splitter) even(ctx context.Context, n int64, alone bool) ([][]string, bool, error) {
 	col := server.Quote(sp.cols[0])
 	r, err := sp.s.Query(ctx, "SELECT MIN("+col+"), MAX("+col+") FROM "+server.QuoteTable(sp.m.From.TableID))
@@ -241,8 +239,8 @@ func (sp *splitter) even(ctx context.Context, n int64, alone bool) ([][]string, 
 	return cuts, true, nil
 }
 
-// walk takes every so-manieth key, walking the index from one boundary to the
-// next: exact, and as fast as the server counts.
+// walk takes every n-th key by walking the index from one boundary to the next: exact, and as fast
+// as the server counts.
 func (sp *splitter) walk(ctx context.Context, n int64) ([][]string, error) {
 	t := sp.m.From
 	step := max(t.Rows/n, 1)
@@ -273,7 +271,7 @@ func (sp *splitter) walk(ctx context.Context, n int64) ([][]string, error) {
 		}
 		next := " WHERE " + compare(cols, cut, ">", ">=")
 		if next == where {
-			// More rows than a range has share these columns: go on behind them.
+			// More rows than fit a range share these columns: continue after them.
 			where, offset = " WHERE "+compare(cols, cut, ">", ">"), 0
 			continue
 		}
@@ -282,7 +280,7 @@ func (sp *splitter) walk(ctx context.Context, n int64) ([][]string, error) {
 	return cuts, nil
 }
 
-// keyText selects a key's value as the text that constant takes.
+// keyText selects a key's value in the text form that constant takes.
 func keyText(c *tidemark.Column) string {
 	switch c.Type.Kind {
 	case tidemark.Binary, tidemark.Varbinary, tidemark.Blob:

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A shape says how a value of a text result becomes a value of a batch.
+// A shape determines how a value of a text result becomes a value of a batch.
 type shape uint8
 
 const (
@@ -25,22 +25,22 @@ const (
 	boolean                 // "t" or "f", from a number
 	bitBoolean              // the same, from the raw bytes of a BIT
 	bits                    // 0 and 1, from the raw bytes of a BIT
-	dated                   // a date, perhaps with a time, perhaps not one at all
+	dated                   // a date, perhaps with a time, perhaps invalid
 	zoned                   // the same with "+00"
-	clock                   // a TIME as it is, without zeros at the end
+	clock                   // a TIME unchanged, without trailing zeros
 	interval                // a TIME as an ISO 8601 interval
-	geometry                // hex of EWKB, "\x" before it where the target keeps bytes
+	geometry                // hex of EWKB, with a leading "\x" if the target stores bytes
 )
 
-// An outCol is one column of a SELECT and what becomes of its values.
+// An outCol is one column of a SELECT and how its values are converted.
 type outCol struct {
 	name  string
 	expr  string // of the SELECT list
 	shape shape
 	bits  int  // BIT: digits; FLOAT: 32 or 64
-	bytes bool // geometry: the target keeps bytes
+	bytes bool // geometry: the target stores bytes
 	esc   *escape.Letters
-	zero  server.Policy // for dates that are none
+	zero  server.Policy // for invalid dates
 	epoch string
 
 	limit int64 // limited LOB mode: bytes at most, 0 none
@@ -54,7 +54,7 @@ func (b *BadValue) Error() string {
 	return fmt.Sprintf("column %s holds %q, %s", b.Column, b.Value, b.Why)
 }
 
-// outCols works out the columns that a Move reads.
+// outCols determines the columns that a Move reads.
 func (e *Bulk) outCols(m *tidemark.Move, f tidemark.Format) ([]outCol, error) {
 	if len(m.Source) == 0 {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: m.From.String(), Err: errors.New("no column is left to copy")}
@@ -89,10 +89,10 @@ func (e *Bulk) outCols(m *tidemark.Move, f tidemark.Format) ([]outCol, error) {
 	return out, nil
 }
 
-// forLoadData: what the server sends without conversion is what LOAD DATA with
-// CHARACTER SET binary takes, but for two things. FLOAT prints six digits; as a
-// double it prints all that it has. And an ENUM that holds no member prints as
-// ”, which may be a member; LOAD DATA takes a number where no label matches.
+// forLoadData: what the server sends without conversion is what LOAD DATA with CHARACTER SET binary
+// takes, with two exceptions. FLOAT prints six digits; as a double it prints all its digits. And an
+// ENUM that holds no member prints as the empty string, which may be a member; LOAD DATA takes a
+// number if no label matches.
 func (c *outCol) forLoadData(t tidemark.Type) {
 	c.esc, c.shape = &escape.Load, escaped
 	switch t.Kind {
@@ -162,9 +162,9 @@ func (c *outCol) forCopyText(t, to tidemark.Type) {
 	}
 }
 
-// canonicalKind is the kind whose canonical text a value has. It is that of its own
-// type, but where the target's is another spelling of the same values it is the
-// target's, so that what is read back from there is the same text.
+// canonicalKind returns the kind whose canonical text a value has. It is that of its own type,
+// unless the target's type is another spelling of the same values: then it is the target's, so that
+// reading back from there yields the same text.
 func canonicalKind(t, to tidemark.Type) tidemark.TypeKind {
 	switch {
 	case (t.Kind == tidemark.Int || t.Kind == tidemark.Bit) && to.Kind == tidemark.Bool,
@@ -175,7 +175,7 @@ func canonicalKind(t, to tidemark.Type) tidemark.TypeKind {
 	return t.Kind
 }
 
-// limitTo cuts values on the server, so that what is cut off does not travel.
+// limitTo cuts values on the server, so that the rest is not transferred.
 func (c *outCol) limitTo(n int64, t tidemark.Type, f tidemark.Format) {
 	c.limit = n
 	chars := n
@@ -194,7 +194,7 @@ func (c *outCol) limitTo(n int64, t tidemark.Type, f tidemark.Format) {
 	c.expr = fmt.Sprintf("IF(OCTET_LENGTH(%s)>%d,SUBSTRING(%s,1,%d),%s)", col, n, col, chars, col)
 }
 
-// cut shortens a limited value to its bytes.
+// cut shortens a limited value to its limit of bytes.
 func (c *outCol) cut(v []byte) []byte {
 	if c.limit == 0 || int64(len(v)) <= c.limit {
 		return v
@@ -264,7 +264,7 @@ func (c *outCol) zeroDate(dst, v []byte) ([]byte, error) {
 	case server.Epoch:
 		return append(dst, c.epoch...), nil
 	}
-	return dst, &BadValue{c.name, string(v), "which is not a date elsewhere"}
+	return dst, &BadValue{c.name, string(v), "which is not a valid date elsewhere"}
 }
 
 // streams reports whether values of any size can be appended piece by piece.
@@ -272,8 +272,7 @@ func (c *outCol) streams() bool {
 	return c.shape == escaped || c.shape == hexed || c.shape == geometry || c.shape == asIs
 }
 
-// part appends a further piece of a value; the first piece of a geometry has at
-// least nine bytes.
+// part appends the next piece of a value; the first piece of a geometry has at least nine bytes.
 func (c *outCol) part(dst, v []byte, first bool) ([]byte, error) {
 	switch {
 	case c.shape == escaped:

@@ -16,8 +16,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// TestCopyTextGolden reads the zoo and compares with what PostgreSQL would print
-// for the same values.
+// TestCopyTextGolden reads the zoo and compares it with what PostgreSQL would print for the same
+// values.
 func TestCopyTextGolden(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "zoo")
@@ -84,9 +84,8 @@ func TestCopyTextGolden(t *testing.T) {
 	})
 }
 
-// geoPoint4326 is the zoo's point on the antimeridian in SRID 4326: POINT(-180 90)
-// on MariaDB, and on MySQL, where latitude is written first and -180 is none,
-// latitude 90 and longitude 180.
+// geoPoint4326 is the zoo's point on the antimeridian in SRID 4326: POINT(-180 90) on MariaDB, and
+// on MySQL, where latitude is written first and -180 is invalid, latitude 90 and longitude 180.
 func geoPoint4326(srv *testdb.Server) string {
 	if srv.Engine == "mysql" {
 		return "0101000020e610000000000000008066400000000000805640"
@@ -117,7 +116,7 @@ func TestZeroDateIsAnError(t *testing.T) {
 				b.Release()
 				return nil
 			})
-			if err != nil { // the lane must still be of use
+			if err != nil { // the lane must still be usable
 				only(m, "id")
 				if mysqltest.ReadAll(t, e, m, tidemark.CopyText) != "1\n7\n" {
 					t.Error("the lane is out of step")
@@ -127,7 +126,7 @@ func TestZeroDateIsAnError(t *testing.T) {
 			return string(got), err
 		}
 		_, err := read(server.Refuse)
-		want := "read " + mysqltest.DatabaseOf(from) + `.z: row id="7": column d holds "0000-00-00", which is not a date elsewhere`
+		want := "read " + mysqltest.DatabaseOf(from) + `.z: row id="7": column d holds "0000-00-00", which is not a valid date elsewhere`
 		if err == nil || err.Error() != want || tidemark.KindOf(err) != tidemark.BadRow || tidemark.HintOf(err) == "" {
 			t.Errorf("got  %v (%v; %s)\nwant %s", err, tidemark.KindOf(err), tidemark.HintOf(err), want)
 		}
@@ -140,8 +139,8 @@ func TestZeroDateIsAnError(t *testing.T) {
 	})
 }
 
-// unescapeLoad undoes LOAD DATA's escapes as its manual describes them: the dumb
-// twin of appendEscaped.
+// unescapeLoad reverts LOAD DATA's escapes as its manual describes them: the dumb twin of
+// appendEscaped.
 func unescapeLoad(v []byte) []byte {
 	var out []byte
 	for i := 0; i < len(v); i++ {
@@ -170,7 +169,7 @@ func unescapeLoad(v []byte) []byte {
 	return out
 }
 
-// unescapeCopy undoes COPY's escapes as PostgreSQL's manual describes them.
+// unescapeCopy reverts COPY's escapes as PostgreSQL's manual describes them.
 func unescapeCopy(v []byte) []byte {
 	var out []byte
 	for i := 0; i < len(v); i++ {
@@ -282,7 +281,7 @@ func TestInbound(t *testing.T) {
 	for _, c := range []struct {
 		shape    InKind
 		bits     int
-		in, want string // want "" is a refusal
+		in, want string // want "" means refused
 	}{
 		{inBool, 0, "t", "1"}, {inBool, 0, "f", "0"}, {inBool, 0, `\N`, `\N`},
 		{InBits, 4, "1010", "\n"}, {InBits, 9, "101010101", "\x01U"}, {InBits, 64, strings.Repeat("1", 64), strings.Repeat("\xff", 8)}, {InBits, 3, "1010", ""},
@@ -318,7 +317,7 @@ func TestInbound(t *testing.T) {
 	}
 }
 
-// TestIntervalTwins: what a TIME becomes on its way out comes back.
+// TestIntervalTwins: the outgoing form of a TIME converts back to the same TIME.
 func TestIntervalTwins(t *testing.T) {
 	for range 20000 {
 		micros := rand.Int64N(2*3020399e6) - 3020399e6

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// An InKind says how a value of a COPY-text batch becomes one of LOAD DATA.
+// An InKind is how a value of a COPY-text batch becomes one of LOAD DATA.
 type InKind uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	InBits                   // 0 and 1 to the raw bytes of a BIT
 	InIntBits                // a number, or "t" and "f", to the raw bytes of a BIT
 	inDate                   // refuse infinity, BC and years over 9999
-	inZoned                  // the same, and take "+00" off
+	inZoned                  // the same, and remove "+00"
 	inNumber                 // refuse NaN and infinity
 	inInterval               // ISO 8601 interval to a TIME
 	inYear                   // the year 0 is 0000
@@ -39,7 +39,7 @@ type inCol struct {
 	bits  int
 }
 
-// inCols works out how a Move's CopyText columns are written.
+// inCols determines how a Move's CopyText columns are written.
 func inCols(m *tidemark.Move) []inCol {
 	to := m.To.Stored()
 	out := make([]inCol, len(to))
@@ -107,17 +107,16 @@ func InKindOf(from, to tidemark.Type) InKind {
 	return InAsIs
 }
 
-// An inbound turns COPY-text batches into the stream of LOAD DATA. A row may be
-// cut anywhere, also in the middle of an escape: what cannot be decided yet is
-// carried to the next piece.
+// An inbound turns COPY-text batches into the stream of LOAD DATA. A row may be cut anywhere, even
+// within an escape: undecided bytes are carried to the next piece.
 type inbound struct {
 	cols   []inCol
-	plain  bool          // all columns are as they are
+	plain  bool          // all columns are copied unchanged
 	refuse server.Policy // for values that MySQL cannot hold
 	key    []int         // the columns that name a row
-	row    string        // names the row of a refused value; "" where its beginning is gone
+	row    string        // names the row of a refused value; "" once its beginning is gone
 
-	col     int    // that comes next
+	col     int    // the next one
 	carry   []byte // the beginning of its value, from an earlier piece
 	started bool   // that value is being streamed, its beginning is gone
 	slash   bool   // plain: a backslash is carried
@@ -132,11 +131,10 @@ func newInbound(cols []inCol, refuse server.Policy) *inbound {
 	return t
 }
 
-// reset begins a row anew.
+// reset starts a new row.
 func (t *inbound) reset() { t.col, t.carry, t.started, t.slash = 0, t.carry[:0], false, false }
 
-// feed transforms the next piece. What it gives is valid until the next call;
-// data may be changed.
+// feed transforms the next piece. Its result is valid until the next call; feed may modify data.
 func (t *inbound) feed(data []byte) ([]byte, error) {
 	if t.plain {
 		return t.feedPlain(data), nil
@@ -164,7 +162,7 @@ func (t *inbound) feed(data []byte) ([]byte, error) {
 	return t.out, nil
 }
 
-// rowName names the row whose present column begins rest: what came before is in out.
+// rowName names the row whose current column begins rest; the columns before it are in out.
 func (t *inbound) rowName(rest []byte) string {
 	row := t.out[bytes.LastIndexByte(t.out, '\n')+1:]
 	values := bytes.Split(row, []byte{'\t'})
@@ -186,7 +184,7 @@ func (t *inbound) rowName(rest []byte) string {
 	return strings.Join(parts, ", ")
 }
 
-// feedPlain changes the escapes that LOAD DATA does not know, in place.
+// feedPlain replaces the escapes that LOAD DATA does not know, in place.
 func (t *inbound) feedPlain(data []byte) []byte {
 	if t.slash && len(data) > 0 {
 		t.slash = false
@@ -241,7 +239,7 @@ func loadEscapes(v []byte) []byte {
 	return v[:w]
 }
 
-// value appends a value that ends here, and whose beginning may be carried.
+// value appends a value that ends here and whose beginning may have been carried.
 func (t *inbound) value(v []byte) error {
 	if len(t.carry) > 0 {
 		t.carry = append(t.carry, v...)
@@ -258,8 +256,8 @@ func (t *inbound) value(v []byte) error {
 	return err
 }
 
-// partial takes a piece of a value that goes on: as much of it as can be decided
-// is appended, where its shape allows, and the rest carried.
+// partial takes a piece of a value that continues: it appends as much as can be decided, if the
+// value's kind allows, and carries the rest.
 func (t *inbound) partial(v []byte) error {
 	c := &t.cols[t.col]
 	t.carry = append(t.carry, v...)
@@ -288,7 +286,7 @@ func (t *inbound) partial(v []byte) error {
 	return err
 }
 
-// piece appends a further piece of a value whose beginning went through whole.
+// piece appends a further piece of a value whose beginning is already written.
 func (t *inbound) piece(c *inCol, v []byte) error {
 	if c.shape == InAsIs {
 		t.out = append(t.out, loadEscapes(v)...)
@@ -303,7 +301,7 @@ func (t *inbound) piece(c *inCol, v []byte) error {
 
 func Clip(v []byte) string { return string(v[:min(len(v), 40)]) }
 
-// whole appends a value, or its beginning.
+// whole appends a complete value, or the beginning of one.
 func (t *inbound) whole(c *inCol, v []byte) error {
 	if len(v) == 2 && v[0] == '\\' && v[1] == 'N' {
 		t.out = append(t.out, `\N`...)
@@ -330,8 +328,7 @@ func (t *inbound) whole(c *inCol, v []byte) error {
 	return &BadValue{c.name, Clip(v), why}
 }
 
-// Bytes appends the bytes that v stands for, which is hex without "\x", with the
-// escapes of LOAD DATA.
+// Bytes appends the bytes that v encodes as hex without "\x", with the escapes of LOAD DATA.
 func (k InKind) Bytes(dst, v []byte) (out []byte, ok bool, why string) {
 	if k == InGeometry {
 		out, ok = fromEWKB(dst, v)
@@ -341,8 +338,8 @@ func (k InKind) Bytes(dst, v []byte) (out []byte, ok bool, why string) {
 	return out, ok, "which is not what its type holds"
 }
 
-// Text appends a value of a form that needs no escapes; only the bytes of a BIT come
-// with those of LOAD DATA. width is the column's, in bits.
+// Text appends a value of a form that needs no escapes; only the bytes of a BIT get those of LOAD
+// DATA. width is the column's, in bits.
 func (k InKind) Text(dst, v []byte, width int) (out []byte, ok bool, why string) {
 	why = "which is not what its type holds"
 	switch k {
@@ -365,7 +362,7 @@ func (k InKind) Text(dst, v []byte, width int) (out []byte, ok bool, why string)
 		}
 	case inNumber:
 		if v, ok = finite(v); !ok {
-			return dst, false, "which is no number in MySQL"
+			return dst, false, "which is not a number in MySQL"
 		}
 		if width == 32 {
 			v = largestFloat(v)
@@ -386,13 +383,13 @@ func (k InKind) Text(dst, v []byte, width int) (out []byte, ok bool, why string)
 	return append(dst, v...), true, ""
 }
 
-// Amount takes the sign and the grouping out of PostgreSQL's money, which a logical backup
-// and a stream have as the locale C writes it: -$1,234.50.
+// Amount removes the sign and the grouping from PostgreSQL's money, which a logical backup and a
+// stream write in locale C: -$1,234.50.
 func Amount(v []byte) []byte {
 	return bytes.ReplaceAll(bytes.Replace(v, []byte("$"), nil, 1), []byte(","), nil)
 }
 
-// finite reports whether v is a number and not NaN or infinite.
+// finite reports whether v is a number other than NaN and infinity.
 func finite(v []byte) ([]byte, bool) {
 	if len(v) == 0 {
 		return v, false
@@ -401,8 +398,8 @@ func finite(v []byte) ([]byte, bool) {
 	return v, c >= '0' && c <= '9' || c == '.'
 }
 
-// mysqlDate reports whether a date, perhaps with a time, has a year of four
-// digits and is neither infinite nor before Christ.
+// mysqlDate reports whether a date, perhaps with a time, has a year of four digits and is neither
+// infinite nor BC.
 func mysqlDate(v []byte) bool {
 	return len(v) >= 10 && v[4] == '-' && v[0] >= '0' && v[0] <= '9' && v[len(v)-1] != 'C'
 }
@@ -427,7 +424,7 @@ func unhex(dst, v []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// nibbles gives the value of a hex digit, 255 for anything else.
+// nibbles maps a hex digit to its value, and anything else to 255.
 var nibbles = func() (t [256]byte) {
 	for i := range t {
 		t[i] = 255
@@ -439,8 +436,8 @@ var nibbles = func() (t [256]byte) {
 	return t
 }()
 
-// fromEWKB appends a geometry in MySQL's internal form, from hex of its EWKB or of
-// a beginning of at least nine bytes, or of WKB.
+// fromEWKB appends a geometry in MySQL's internal form, from the hex of its EWKB or WKB, or of a
+// beginning of at least nine bytes.
 func fromEWKB(dst, v []byte) ([]byte, bool) {
 	var head [9]byte
 	if len(v) < 10 {
@@ -508,9 +505,8 @@ func appendBigEndian(dst []byte, u uint64, bits int) []byte {
 	return escape.Append(dst, raw[8-(bits+7)/8:], &escape.Load)
 }
 
-// fromInterval appends a TIME from an ISO 8601 interval; what is written as a
-// clock time already stays as it is. Years and months have no length, and a TIME
-// ends at 838:59:59.
+// fromInterval appends a TIME from an ISO 8601 interval; a value already in clock form stays
+// unchanged. Years and months have no fixed length, and a TIME ends at 838:59:59.
 func fromInterval(dst, v []byte) ([]byte, bool) {
 	if len(v) == 0 || v[0] != 'P' {
 		return append(dst, v...), len(v) > 0
@@ -555,7 +551,7 @@ func fromInterval(dst, v []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// intervalUnit is how many microseconds a unit has; not ok: it has no length.
+// intervalUnit returns the microseconds in a unit; not ok: it has no fixed length.
 func intervalUnit(c byte, inTime bool) (int64, bool) {
 	switch {
 	case inTime && c == 'S':
@@ -572,8 +568,8 @@ func intervalUnit(c byte, inTime bool) (int64, bool) {
 	return 0, false
 }
 
-// largestFloat gives the largest float with a digit more than it needs to be told
-// from others: its shortest text lies above it, where MySQL sees an overflow.
+// largestFloat writes the largest float with one more digit than it needs to be distinct: its
+// shortest text exceeds it, which MySQL treats as an overflow.
 func largestFloat(v []byte) []byte {
 	switch string(v) {
 	case "3.4028235e+38":

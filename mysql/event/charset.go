@@ -15,24 +15,24 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A charset turns text of a log into UTF-8. What a server's character set says is asked
-// of the server itself, character by character, and remembered: so the text is the one
-// that its own conversion gives the reader of rows.
+// A charset converts text of a log into UTF-8. It asks the server itself for each character and
+// remembers the answer: so the text equals the one that the row reader gets from the server's own
+// conversion.
 type charset struct {
 	name  string
-	one   *[256][]byte      // of sets whose characters are one byte
-	known map[string][]byte // of the others
+	one   *[256][]byte      // for single-byte character sets
+	known map[string][]byte // for the others
 	ask   func(sql string) ([]string, error)
 }
 
-// Charsets are those of a server, as far as they were asked for.
+// Charsets are the character sets of a server that were used so far.
 type Charsets struct {
 	Ask        func(sql string) ([][]string, error)
 	sets       map[string]*charset
 	Collations map[uint64]string
 }
 
-// Row asks for one row.
+// Row runs a query for one row.
 func (s *Charsets) Row(sql string) ([]string, error) {
 	rows, err := s.Ask(sql)
 	if err != nil || len(rows) == 0 {
@@ -41,7 +41,7 @@ func (s *Charsets) Row(sql string) ([]string, error) {
 	return rows[0], nil
 }
 
-// named gives the charset of a name; nil where the text is UTF-8 already.
+// named returns the charset of a name; nil if the text is UTF-8 already.
 func (s *Charsets) named(name string) (*charset, error) {
 	name = strings.ToLower(name)
 	if name == "" || strings.HasPrefix(name, "utf8") {
@@ -69,7 +69,7 @@ func (s *Charsets) named(name string) (*charset, error) {
 	return c, err
 }
 
-// fill asks for all characters of a set that has 256.
+// fill queries all characters of a set that has 256.
 func (c *charset) fill() error {
 	all := make([][]byte, 256)
 	for i := range all {
@@ -127,7 +127,7 @@ func (c *charset) decode(dst, v []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// learn asks for the characters of v that are not known.
+// learn queries the unknown characters of v.
 func (c *charset) learn(v []byte) error {
 	const atOnce = 500
 	var chars [][]byte
@@ -153,7 +153,7 @@ func (c *charset) learn(v []byte) error {
 	return nil
 }
 
-// size is how many bytes the character has that p begins with.
+// size returns the length in bytes of the first character of p.
 func (c *charset) size(p []byte) int {
 	b, n := p[0], 1
 	switch c.name {
@@ -180,7 +180,7 @@ func (c *charset) size(p []byte) int {
 		if b >= 0x81 {
 			n = 2
 		}
-	default: // unknown here: the value as a whole
+	default: // unknown character set: the value as a whole
 		n = len(p)
 	}
 	return min(n, len(p))
@@ -210,7 +210,7 @@ func (c *charset) unicode(dst, v []byte) []byte {
 	return dst
 }
 
-// collation gives the character set of a collation's number.
+// collation returns the character set of a collation's number.
 func (s *Charsets) collation(n uint64) (string, error) {
 	if s.Collations == nil {
 		got, err := s.Ask("SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY WHERE ID IS NOT NULL")
@@ -229,12 +229,12 @@ func (s *Charsets) collation(n uint64) (string, error) {
 	}
 	set, ok := s.Collations[n]
 	if !ok {
-		return "", fmt.Errorf("the log has a collation of the number %d, which the server does not know", n)
+		return "", fmt.Errorf("the log has collation number %d, which the server does not know", n)
 	}
 	return set, nil
 }
 
-// InUTF8 gives the text of a statement, which is in its client's character set.
+// InUTF8 returns the text of a statement, which is in its client's character set.
 func (s *Charsets) InUTF8(text []byte, client uint64) (string, error) {
 	if client == 0 || !slices.ContainsFunc(text, func(b byte) bool { return b >= 0x80 }) {
 		return string(text), nil

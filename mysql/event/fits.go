@@ -8,18 +8,18 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 )
 
-// Sequence reports whether a table that is gone was one of MariaDB's sequences.
+// Sequence reports whether a table that no longer exists was a MariaDB sequence.
 func (m *TableMap) Sequence() bool {
 	const types = "\x08\x08\x08\x08\x08\x08\x01\x08"
 	return string(m.Types) == types && (m.Names == nil || m.Names[0] == "next_not_cached_value")
 }
 
-// Misfit says why rows of the log cannot be of a definition; "" if they can. A derived one
-// has to fit in all that the log says.
+// Misfit reports why rows of the log cannot belong to a definition; "" if they can. A derived
+// definition has to fit everything that the log says.
 func (m *TableMap) Misfit(sets *Charsets, shown *schema.Shown, derived bool) (string, error) {
 	switch {
 	case shown.Form == "":
-		return "there is no such table any more", nil
+		return "the table no longer exists", nil
 	case len(shown.Columns) != len(m.Types) && (shown.Form != "SYSTEM VERSIONED" || len(shown.Columns)+VersionColumns != len(m.Types)):
 		return fmt.Sprintf("it has %d columns now, and %d in the log", len(shown.Columns), len(m.Types)), nil
 	}
@@ -39,7 +39,7 @@ func (m *TableMap) Misfit(sets *Charsets, shown *schema.Shown, derived bool) (st
 	return "", nil
 }
 
-// fitsWhole looks at what fits does not: signs, character sets, and the length of text.
+// fitsWhole checks what Fits does not: signs, character sets, and the length of text.
 func (m *TableMap) fitsWhole(sets *Charsets, i int, t *tidemark.Type) (bool, error) {
 	if m.signs != nil && isNumber(m.Types[i]) && m.Types[i] != typeYear && m.signs[i] != t.Unsigned {
 		return false, nil
@@ -59,7 +59,7 @@ func (m *TableMap) fitsWhole(sets *Charsets, i int, t *tidemark.Type) (bool, err
 	return true, nil
 }
 
-// Fits reports whether column i of the log can be one of type t.
+// Fits reports whether column i of the log can have type t.
 func (m *TableMap) Fits(i int, t *tidemark.Type) bool {
 	typ, meta := m.Types[i], m.Metas[i]
 	switch t.Kind {
@@ -97,10 +97,10 @@ func (m *TableMap) Fits(i int, t *tidemark.Type) bool {
 	case tidemark.JSON:
 		return typ == TypeJSON || typ == typeBlob
 	}
-	return typ == typeString || typ == typeVarchar // inet4, inet6 and what comes
+	return typ == typeString || typ == typeVarchar // inet4, inet6 and later types
 }
 
-// setWidths is how many bytes a character takes at most.
+// setWidths are the most bytes of a character, by character set.
 var setWidths = map[string]int64{"utf8mb4": 4, "utf8mb3": 3, "utf8": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4, "big5": 2, "gb2312": 2, "gbk": 2, "sjis": 2, "cp932": 2,
 	"euckr": 2, "ujis": 3, "eucjpms": 3, "gb18030": 4}
 

@@ -11,10 +11,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// With binlog_row_value_options=PARTIAL_JSON a MySQL source logs of a document that an
-// update has made with JSON_SET, JSON_REPLACE and JSON_REMOVE only what these have done, if that is less.
-// What they did it to is in the image before the update, where the log has that of all columns: so
-// the later document is made here, and whoever is behind the stream sees no difference.
+// With binlog_row_value_options=PARTIAL_JSON a MySQL source logs, for a document that an update has
+// changed with JSON_SET, JSON_REPLACE and JSON_REMOVE, only these operations, if that is smaller.
+// The document before them is in the before image if the log has that of all columns: so the later
+// document is built here, and consumers of the stream see no difference.
 
 // partialJSON is the one option of binlog_row_value_options, as row events have them.
 const partialJSON = 1
@@ -26,12 +26,12 @@ const (
 	diffRemove
 )
 
-// errDiff says that a document has no such place as a diff says.
-var errDiff = errors.New("a change of a document that does not fit what it was before")
+// errDiff means that a document lacks the place that a diff names.
+var errDiff = errors.New("a change of a JSON document that does not fit its earlier value")
 
-// diffImage finds the values of the image behind an update, in an event of the kind that
-// may tell documents by their diffs (sql/rpl_record.cc, unpack_row). Before its values it says which
-// options it makes use of, and has a bit for each JSON column, those that it does not tell included.
+// diffImage finds the values of the after image of an update, in an event that may store documents
+// as diffs (sql/rpl_record.cc, unpack_row). The values are preceded by the options in use, and a
+// bit for each JSON column of the table, including columns that the image leaves out.
 func (t *Table) diffImage(p, present []byte, out []field) (rest []byte, err error) {
 	r := &Reader{Rest: p}
 	options, partial := r.Lenenc(), []byte(nil)
@@ -49,7 +49,7 @@ func (t *Table) diffImage(p, present []byte, out []field) (rest []byte, err erro
 		switch {
 		case partial[n>>3]>>(n&7)&1 == 0 || f.state != fieldValue:
 		case len(f.v) == 0:
-			f.state = fieldAbsent // nothing was done to it
+			f.state = fieldAbsent // unchanged
 		default:
 			f.state = fieldDiffs
 		}
@@ -57,7 +57,7 @@ func (t *Table) diffImage(p, present []byte, out []field) (rest []byte, err erro
 	return rest, nil
 }
 
-// patched appends the document that an update has made of the one before it.
+// patched appends the document that results from applying an update's diffs to the one before it.
 func (t *Table) patched(dst []byte, c *Column, before *field, diffs []byte) ([]byte, error) {
 	switch before.state {
 	case fieldAbsent:
@@ -68,11 +68,11 @@ func (t *Table) patched(dst []byte, c *Column, before *field, diffs []byte) ([]b
 	return dst, errDiff
 }
 
-// appendPatched appends what diffs make of a document, as MySQL prints it.
+// appendPatched appends the result of applying diffs to a document, as MySQL prints it.
 //
-// Each diff is a byte that says what it does, a path, and unless it removes a value, both
-// behind their lengths (sql/json_diff.cc, Json_diff_vector::read_binary). One is done after the
-// other: the indexes in a path count what those before it have inserted and removed.
+// Each diff is a byte for the operation, a path, and unless it removes a value, that value, each
+// with its length (sql/json_diff.cc, Json_diff_vector::read_binary). Diffs apply in order: the
+// indexes in a path count what earlier ones have inserted and removed.
 func appendPatched(dst, doc, diffs []byte) ([]byte, error) {
 	root := jsonNode{kind: jsonLiteral, v: []byte{0}}
 	if len(doc) > 0 {
@@ -103,28 +103,28 @@ func appendPatched(dst, doc, diffs []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// A jsonNode is a value in a document that is being changed: as it stands in the binary
-// form or, where a path has gone through it, its members.
+// A jsonNode is a value in a document that is being changed: in its binary form or, once a path has
+// gone through it, as its members.
 type jsonNode struct {
 	kind    byte
-	v       []byte // behind the kind, in the binary form; nil where the members are known
+	v       []byte // after the kind, in the binary form; nil once the members are known
 	keys    [][]byte
 	members []jsonNode
 }
 
-// A jsonLeg is a step of a path: into the member of a name, or to the place at in an array.
+// A jsonLeg is a step of a path: to the member name of an object, or to the cell at of an array.
 type jsonLeg struct {
 	name    []byte
 	at      int
 	inArray bool
-	fromEnd bool // at counts from the last one on
+	fromEnd bool // at counts from the last cell
 }
 
 func (n *jsonNode) isArray() bool  { return n.kind == jsonSmallArray || n.kind == jsonLargeArray }
 func (n *jsonNode) isObject() bool { return n.kind == jsonSmallObject || n.kind == jsonLargeObject }
 
-// apply does what one diff says, and reports whether the document has such a place. The root
-// itself is never one: a new one is logged whole.
+// apply applies one diff, and reports whether the document has such a place. The root itself is
+// never one: a new root is logged whole.
 func (n *jsonNode) apply(what byte, path []jsonLeg, value jsonNode) bool {
 	if len(path) == 0 {
 		return false
@@ -144,8 +144,8 @@ func (n *jsonNode) apply(what byte, path []jsonLeg, value jsonNode) bool {
 	return n != nil && n.remove(last)
 }
 
-// find goes to the value at a path; nil is that there is none. A value that is no array
-// is taken for one that has it alone.
+// find returns the value at a path; nil if there is none. A value that is not an array is treated
+// as an array of that single value.
 func (n *jsonNode) find(path []jsonLeg) *jsonNode {
 	for _, leg := range path {
 		if leg.inArray && !n.isArray() {
@@ -163,8 +163,8 @@ func (n *jsonNode) find(path []jsonLeg) *jsonNode {
 	return n
 }
 
-// place gives the index of the member that a leg means or, if it is not there, the one
-// that it would get; -1 where the value can have none of the kind.
+// place returns the index of the member that a leg refers to or, if it does not exist, the index it
+// would get; -1 if the value cannot have such members.
 func (n *jsonNode) place(leg jsonLeg) (i int, there bool) {
 	if leg.inArray && !n.isArray() || !leg.inArray && !n.isObject() || !n.open() {
 		return -1, false
@@ -181,7 +181,7 @@ func (n *jsonNode) place(leg jsonLeg) (i int, there bool) {
 	return min(leg.at, size), leg.at < size
 }
 
-// compareJSONKeys is the order in which MySQL has the members of an object.
+// compareJSONKeys implements MySQL's order of the members of an object.
 func compareJSONKeys(a, b []byte) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)
@@ -213,7 +213,7 @@ func (n *jsonNode) remove(leg jsonLeg) bool {
 	return true
 }
 
-// open makes the members of an object or an array known.
+// open parses the members of an object or an array.
 func (n *jsonNode) open() bool {
 	if n.v == nil {
 		return true
@@ -265,8 +265,8 @@ func (n *jsonNode) append(dst []byte, depth int) ([]byte, bool) {
 	return append(dst, jsonBrackets[n.kind][1]), true
 }
 
-// readJSONPath reads a path as MySQL prints them: $, and behind it .name, ."name", [3],
-// [last] and [last-3].
+// readJSONPath parses a path as MySQL prints it: $, followed by .name, ."name", [3], [last] and
+// [last-3].
 func readJSONPath(p []byte) (path []jsonLeg, ok bool) {
 	if len(p) == 0 || p[0] != '$' {
 		return nil, false
@@ -291,8 +291,8 @@ func readJSONPath(p []byte) (path []jsonLeg, ok bool) {
 	return path, true
 }
 
-// readJSONName reads the name of a member. Those that are no identifiers stand in quotes,
-// as strings of JSON do.
+// readJSONName parses the name of a member. Names that are not identifiers are quoted like JSON
+// strings.
 func readJSONName(p []byte) (name, rest []byte, ok bool) {
 	end := 0
 	if len(p) > 0 && p[0] == '"' {
@@ -321,7 +321,7 @@ func readJSONName(p []byte) (name, rest []byte, ok bool) {
 	return []byte(s), rest, err == nil
 }
 
-// readJSONCell reads what stands in the brackets of a place in an array.
+// readJSONCell parses the text between the brackets of an array cell.
 func readJSONCell(text string) (jsonLeg, bool) {
 	leg := jsonLeg{inArray: true}
 	if text, leg.fromEnd = strings.CutPrefix(text, "last"); leg.fromEnd {

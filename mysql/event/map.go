@@ -54,23 +54,23 @@ const (
 	metaEnumCharsets   = 11
 )
 
-// A TableMap is a TABLE_MAP event, taken apart.
+// A TableMap is a parsed TABLE_MAP event.
 type TableMap struct {
 	ID       tidemark.TableID
 	Types    []byte
 	Metas    []uint16
-	signs    []bool   // unsigned, per column; nil: not said
-	charsets []uint64 // collation, per column; nil: not said
+	signs    []bool   // unsigned, per column; nil: not logged
+	charsets []uint64 // collation, per column; nil: not logged
 	Names    []string
 	labels   [][][]byte
 	key      []int
 	hasKey   bool
-	mariadb  bool // which of the servers has written it
+	mariadb  bool // written by MariaDB rather than MySQL
 }
 
-var ErrEvent = errors.New("an event of the log that is not in its format")
+var ErrEvent = errors.New("a malformed event of the log")
 
-// A Reader takes fields from the beginning of an event; bad says that it was too short.
+// A Reader takes fields from the beginning of an event; Bad means that it was too short.
 type Reader struct {
 	Rest []byte
 	Bad  bool
@@ -99,7 +99,7 @@ func (r *Reader) Lenenc() int {
 	return int(n)
 }
 
-// ReadTableMap takes a TABLE_MAP event apart, behind the table's number.
+// ReadTableMap parses a TABLE_MAP event, after the table's number.
 func ReadTableMap(body []byte, mariadb bool) (*TableMap, error) {
 	r := &Reader{Rest: body}
 	r.Take(2) // flags
@@ -119,7 +119,7 @@ func ReadTableMap(body []byte, mariadb bool) (*TableMap, error) {
 	for i := range m.Types {
 		m.readMeta(i, metas)
 	}
-	r.Take((n + 7) / 8) // which may be NULL
+	r.Take((n + 7) / 8) // nullable columns
 	for len(r.Rest) > 0 && !r.Bad {
 		kind := r.Byte()
 		m.option(kind, &Reader{Rest: r.Take(r.Lenenc())})
@@ -130,8 +130,7 @@ func ReadTableMap(body []byte, mariadb bool) (*TableMap, error) {
 	return m, nil
 }
 
-// readMeta reads what the event says of the size of column i. ENUM and SET stand there
-// as strings.
+// readMeta reads the event's size information of column i. ENUM and SET are stored as strings.
 func (m *TableMap) readMeta(i int, r *Reader) {
 	switch m.Types[i] {
 	case typeFloat, typeDouble, typeBlob, typeGeometry, TypeJSON, typeVector, typeTimestamp2, typeDateTime2, typeTime2, typePackedBlob:
@@ -146,7 +145,7 @@ func (m *TableMap) readMeta(i int, r *Reader) {
 		m.Metas[i] = digits<<8 | uint16(r.Byte())
 	case typeString, typeVarString, typeEnum, typeSet:
 		real, size := r.Byte(), uint16(r.Byte())
-		if real&0x30 != 0x30 { // two bits of the length are there, turned
+		if real&0x30 != 0x30 { // two bits of the length, inverted
 			size |= uint16(real&0x30^0x30) << 4
 			real |= 0x30
 		}
@@ -154,13 +153,14 @@ func (m *TableMap) readMeta(i int, r *Reader) {
 	}
 }
 
-// isText reports whether a type is of text or bytes.
+// isText reports whether a type holds text or bytes.
 func isText(t byte) bool {
 	return t == typeString || t == typeVarString || t == typeVarchar || t == typeBlob || t == typePackedBlob || t == typePackedVarchar
 }
 
-// hasCharset reports whether the optional fields on character sets count columns of a type: text and bytes, and what
-// a server has made of its BLOB, which is GEOMETRY for MariaDB and VECTOR for MySQL 9.
+// hasCharset reports whether the optional fields on character sets count columns of a type: text
+// and bytes, and types that a server derives from its BLOB, which are GEOMETRY for MariaDB and
+// VECTOR for MySQL 9.
 func (m *TableMap) hasCharset(t byte) bool {
 	return isText(t) || m.mariadb && t == typeGeometry || !m.mariadb && t == typeVector
 }
@@ -175,7 +175,7 @@ func isNumber(t byte) bool {
 
 func isLabel(t byte) bool { return t == typeEnum || t == typeSet }
 
-// option reads an optional field. Those that are too short are as good as not there.
+// option reads an optional field. Fields that are too short count as absent.
 func (m *TableMap) option(kind byte, r *Reader) {
 	switch kind {
 	case metaSigned:
@@ -261,8 +261,8 @@ func (m *TableMap) readLabels(i int, r *Reader) {
 	}
 }
 
-// setOp finds how a column's values stand in the log. native is its type as
-// information_schema spells it, if that is known.
+// setOp determines how the log stores a column's values. native is its type as information_schema
+// spells it, if known.
 func (c *Column) setOp(native string, bytes, boolean bool) error {
 	size := int(c.Meta)
 	fixed := func(o op, width int) { c.op, c.width = o, width }
@@ -359,7 +359,7 @@ func (c *Column) setString(native string, bytes bool) error {
 			return ErrEvent
 		}
 	default:
-		return fmt.Errorf("a column of the type %d, which is not known", c.Type)
+		return fmt.Errorf("a column of the unknown type %d", c.Type)
 	}
 	switch {
 	case c.Type == typePackedBlob || c.Type == typePackedVarchar:
@@ -380,8 +380,8 @@ func (c *Column) setString(native string, bytes bool) error {
 	return nil
 }
 
-// Varlen reads a number of one to nine bytes, little-endian: as many follow the first as
-// it has ones at its low end, and these and a zero are not part of the number.
+// Varlen reads a number of one to nine bytes, little-endian: the first byte has as many ones at its
+// low end as bytes follow; these and the zero after them are not part of the number.
 func (r *Reader) Varlen() uint64 {
 	first := r.Byte()
 	n := mathbits.TrailingZeros8(^first)

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A field is the value of a column in a row's image, as it stands in the log.
+// A field is the value of a column in a row's image, as it is in the log.
 type field struct {
 	state fieldState
 	v     []byte
@@ -26,22 +26,21 @@ type field struct {
 type fieldState uint8
 
 const (
-	fieldAbsent fieldState = iota // the image does not say
+	fieldAbsent fieldState = iota // not in the image
 	fieldNull
 	fieldValue
-	fieldSame  // it is as it was before, and is not told
-	fieldDiffs // of a document only what was changed in it
+	fieldSame  // unchanged, and left out of the change
+	fieldDiffs // only the changes of a document
 )
 
-// A RowForm is how rows stand in an event.
+// A RowForm is the format of rows in an event.
 type RowForm struct {
 	Version int
 	Packed  bool // compressed by MariaDB
-	Diffs   bool // documents may be told by what was changed in them
+	Diffs   bool // documents may be logged as diffs
 }
 
-// thin takes out of an update what it has not changed and is spare, and reports whether it has
-// changed anything.
+// thin removes unchanged spare columns from an update, and reports whether it has changed anything.
 func (t *Table) thin(before, after []field) (changed bool) {
 	for i := range after {
 		a, b := &before[i], &after[i]
@@ -55,14 +54,13 @@ func (t *Table) thin(before, after []field) (changed bool) {
 	return changed
 }
 
-// same reports whether an update has left a column as it was. One that the later image does
-// not have is the same.
+// same reports whether an update has left a column unchanged. A column that the after image lacks
+// is unchanged.
 func same(a, b *field) bool {
 	return b.state == fieldAbsent || a.state == b.state && (b.state != fieldValue || bytes.Equal(a.v, b.v))
 }
 
-// ofNow gives what a change of a system-versioned table does to its current rows; 0 is
-// nothing.
+// ofNow returns what a change of a system-versioned table does to its current rows; 0 if nothing.
 func (t *Table) ofNow(kind tidemark.ChangeKind, before, after []field) tidemark.ChangeKind {
 	was, is := isCurrent(&before[t.ends-1]), isCurrent(&after[t.ends-1])
 	switch {
@@ -74,9 +72,8 @@ func (t *Table) ofNow(kind tidemark.ChangeKind, before, after []field) tidemark.
 	return 0
 }
 
-// isCurrent reports whether the end of a row's time is the end of all time: in 2038, or
-// from MariaDB 11.5 on in 2106. (Changes of tables that go by numbers of transactions are
-// logged as statements.)
+// isCurrent reports whether a row's end time is the maximum: in 2038, or from MariaDB 11.5 on in
+// 2106. (Changes of tables versioned by transaction number are logged as statements.)
 func isCurrent(f *field) bool {
 	switch string(f.v) {
 	case "\x7f\xff\xff\xff\x0f\x42\x3f", "\xff\xff\xff\xff\x0f\x42\x3f":
@@ -92,12 +89,12 @@ func fields(f []field, n int) []field {
 	return f[:n]
 }
 
-// image finds the values of one image of a row: a bit for each of its columns that is
-// NULL, and then the others.
+// image finds the values of one image of a row: a null bit for each of its columns, and then the
+// values of the others.
 func (t *Table) image(p, present []byte, out []field) (rest []byte, err error) {
 	n := 0
 	for i, b := range present {
-		if left := len(t.Columns) - 8*i; left < 8 { // bits of no column may be set
+		if left := len(t.Columns) - 8*i; left < 8 { // bits beyond the last column must not be set
 			b &= 1<<left - 1
 		}
 		n += mathbits.OnesCount8(b)
@@ -139,14 +136,14 @@ func (t *Table) rekeyed(before, after []field) bool {
 	return false
 }
 
-// changed reports whether an update has changed one of these columns, or may have: a
-// column that the later image does not have is the same.
+// changed reports whether an update has changed one of these columns. A column that the after image
+// lacks is unchanged.
 func changed(columns []int, before, after []field) bool {
 	return slices.ContainsFunc(columns, func(i int) bool { return !same(&before[i], &after[i]) })
 }
 
-// tuple appends a row. What its image does not say is taken from the one before, if
-// there is one, since it is the same there; of an insert it is the column's default.
+// tuple appends a row. Columns missing from its image are taken from the image before, if there is
+// one, since they are unchanged; in an insert they have the column's default.
 func (t *Table) tuple(dst []byte, row, before []field, keyOnly bool) (_ []byte, err error) {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(t.Told))
 	for i := range t.Columns {
@@ -199,13 +196,12 @@ func (t *Table) tuple(dst []byte, row, before []field, keyOnly bool) (_ []byte, 
 }
 
 func (t *Table) noImage(c *Column) error {
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: t.ID.String(), Err: errors.New("the log does not say which row was changed: its image is without column " + c.Name), Hint: "SET GLOBAL binlog_row_image = FULL on the source, and copy the table again."}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: t.ID.String(), Err: errors.New("the log does not identify the changed row: its image lacks column " + c.Name), Hint: "SET GLOBAL binlog_row_image = FULL on the source, and copy the table again."}
 }
 
-// Unpack expands what MariaDB has compressed, row events and values of COMPRESSED
-// columns: a byte that says the method and how many bytes the size has, the size,
-// big-endian, and a stream of zlib, or of bare deflate. Values may be as they are behind
-// a zero.
+// Unpack decompresses what MariaDB has compressed, row events and values of COMPRESSED columns: a
+// byte with the method and the number of bytes of the size, the size, big-endian, and a stream of
+// zlib, or of bare deflate. Values may follow a zero byte uncompressed.
 func Unpack(v []byte) ([]byte, error) {
 	if len(v) == 0 || v[0] == 0 {
 		return v[min(len(v), 1):], nil
@@ -219,7 +215,7 @@ func Unpack(v []byte) ([]byte, error) {
 	if err != nil {
 		return nil, ErrEvent
 	}
-	var out bytes.Buffer // which grows with what is there, not with what is said
+	var out bytes.Buffer // grows with the actual data, not with the declared size
 	out.Grow(int(min(size+bytes.MinRead, 1<<20)))
 	m, err := io.Copy(&out, io.LimitReader(from, int64(size)+1))
 	if err != nil || uint64(m) != size {
@@ -231,8 +227,7 @@ func Unpack(v []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// expanders are readers of zlib that are at rest: a new one for each event would cost
-// more than what it does.
+// expanders are idle zlib readers: a new one for each event would cost more than the decompression.
 var expanders sync.Pool
 
 func expand(v []byte, bare bool) (io.Reader, error) {
@@ -246,11 +241,13 @@ func expand(v []byte, bare bool) (io.Reader, error) {
 	return zlib.NewReader(in)
 }
 
-// Images are the values of a row before and after its change, for one after the other.
+// Images are buffers for the values of a row before and after its change, reused for one row after
+// the other.
 type Images struct{ before, after []field }
 
-// Row takes one row, or the two images of one that is updated, from the beginning of p, whose columns are those that
-// present has bits of. It appends the change to dst, or nothing where there is none to tell.
+// Row reads one row, or the two images of an updated one, from the beginning of p; present has a
+// bit for each column in them. It appends the change to dst, or nothing if there is nothing to
+// emit.
 func (t *Table) Row(dst []byte, of *Images, kind tidemark.ChangeKind, form RowForm, present [2][]byte, p []byte) (_, rest []byte, err error) {
 	of.before, of.after = fields(of.before, len(t.Columns)), fields(of.after, len(t.Columns))
 	before, after := of.before, of.after
@@ -295,7 +292,7 @@ func (t *Table) Row(dst []byte, of *Images, kind tidemark.ChangeKind, form RowFo
 				return nil, nil, t.noImage(&t.Columns[i])
 			}
 		}
-		// What it does not say is not what an insert would have.
+		// Columns that it lacks do not have an insert's defaults.
 		if dst, err = t.tuple(append(dst, letter), before, before, !whole); err != nil {
 			return nil, nil, err
 		}

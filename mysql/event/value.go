@@ -9,34 +9,34 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// An op says how a column's values stand in row events, and what becomes of them.
+// An op is how row events store a column's values, and how they are converted.
 type op uint8
 
 const (
 	opInt op = iota // little-endian, width bytes
 	opUint
-	opBool // the same, towards t and f
+	opBool // the same, converted to t and f
 	opFloat
 	opDouble
-	opRounded   // a DOUBLE of which scale digits are shown
+	opRounded   // a DOUBLE shown with scale decimal places
 	opDecimal   // digits, scale
 	opYear      // 1 byte
 	opDate      // 3 bytes
-	opDateTime  // 5 bytes and the fraction's
-	opTimestamp // 4 bytes and the fraction's
-	opTime      // 3 bytes and the fraction's
+	opDateTime  // 5 bytes and the fraction
+	opTimestamp // 4 bytes and the fraction
+	opTime      // 3 bytes and the fraction
 	opOldDateTime
 	opOldTimestamp
 	opOldTime
-	opHiresDateTime // MariaDB's older forms of the same with fractions
+	opHiresDateTime // MariaDB's older formats with fractions
 	opHiresTimestamp
 	opHiresTime
 	opBit    // width bytes, digits
 	opEnum   // little-endian, width bytes
 	opSet    // little-endian, width bytes
-	opText   // behind a length of prefix bytes, in a character set
-	opBytes  // behind a length of prefix bytes
-	opBinary // the same, but zeros at the end are cut off
+	opText   // after a length of prefix bytes, in a character set
+	opBytes  // after a length of prefix bytes
+	opBinary // the same, without trailing zeros
 	opUUID   // the same, 16 bytes
 	opInet4
 	opInet6
@@ -46,13 +46,13 @@ const (
 	opPackedBytes // the same
 )
 
-// errNull says that a value becomes NULL.
+// errNull means that a value becomes NULL.
 var errNull = errors.New("a value that becomes NULL")
 
-// errValue says that a value is not in the form of its type.
-var errValue = errors.New("a value that is not in its format")
+// errValue means that a value is not in the form of its type.
+var errValue = errors.New("a malformed value")
 
-// cut parts the value that p begins with from what follows.
+// cut splits the value at the beginning of p from what follows.
 func (c *Column) cut(p []byte) (v, rest []byte, ok bool) {
 	n := c.width
 	if c.prefix > 0 {
@@ -68,7 +68,7 @@ func (c *Column) cut(p []byte) (v, rest []byte, ok bool) {
 	return p[:n:n], p[n:], true
 }
 
-// Little is the number in up to eight bytes, little-endian.
+// Little returns the little-endian number in up to eight bytes.
 func Little(p []byte) (n uint64) {
 	for i := len(p) - 1; i >= 0; i-- {
 		n = n<<8 | uint64(p[i])
@@ -76,7 +76,7 @@ func Little(p []byte) (n uint64) {
 	return n
 }
 
-// big is the number in up to eight bytes, big-endian.
+// big8 returns the big-endian number in up to eight bytes.
 func big8(p []byte) (n uint64) {
 	for _, b := range p {
 		n = n<<8 | uint64(b)
@@ -84,8 +84,8 @@ func big8(p []byte) (n uint64) {
 	return n
 }
 
-// text appends the canonical text of a value, as the reader of rows has it, without
-// the escapes of COPY. The value is as long as cut made it.
+// text appends the canonical text of a value, as the row reader produces it, without the escapes of
+// COPY. The value has the length that cut gave it.
 func (c *Column) text(dst, v []byte) ([]byte, error) {
 	switch c.op {
 	case opInt:
@@ -124,7 +124,7 @@ func (c *Column) text(dst, v []byte) ([]byte, error) {
 	case opEnum:
 		n := Little(v)
 		if n == 0 {
-			return dst, nil // a member that is none prints as ''
+			return dst, nil // an invalid member prints as ''
 		}
 		if n > uint64(len(c.labels)) {
 			return dst, errValue
@@ -142,7 +142,7 @@ func (c *Column) text(dst, v []byte) ([]byte, error) {
 	}
 }
 
-// raw appends values that are bytes on the wire.
+// raw appends values that are sent as bytes.
 func (c *Column) raw(dst, v []byte) ([]byte, error) {
 	ok := true
 	switch c.op {
@@ -215,8 +215,8 @@ func two(dst []byte, n uint64) []byte { return append(dst, byte('0'+n/10%10), by
 
 func four(dst []byte, n uint64) []byte { return two(two(dst, n/100), n%100) }
 
-// fraction appends the fraction of a second, given in bytes of two digits each, without
-// zeros at the end.
+// fraction appends the fraction of a second, stored in bytes of two digits each, without trailing
+// zeros.
 func fraction(dst []byte, n uint64, size int) []byte {
 	if n == 0 {
 		return dst
@@ -244,7 +244,7 @@ func appendHour(dst []byte, hour, minute, second uint64) []byte {
 	return two(append(two(append(two(dst, hour), ':'), minute), ':'), second)
 }
 
-// moment appends a date, with a time of the day or without.
+// moment appends a date, with or without a time of day.
 func (c *Column) moment(dst, v []byte) ([]byte, error) {
 	at := len(dst)
 	switch c.op {
@@ -270,7 +270,7 @@ func (c *Column) moment(dst, v []byte) ([]byte, error) {
 		dst = fraction(dst, frac, len(v)-4)
 	case opHiresDateTime, opHiresTimestamp:
 		dst = c.hires(dst, v)
-	case opOldDateTime: // the digits YYYYMMDDhhmmss as a number
+	case opOldDateTime: // YYYYMMDDhhmmss as a decimal number
 		n := Little(v)
 		day, hour := n/1000000, n%1000000
 		dst = appendDay(dst, day/10000, day/100%100, day%100)
@@ -285,8 +285,8 @@ func (c *Column) moment(dst, v []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// zeroDate is for what is no date elsewhere, the text of which begins at index at. With Refuse it stays as it is
-// written: a target that does not hold it refuses the row, and knows which table that stops.
+// zeroDate handles a date that is invalid elsewhere, whose text begins at index at. With Refuse it
+// stays unchanged: a target that cannot store it refuses the row, and knows which table that stops.
 func (c *Column) zeroDate(dst []byte, at int) ([]byte, error) {
 	switch c.Zero {
 	case server.Null:
@@ -310,8 +310,8 @@ func (c *Column) zeroDate(dst []byte, at int) ([]byte, error) {
 // appendUnix appends the date and time of a number of seconds since 1970, in UTC.
 func appendUnix(dst []byte, seconds uint64) []byte {
 	days, rest := seconds/86400, seconds%86400
-	// Years begin in March here, so that the leap day is their last: days are counted
-	// from the first of March of the year 0, in eras of 400 years.
+	// Years begin in March here, so that the leap day is the last day: days count from 1 March of
+	// the year 0, in eras of 400 years.
 	z := days + 719468
 	era, doe := z/146097, z%146097
 	yoe := (doe - doe/1460 + doe/36524 - doe/146096) / 365
@@ -327,7 +327,7 @@ func appendUnix(dst []byte, seconds uint64) []byte {
 
 // clock appends a TIME, which may be negative and longer than a day.
 func (c *Column) clock(dst, v []byte) []byte {
-	if c.op == opOldTime { // hhmmss as a number
+	if c.op == opOldTime { // hhmmss as a decimal number
 		n := int64(int32(uint32(Little(v))<<8) >> 8)
 		if n < 0 {
 			dst, n = append(dst, '-'), -n
@@ -360,8 +360,8 @@ func decimalWidth(digits, scale int) int {
 	return whole/9*4 + decimalBytes[whole%9] + scale/9*4 + decimalBytes[scale%9]
 }
 
-// appendDecimal appends a DECIMAL: groups of nine digits in four bytes each, the odd
-// ones at both ends, big-endian, the first bit turned, and all of them if it is negative.
+// appendDecimal appends a DECIMAL: groups of nine digits in four bytes each, shorter groups at both
+// ends, big-endian, with the first bit inverted, and all bits if it is negative.
 func appendDecimal(dst, v []byte, digits, scale int) ([]byte, error) {
 	if len(v) == 0 || len(v) != decimalWidth(digits, scale) {
 		return dst, errValue
@@ -417,7 +417,7 @@ func appendDecimal(dst, v []byte, digits, scale int) ([]byte, error) {
 	return dst, nil
 }
 
-// padded appends n with zeros before it, width digits in all.
+// padded appends n with leading zeros, width digits in all.
 func padded(dst []byte, n uint64, width int) []byte {
 	at := len(dst)
 	for range width {
@@ -430,8 +430,8 @@ func padded(dst []byte, n uint64, width int) []byte {
 	return dst
 }
 
-// appendUUID appends a UUID as MariaDB keeps it: those of the versions 1 to 5 with their
-// parts in the reverse order, so that times sort.
+// appendUUID appends a UUID from MariaDB's stored form: versions 1 to 5 have their parts in reverse
+// order, so that times sort.
 func appendUUID(dst []byte, b [16]byte) []byte {
 	if version := b[8] >> 4; b[6]&0x80 != 0 && version > 0 && version < 6 {
 		var m [16]byte
@@ -461,8 +461,8 @@ func appendInet4(dst, b []byte) []byte {
 	return dst
 }
 
-// appendInet6 appends an IPv6 address: the longest run of zeros, the first of equals, is
-// cut out, and addresses that stand for one of IPv4 end in its form.
+// appendInet6 appends an IPv6 address: the longest run of zeros, the first of equals, is shortened,
+// and addresses that represent an IPv4 address end in its notation.
 func appendInet6(dst []byte, b [16]byte) []byte {
 	var words [8]uint64
 	from, n := -1, 0

@@ -16,23 +16,23 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// An alteration is what one ALTER TABLE does to columns. Servers carry it out as a whole: all
-// names that it speaks of are those of before, but for those behind AFTER.
+// An alteration is what one ALTER TABLE does to columns. Servers run it as a whole: all names in it
+// are those before the statement, except after AFTER.
 type alteration struct {
 	d      *Reader
 	s      *Definition
-	set    string // character set of columns that name none
+	set    string // default character set of columns
 	defs   []columnChange
 	drops  []string
-	values map[string]*ast.ColumnOption // defaults that are set, or nil where they are dropped
-	keys   []func() error               // what is done to keys when the columns are known
+	values map[string]*ast.ColumnOption // defaults that are set; nil: dropped
+	keys   []func() error               // changes to keys, applied once the columns are known
 	all    string                       // CONVERT TO: the character set of all columns
 }
 
-// A columnChange adds a column, or changes one that is there.
+// A columnChange adds a column, or changes an existing one.
 type columnChange struct {
-	of    string // the one that is changed
-	name  string // RENAME COLUMN: nothing but the name is another
+	of    string // the column to change
+	name  string // RENAME COLUMN: only the name changes
 	def   *ast.ColumnDef
 	place *ast.ColumnPosition
 }
@@ -59,7 +59,7 @@ func (d *Reader) alter(n *ast.AlterTableStmt) error {
 	if err != nil {
 		return err
 	}
-	for _, spec := range n.Specs { // of a table that is not known too
+	for _, spec := range n.Specs { // also of an unknown table
 		if spec.Tp == ast.AlterTableRenameTable {
 			d.move(d.id(n.Table), d.id(spec.NewTable))
 		}
@@ -83,7 +83,7 @@ func (a *alteration) options(options []*ast.TableOption) error {
 	return a.d.options(a.s, options)
 }
 
-// spec takes note of one action.
+// spec records one action.
 func (a *alteration) spec(n *ast.AlterTableSpec) error {
 	has := func(name *ast.ColumnName) bool { return name != nil && a.s.column(name.Name.O) >= 0 }
 	switch n.Tp {
@@ -143,7 +143,7 @@ func (a *alteration) add(n *ast.AlterTableSpec) error {
 	return nil
 }
 
-// keySpec takes note of an action that is about keys, or about neither keys nor columns.
+// keySpec records an action on keys, or on neither keys nor columns.
 func (a *alteration) keySpec(n *ast.AlterTableSpec) error {
 	switch n.Tp {
 	case ast.AlterTableAddConstraint:
@@ -152,7 +152,7 @@ func (a *alteration) keySpec(n *ast.AlterTableSpec) error {
 		a.s.dropKey(schema.PrimaryKey)
 	case ast.AlterTableDropIndex:
 		a.s.dropKey(n.Name)
-	case ast.AlterTableDropCheck: // DROP CONSTRAINT, which may be a unique key
+	case ast.AlterTableDropCheck: // DROP CONSTRAINT may drop a unique key
 		a.s.dropKey(n.Constraint.Name)
 	case ast.AlterTableRenameIndex:
 		for i := range a.s.Keys {
@@ -174,8 +174,8 @@ func (a *alteration) keySpec(n *ast.AlterTableSpec) error {
 	return nil
 }
 
-// run makes the new columns, in the order that servers give them: those that are there, as
-// they are changed; then what is added or moved, one after the other.
+// run builds the new columns, in the order that servers use: first the existing ones, as changed;
+// then added or moved ones, one after the other.
 func (a *alteration) run() error {
 	old, names := a.s.Columns, map[string]string{}
 	a.s.Columns = nil
@@ -230,7 +230,7 @@ func (a *alteration) run() error {
 
 func positioned(p *ast.ColumnPosition) bool { return p != nil && p.Tp != ast.ColumnPositionNone }
 
-// changed gives a column as it is afterwards; nil if it goes.
+// changed returns a column after the change; nil if it is dropped.
 func (a *alteration) changed(c *Column) (*Column, *columnChange, error) {
 	is := func(name string) bool { return strings.EqualFold(name, c.Name) }
 	if slices.ContainsFunc(a.drops, is) {
@@ -258,7 +258,7 @@ func (a *alteration) changed(c *Column) (*Column, *columnChange, error) {
 	return &out, nil, nil
 }
 
-// insert puts a column at its place.
+// insert inserts a column at its position.
 func (s *Definition) insert(c Column, p *ast.ColumnPosition) error {
 	if s.column(c.Name) >= 0 {
 		return unreadf("there is a column %s already", c.Name)
@@ -277,8 +277,7 @@ func (s *Definition) insert(c Column, p *ast.ColumnPosition) error {
 	return nil
 }
 
-// rekey brings keys in line: names are those that columns have got, and columns that have gone
-// are parts of them no longer.
+// rekey updates the keys: it applies the columns' new names, and removes dropped columns.
 func (a *alteration) rekey(names map[string]string) error {
 	for i := range a.s.Keys {
 		k := &a.s.Keys[i]
@@ -301,8 +300,7 @@ func (a *alteration) rekey(names map[string]string) error {
 	return nil
 }
 
-// convert carries out CONVERT TO CHARACTER SET: a TEXT becomes as large as its characters may
-// need.
+// convert applies CONVERT TO CHARACTER SET: a TEXT grows to the size that its characters may need.
 func (a *alteration) convert() error {
 	if a.all == "" {
 		return nil
@@ -318,7 +316,7 @@ func (a *alteration) convert() error {
 			c.Type = textFor(t.Length / event.SetWidth(c.Charset) * event.SetWidth(a.all))
 		case tidemark.Char, tidemark.Varchar:
 			if t.Length*event.SetWidth(a.all) > 65532 || a.all == "binary" {
-				return unreadf("column %s becomes of another type", c.Name)
+				return unreadf("column %s changes its type", c.Name)
 			}
 		case tidemark.Enum, tidemark.Set:
 		default:
@@ -329,7 +327,7 @@ func (a *alteration) convert() error {
 	return nil
 }
 
-// textFor is the smallest TEXT for so many bytes.
+// textFor returns the smallest TEXT type for this many bytes.
 func textFor(bytes int64) string {
 	switch {
 	case bytes < 1<<8:
@@ -342,7 +340,7 @@ func textFor(bytes int64) string {
 	return "longtext"
 }
 
-// column makes a column of its definition; set is the table's character set.
+// column creates a column from its definition; set is the table's character set.
 func (d *Reader) column(def *ast.ColumnDef, set string) (Column, error) {
 	c := Column{Name: def.Name.Name.O}
 	own, null := def.Tp.GetCharset(), false
@@ -377,13 +375,13 @@ func (d *Reader) column(def *ast.ColumnDef, set string) (Column, error) {
 		}
 	}
 	if def.Tp.GetType() == parsermysql.TypeTimestamp && !null && c.Default == nil {
-		c.Computed = true // servers add one, or NOT NULL
+		c.Computed = true // servers add a default, or NOT NULL
 	}
 	return c, nil
 }
 
-// columnType sets a column's type as information_schema spells it. set is the character set
-// of text.
+// columnType sets a column's type as spelled in information_schema. set is the character set of
+// text.
 func (d *Reader) columnType(c *Column, t *types.FieldType, set string) error {
 	n, digits, binary := t.GetFlen(), t.GetDecimal(), set == "binary"
 	word := func(text, bytes string) string {
@@ -441,7 +439,7 @@ func (d *Reader) columnType(c *Column, t *types.FieldType, set string) error {
 		}
 		c.Type, text = sized(word("varchar", "varbinary"), n), true
 		if int64(n)*event.SetWidth(set) > 65535 {
-			return unreadf("column %s becomes of another type", c.Name)
+			return unreadf("column %s changes its type", c.Name)
 		}
 	case parsermysql.TypeTinyBlob:
 		c.Type, text = word("tinytext", "tinyblob"), true
@@ -464,7 +462,7 @@ func (d *Reader) columnType(c *Column, t *types.FieldType, set string) error {
 		}
 	case parsermysql.TypeEnum, parsermysql.TypeSet:
 		if c.Type = labelled(t); c.Type == "" {
-			return unreadf("column %s has labels that are no text", c.Name)
+			return unreadf("column %s has labels that are not text", c.Name)
 		}
 		text = true
 	default:
@@ -478,7 +476,7 @@ func (d *Reader) columnType(c *Column, t *types.FieldType, set string) error {
 	case !text || binary && !labels:
 		return nil
 	case set == "":
-		return unreadf("column %s has a character set that is not known", c.Name)
+		return unreadf("column %s has an unknown character set", c.Name)
 	}
 	c.Charset = set
 	if labels && set != "utf8mb4" && strings.ContainsFunc(c.Type, func(r rune) bool { return r >= 0x80 }) {
@@ -490,7 +488,7 @@ func (d *Reader) columnType(c *Column, t *types.FieldType, set string) error {
 	return nil
 }
 
-// labelled spells ENUM and SET; "" if a label is given in bytes.
+// labelled returns the type text of ENUM and SET; "" if a label is given in bytes.
 func labelled(t *types.FieldType) string {
 	words := map[byte]string{parsermysql.TypeEnum: "enum", parsermysql.TypeSet: "set"}
 	labels := make([]string, len(t.GetElems()))
@@ -503,7 +501,7 @@ func labelled(t *types.FieldType) string {
 	return words[t.GetType()] + "(" + strings.Join(labels, ",") + ")"
 }
 
-// setDefault sets a default. Constants are taken where their canonical text is certain.
+// setDefault sets a default. It records a constant only if its canonical text is certain.
 func (c *Column) setDefault(e ast.ExprNode) {
 	c.Default, c.Computed = nil, true
 	v, ok := e.(*test_driver.ValueExpr)

@@ -14,33 +14,33 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A Reader says what a statement makes of definitions. What it cannot say, since the
-// parser does not read the statement or its effect depends on what is not known, is unknown
-// from there on: never guessed.
+// A Reader derives a statement's effect on definitions. What it cannot derive, because the parser
+// cannot read the statement or its effect depends on unknown facts, is unknown from there on: never
+// guessed.
 type Reader struct {
 	Mariadb bool
 	Version int    // 80033, 101100
 	Mode    uint64 // sql_mode of its session
 	DB      string // of its session
 	Key     func(tidemark.TableID) tidemark.TableID
-	At      func(tidemark.TableID) *Definition // before the statement
+	At      func(tidemark.TableID) *Definition // the definition before the statement
 	Tables  func(db string) []tidemark.TableID
-	Charset func(db string) (string, error)      // of new tables; "" if it is not known
-	Holds   func(set, text string) (bool, error) // whether a character set has all of a text
+	Charset func(db string) (string, error)      // of new tables; "" if unknown
+	Holds   func(set, text string) (bool, error) // whether a character set can represent all of a text
 
 	text *ddlText
 	out  map[tidemark.TableID]*Definition
-	err  error // of charset or holds
+	err  error // of Charset or Holds
 }
 
-// An unread is a reason why a statement's effect is not known.
+// An unread is the reason why a statement's effect is unknown.
 type unread struct{ why string }
 
 func (u *unread) Error() string { return u.why }
 
 func unreadf(format string, args ...any) error { return &unread{fmt.Sprintf(format, args...)} }
 
-// Read gives the definitions that a statement changes. An error is that of charset or holds.
+// Read returns the definitions that a statement changes. An error comes from Charset or Holds.
 func (d *Reader) Read(st Statement, sql string) (map[tidemark.TableID]*Definition, error) {
 	d.out = map[tidemark.TableID]*Definition{}
 	err := d.apply(sql)
@@ -65,8 +65,8 @@ func (d *Reader) Read(st Statement, sql string) (map[tidemark.TableID]*Definitio
 	return d.out, nil
 }
 
-// apply parses a statement and carries it out. The parser is a library for another server's
-// dialect, so whatever it does with a statement that it does not expect is an error here.
+// apply parses a statement and applies it. The parser is a library for another server's dialect, so
+// a panic on an unexpected statement becomes an error here.
 func (d *Reader) apply(sql string) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -115,7 +115,7 @@ func (d *Reader) apply(sql string) (err error) {
 	return nil
 }
 
-// statement parses a statement of DDL, whose text it leaves in d.text.
+// statement parses a DDL statement and leaves its text in d.text.
 func (d *Reader) statement(sql string) (node ast.StmtNode, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -157,7 +157,7 @@ func (d *Reader) id(t *ast.TableName) tidemark.TableID {
 	return d.Key(id)
 }
 
-// schema is what stands for a database.
+// schema returns the TableID that represents a database.
 func (d *Reader) schema(name string) tidemark.TableID {
 	if name == "" {
 		name = d.DB
@@ -165,14 +165,14 @@ func (d *Reader) schema(name string) tidemark.TableID {
 	return d.Key(tidemark.TableID{Schema: name})
 }
 
-// get gives a definition as far as the statement has gone; one that is not known has Unknown.
+// get returns a definition with the statement's effects so far; an unknown one has Unknown set.
 func (d *Reader) get(id tidemark.TableID) *Definition {
 	s := d.out[id]
 	if s == nil {
 		s = d.At(id)
 	}
 	if s == nil {
-		s = &Definition{Unknown: "nothing was known of it"}
+		s = &Definition{Unknown: "it was not known"}
 	}
 	return s
 }
@@ -188,7 +188,7 @@ func (d *Reader) move(from, to tidemark.TableID) {
 	d.out[to], d.out[from] = s, &Definition{Gone: true}
 }
 
-// edit changes the definition of a table that is known.
+// edit changes the definition of a known table.
 func (d *Reader) edit(t *ast.TableName, do func(*Definition) error) error {
 	id := d.id(t)
 	s := d.get(id)
@@ -202,7 +202,7 @@ func (d *Reader) edit(t *ast.TableName, do func(*Definition) error) error {
 	if err := do(s); err != nil {
 		return err
 	}
-	for i, c := range s.Columns { // a server refuses that: the definition before was another one
+	for i, c := range s.Columns { // a server refuses that: the known definition was wrong
 		if s.column(c.Name) != i {
 			return unreadf("two columns are %s", c.Name)
 		}
@@ -212,7 +212,7 @@ func (d *Reader) edit(t *ast.TableName, do func(*Definition) error) error {
 	return nil
 }
 
-// clone gives a copy that may be changed.
+// clone returns a copy that may be modified.
 func (s *Definition) clone() *Definition {
 	c := *s
 	c.Derived = true
@@ -223,12 +223,12 @@ func (s *Definition) clone() *Definition {
 	return &c
 }
 
-// column gives the index of a column; -1 if there is none.
+// column returns the index of a column; -1 if there is none.
 func (s *Definition) column(name string) int {
 	return slices.IndexFunc(s.Columns, func(c Column) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// settle brings keys in line with columns.
+// settle makes keys and columns consistent.
 func (s *Definition) settle() {
 	for i := range s.Keys {
 		k := &s.Keys[i]
@@ -243,7 +243,7 @@ func (s *Definition) settle() {
 	}
 }
 
-// addKey adds a unique key; without a name it gets that of its first column.
+// addKey adds a unique key; without a name it gets its first column's name.
 func (s *Definition) addKey(name string, ifNotExists bool, parts []*ast.IndexPartSpecification) error {
 	k := schema.UniqueKey{Name: name}
 	for _, p := range parts {
@@ -286,7 +286,7 @@ func (s *Definition) dropKey(name string) {
 	s.Keys = slices.DeleteFunc(s.Keys, func(k schema.UniqueKey) bool { return strings.EqualFold(k.Name, name) })
 }
 
-// constraint adds what of constraints is a unique key.
+// constraint adds the key of a constraint, if that is a primary or unique key.
 func (s *Definition) constraint(c *ast.Constraint, maybe bool) error {
 	maybe = maybe || c.IfNotExists
 	switch c.Tp {
@@ -303,7 +303,7 @@ func (s *Definition) constraint(c *ast.Constraint, maybe bool) error {
 	return unreadf("a constraint of the kind %d", c.Tp)
 }
 
-// create makes a definition of CREATE TABLE.
+// create creates a definition from CREATE TABLE.
 func (d *Reader) create(n *ast.CreateTableStmt) error {
 	id := d.id(n.Table)
 	if was := d.get(id); n.IfNotExists && !d.text.replace && !was.Gone {
@@ -318,7 +318,7 @@ func (d *Reader) create(n *ast.CreateTableStmt) error {
 	if n.ReferTable != nil {
 		like := d.get(d.id(n.ReferTable))
 		if like.Gone {
-			like = &Definition{Unknown: "the table that it was made like was not known"}
+			like = &Definition{Unknown: "the table that it copies with LIKE was not known"}
 		}
 		d.out[id] = like
 		return nil
@@ -360,7 +360,7 @@ func (d *Reader) create(n *ast.CreateTableStmt) error {
 	return nil
 }
 
-// columnKeys adds the keys that a column's own definition names.
+// columnKeys adds the keys that a column's own definition declares.
 func (s *Definition) columnKeys(def *ast.ColumnDef) error {
 	parts := []*ast.IndexPartSpecification{{Column: def.Name}}
 	for _, o := range def.Options {
@@ -378,7 +378,7 @@ func (s *Definition) columnKeys(def *ast.ColumnDef) error {
 	return nil
 }
 
-// options sets what a table's options say of character sets.
+// options applies a table's options about character sets.
 func (d *Reader) options(s *Definition, options []*ast.TableOption) error {
 	for _, o := range options {
 		if o.Tp != ast.TableOptionCharset && o.Tp != ast.TableOptionCollate {

@@ -19,46 +19,46 @@ const (
 	modeOracle      = 1 << 9  // MariaDB: other types under known names
 	modeMaxDB       = 1 << 12 // MariaDB: the same
 	ModeNoBackslash = 1 << 20
-	modeStrict      = 1<<21 | 1<<22 // for tables with transactions, for all
+	modeStrict      = 1<<21 | 1<<22 // for transactional tables, for all tables
 )
 
-// A ddlText is a statement in words that the parser knows. What says nothing of columns and
-// keys is left out of it: comments, expressions, partitions. Names of character sets, of
-// which the parser knows few, stand there under the names of others, and types that it does
-// not know as VARBINARY of a length that no column can have.
+// A ddlText is a statement rewritten for the parser. It omits what does not affect columns and
+// keys: comments, expressions, partitions. The parser knows few character sets, so names of known
+// ones replace the others; types that it does not know become VARBINARY of a length that no column
+// can have.
 type ddlText struct {
 	tokens   []sqltext.Token
-	said     []int // indexes of those that say something
+	said     []int // indexes of tokens other than blanks and comments
 	ifExists bool  // MariaDB: RENAME and ALTER TABLE IF EXISTS
 	replace  bool  // CREATE OR REPLACE
 	maybe    bool  // MariaDB: ADD UNIQUE KEY IF NOT EXISTS
 	sets     []string
 }
 
-// lentSets are character sets that the parser knows, under whose names a statement's own stand.
+// lentSets are character sets that the parser knows; their names replace a statement's own.
 var lentSets = []string{"utf8mb4", "latin1", "gbk", "gb18030", "utf8"}
 
 // oddTypes are types that the parser does not know.
 var oddTypes = []string{"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection", "uuid", "inet4", "inet6"}
 
-// oddLength is the length that the first of oddTypes has in their place, the others one more
-// each: the largest that a column can have is 65,535.
+// oddLength is the VARBINARY length that replaces the first of oddTypes; each further type has one
+// more. The maximum of a real column is 65,535.
 const oddLength = 1 << 20
 
-// notNames are words before which, and behind which, no type of a column begins.
+// notNames are words that no column type follows.
 var notNames = strings.Fields("ADD ALTER COLUMN MODIFY CHANGE DROP EXISTS TO AFTER BY INDEX KEY UNIQUE FULLTEXT SPATIAL CONSTRAINT RENAME FOREIGN PRIMARY TABLE ON USING REFERENCES DEFAULT NULL")
 
-// readDDLText scans a statement, and brings it into the parser's words.
+// readDDLText scans a statement and rewrites it for the parser.
 func (d *Reader) readDDLText(sql string) (*ddlText, error) {
 	x := d.scanDDLText(sql)
 	return x, x.plain()
 }
 
-// scanDDLText scans a statement, with names as MySQL quotes them by default.
+// scanDDLText scans a statement, and quotes names with backticks.
 func (d *Reader) scanDDLText(sql string) *ddlText {
 	x := &ddlText{}
 	server := sqltext.Server{MariaDB: d.Mariadb, Version: d.Version}
-	var active []bool // versioned comments that are open
+	var active []bool // open versioned comments
 	for _, t := range (sqltext.Dialect{AnsiQuotes: d.Mode&ModeANSIQuotes != 0, NoBackslash: d.Mode&ModeNoBackslash != 0}).Scan(sql) {
 		switch {
 		case t.Kind == sqltext.Open:
@@ -83,7 +83,7 @@ func (d *Reader) scanDDLText(sql string) *ddlText {
 	return x
 }
 
-// word gives token i of those that say something.
+// word returns token i, not counting blanks and comments.
 func (x *ddlText) word(i int) sqltext.Token {
 	if i < 0 || i >= len(x.said) {
 		return sqltext.Token{}
@@ -97,14 +97,14 @@ func (x *ddlText) put(i int, text string) {
 	}
 }
 
-// drop takes out the tokens from i up to before end.
+// drop removes the tokens from i up to, but not including, end.
 func (x *ddlText) drop(i, end int) {
 	for ; i < min(end, len(x.said)); i++ {
 		x.tokens[x.said[i]] = sqltext.Token{Kind: sqltext.Space, Text: " "}
 	}
 }
 
-// is reports whether these words stand at i.
+// is reports whether these words are at i.
 func (x *ddlText) is(i int, words ...string) bool {
 	for k, w := range words {
 		if !x.word(i + k).Is(w) {
@@ -114,12 +114,12 @@ func (x *ddlText) is(i int, words ...string) bool {
 	return true
 }
 
-// text is what the parser gets.
+// text returns the text for the parser.
 func (x *ddlText) text() string { return sqltext.Join(x.tokens) }
 
-var errNational = errors.New("it names a character set in a way that is not read")
+var errNational = errors.New("it names a character set in an unsupported way")
 
-// plain brings a statement into the parser's words, as far as that cannot change what it says.
+// plain rewrites a statement for the parser where that cannot change its meaning.
 func (x *ddlText) plain() error {
 	i := 0
 	if x.is(0, "SET", "STATEMENT") {
@@ -198,7 +198,7 @@ func (x *ddlText) plainWord(i, depth int, verb string) error {
 	return nil
 }
 
-// dropExpression puts a name in place of what stands in parentheses.
+// dropExpression replaces the content of parentheses by a name.
 func (x *ddlText) dropExpression(open int) {
 	depth := 0
 	for i := open; i < len(x.said); i++ {
@@ -219,8 +219,8 @@ func (x *ddlText) dropExpression(open int) {
 	}
 }
 
-// lend puts the name of a character set that the parser knows in place of one that the
-// statement names at i, or of a collation of it.
+// lend replaces the character set named at i, or the set of a collation, by one that the parser
+// knows.
 func (x *ddlText) lend(i int, collation bool) error {
 	first := i - 1
 	if x.word(i).Punct('=') {
@@ -234,7 +234,7 @@ func (x *ddlText) lend(i int, collation bool) error {
 	switch {
 	case name == "" || name == "default" || name == "binary":
 		return nil
-	case collation && strings.HasPrefix(name, "uca1400_"): // of whatever character set there is
+	case collation && strings.HasPrefix(name, "uca1400_"): // of any character set
 		x.drop(first, i+1)
 		return nil
 	case collation:
@@ -259,8 +259,7 @@ func (x *ddlText) lend(i int, collation bool) error {
 	return nil
 }
 
-// set gives the character set that the statement names where the parser has one, or a
-// collation of it.
+// set returns the statement's own character set for lent, the parser's set or a collation of it.
 func (x *ddlText) set(lent string) (string, error) {
 	lent, _, _ = strings.Cut(lent, "_")
 	if lent == "" || lent == "binary" {
@@ -272,8 +271,8 @@ func (x *ddlText) set(lent string) (string, error) {
 	return "", errNational
 }
 
-// guess changes words of which it is less certain what they are: for statements that the
-// parser does not read without that. Where it is wrong they are no statements any more.
+// guess rewrites words whose meaning is less certain, for statements that the parser cannot read
+// otherwise. A wrong guess makes the statement invalid.
 func (x *ddlText) guess() {
 	for i := range x.said {
 		w, before := x.word(i), x.word(i-1)

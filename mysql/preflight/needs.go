@@ -10,22 +10,22 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// needs looks at what a stream wants of a server.
+// needs checks what a stream requires of a server.
 type needs struct {
 	preflight
 	tidemark.Needs
 }
 
-// SourceNeeds says what a stream of this name wants of the server whose log it follows, and what of it is there. db has
-// the stream's tables. It changes nothing.
+// SourceNeeds reports what a stream of this name requires of the server whose log it follows, and
+// what is missing. db has the stream's tables. It changes nothing.
 func (e *Checks) SourceNeeds(ctx context.Context, stream string, db *tidemark.Database) ([]tidemark.Need, error) {
 	return e.lookAtNeeds(ctx, db, "source", func(n *needs) []func(context.Context) error {
 		return []func(context.Context) error{n.logRights, n.logSettings, n.logFilters, n.logKept, n.logTables, func(ctx context.Context) error { return n.logName(ctx, stream) }}
 	})
 }
 
-// TargetNeeds says what applying a stream wants of the server, and what of it is there: db has the target's tables that
-// are there already. It changes nothing.
+// TargetNeeds reports what applying a stream requires of the server, and what is missing: db has
+// the existing tables of the target. It changes nothing.
 func (e *Checks) TargetNeeds(ctx context.Context, stream string, db *tidemark.Database) ([]tidemark.Need, error) {
 	return e.lookAtNeeds(ctx, db, "target", func(n *needs) []func(context.Context) error {
 		return []func(context.Context) error{n.writes, n.changes, n.acting, func(ctx context.Context) error { return n.progress(ctx, stream) }}
@@ -43,10 +43,11 @@ func (e *Checks) lookAtNeeds(ctx context.Context, db *tidemark.Database, end str
 	return n.List, err
 }
 
-// configured is what to do besides a SET GLOBAL.
+// configured is the advice to add to a SET GLOBAL.
 const configured = "Write it into the server's configuration too, and let programs that are connected connect again: their sessions keep the old value."
 
-// variable notes a need that a global variable meets, which can be set while the server runs.
+// variable adds a need that a global variable satisfies; the variable can be set while the server
+// runs.
 func (n *needs) variable(need tidemark.Need, value string) {
 	if need.Have = n.set[need.Name]; need.Have == "" {
 		need.Have = "empty"
@@ -59,7 +60,7 @@ func (n *needs) variable(need tidemark.Need, value string) {
 	n.Add(need)
 }
 
-// right notes privileges that the user has to have on *.*, or on the database.
+// right adds privileges that the user needs on *.*, or on the database.
 func (n *needs) right(why, scope string, rights ...string) {
 	var missing []string
 	for _, r := range rights {
@@ -69,7 +70,7 @@ func (n *needs) right(why, scope string, rights ...string) {
 	}
 	severity := tidemark.Blocker
 	if n.some {
-		severity = tidemark.Warning // a role, or grants on single tables, may do
+		severity = tidemark.Warning // a role, or grants on single tables, may suffice
 	}
 	have := "granted"
 	if len(missing) > 0 {
@@ -79,7 +80,7 @@ func (n *needs) right(why, scope string, rights ...string) {
 		Change: []string{"GRANT " + strings.Join(missing, ", ") + " ON " + scope + " TO " + n.e.Grantee()}})
 }
 
-// logRights looks whether the log may be read.
+// logRights checks whether the user may read the log.
 func (n *needs) logRights(context.Context) error {
 	state := "REPLICATION CLIENT"
 	if n.e.MariaDB {
@@ -92,7 +93,7 @@ func (n *needs) logRights(context.Context) error {
 	return nil
 }
 
-// logSettings looks whether the log holds what a stream needs.
+// logSettings checks whether the log contains what a stream needs.
 func (n *needs) logSettings(context.Context) error {
 	logs := n.on("log_bin")
 	n.Add(tidemark.Need{Severity: tidemark.Blocker, Name: "log_bin", Have: n.set["log_bin"], Want: "ON", Met: logs, Why: "the server keeps no binlog",
@@ -101,9 +102,9 @@ func (n *needs) logSettings(context.Context) error {
 		return nil
 	}
 	if n.set["server_id"] == "0" {
-		n.variable(tidemark.Need{Severity: tidemark.Blocker, Name: "server_id", Want: "not 0", Why: "the server gives its log to nobody"}, "1")
+		n.variable(tidemark.Need{Severity: tidemark.Blocker, Name: "server_id", Want: "not 0", Why: "the server sends its log to no replica"}, "1")
 	}
-	n.variable(tidemark.Need{Severity: tidemark.Blocker, Name: "binlog_format", Want: "ROW", Met: strings.EqualFold(n.set["binlog_format"], "ROW"), Why: "the server logs statements in place of rows"}, "'ROW'")
+	n.variable(tidemark.Need{Severity: tidemark.Blocker, Name: "binlog_format", Want: "ROW", Met: strings.EqualFold(n.set["binlog_format"], "ROW"), Why: "the server logs statements instead of rows"}, "'ROW'")
 	image := strings.ToUpper(n.set["binlog_row_image"])
 	full := image == "FULL" || image == "FULL_NODUP"
 	n.variable(tidemark.Need{Severity: tidemark.Warning, Name: "binlog_row_image", Want: "FULL", Met: full,
@@ -113,7 +114,7 @@ func (n *needs) logSettings(context.Context) error {
 			Why: "the log has only the changed parts of JSON documents, and not what they were before"}, "''")
 	}
 	n.variable(tidemark.Need{Severity: tidemark.Note, Name: "binlog_row_metadata", Want: "FULL", Met: strings.EqualFold(n.set["binlog_row_metadata"], "FULL"),
-		Why: "the log has no names of columns: what tables were is worked out of its DDL, and one that is altered in a way that is not understood may stop"}, "'FULL'")
+		Why: "the log has no column names: earlier table definitions are derived from its DDL, and a table that is altered in an unsupported way may stop"}, "'FULL'")
 	if mode, ok := n.set["gtid_mode"]; ok {
 		n.Add(tidemark.Need{Severity: tidemark.Note, Name: "gtid_mode", Have: mode, Want: "ON", Met: strings.EqualFold(mode, "ON"), Why: "the stream cannot continue when a replica takes the server's place",
 			Change: []string{"SET PERSIST enforce_gtid_consistency = ON", "SET PERSIST gtid_mode = OFF_PERMISSIVE", "SET PERSIST gtid_mode = ON_PERMISSIVE", "SET PERSIST gtid_mode = ON"}})
@@ -121,7 +122,7 @@ func (n *needs) logSettings(context.Context) error {
 	return nil
 }
 
-// logFilters looks whether all changes get into the log.
+// logFilters checks whether all changes are logged.
 func (n *needs) logFilters(ctx context.Context) error {
 	if !n.on("log_bin") {
 		return nil
@@ -129,7 +130,7 @@ func (n *needs) logFilters(ctx context.Context) error {
 	if r, err := n.s.Query(ctx, n.e.ShowPosition()); err == nil && r.RowNumber() > 0 {
 		do, ignore := server.Cell(r, 0, 2), server.Cell(r, 0, 3)
 		listed := func(list string) bool { return strings.Contains(","+list+",", ","+n.e.DB+",") }
-		need := tidemark.Need{Severity: tidemark.Warning, Name: "binlog_do_db and binlog_ignore_db", Have: "none", Want: "none", Met: do == "" && ignore == "", Why: "the server logs some databases only",
+		need := tidemark.Need{Severity: tidemark.Warning, Name: "binlog_do_db and binlog_ignore_db", Have: "none", Want: "none", Met: do == "" && ignore == "", Why: "the server logs only some databases",
 			Restart: true, Hint: "Before that, remove both from its configuration."}
 		if !need.Met {
 			need.Have = strings.TrimSpace(do + " -" + ignore)
@@ -141,7 +142,7 @@ func (n *needs) logFilters(ctx context.Context) error {
 		}
 		n.Add(need)
 	} else if ctx.Err() != nil {
-		return ctx.Err() // without the privilege, which was said, nothing else is known
+		return ctx.Err() // without the privilege, already reported, nothing else is known
 	}
 	sources, err := server.SourcesOf(ctx, n.s, n.e.Server)
 	if err == nil && len(sources) > 0 {
@@ -152,9 +153,10 @@ func (n *needs) logFilters(ctx context.Context) error {
 	return ctx.Err()
 }
 
-const leastKept = 86400 // seconds that the log should be kept at least
+const leastKept = 86400 // minimum seconds that the log should be kept
 
-// logKept looks how long the server keeps its log, and how much of it. How much room its disk has it does not say.
+// logKept checks how long the server keeps its log, and how much of it. The server does not report
+// free disk space.
 func (n *needs) logKept(context.Context) error {
 	if !n.on("log_bin") {
 		return nil
@@ -166,15 +168,15 @@ func (n *needs) logKept(context.Context) error {
 	if v, ok := n.set["binlog_expire_logs_auto_purge"]; ok && strings.EqualFold(v, "OFF") {
 		seconds = 0
 	}
-	n.variable(tidemark.Need{Severity: tidemark.Warning, Name: "binlog_expire_logs_seconds", Want: "0 (for ever), or a day", Met: seconds == 0 || seconds >= leastKept,
-		Why: "the server removes its log when it is as old as that, whether a stream has read it or not: one that stands still for longer has lost its source"}, "604800")
-	if bytes := n.number("max_binlog_total_size"); bytes > 0 { // MariaDB from 11.4 on
-		n.variable(tidemark.Need{Severity: tidemark.Warning, Name: "max_binlog_total_size", Want: "0 (no limit), or 1 GB", Met: bytes >= 1<<30, Why: "the server removes its log when it is as large as that, whether a stream has read it or not"}, "0")
+	n.variable(tidemark.Need{Severity: tidemark.Warning, Name: "binlog_expire_logs_seconds", Want: "0 (forever), or a day", Met: seconds == 0 || seconds >= leastKept,
+		Why: "the server removes its log at that age, read or not: a stream that is stopped for longer loses its source"}, "604800")
+	if bytes := n.number("max_binlog_total_size"); bytes > 0 { // since MariaDB 11.4
+		n.variable(tidemark.Need{Severity: tidemark.Warning, Name: "max_binlog_total_size", Want: "0 (no limit), or 1 GB", Met: bytes >= 1<<30, Why: "the server removes its log beyond that size, read or not"}, "0")
 	}
 	return nil
 }
 
-// logTables looks for tables whose changes are not in the log, or not as they happen.
+// logTables finds tables whose changes are not in the log, or not as they happen.
 func (n *needs) logTables(context.Context) error {
 	var acted, plain []string
 	for _, t := range n.db.Tables {
@@ -206,7 +208,8 @@ func acts(action string) bool {
 	return true
 }
 
-// logName: a process that follows the log under a name has a lock of that name.
+// logName checks that the name is free: a process that follows the log under a name holds a lock of
+// that name.
 func (n *needs) logName(ctx context.Context, stream string) error {
 	r, err := n.s.Query(ctx, "SELECT IS_USED_LOCK("+server.Literal(server.NameLock(stream))+") IS NOT NULL")
 	if err != nil {
@@ -218,8 +221,8 @@ func (n *needs) logName(ctx context.Context, stream string) error {
 	return nil
 }
 
-// writes looks whether the server takes rows, and whether the user may keep the stream's progress there and change
-// tables.
+// writes checks whether the server is writable, and whether the user may store the stream's
+// progress there and change tables.
 func (n *needs) writes(context.Context) error {
 	for _, name := range []string{"read_only", "super_read_only"} {
 		if v, ok := n.set[name]; ok {
@@ -235,7 +238,7 @@ func (n *needs) writes(context.Context) error {
 	return nil
 }
 
-// changes looks at what the server takes in one packet: a row comes as one.
+// changes checks the server's maximum packet: a row is sent as one.
 func (n *needs) changes(context.Context) error {
 	const least = 16 << 20
 	bytes := n.number("max_allowed_packet")
@@ -250,7 +253,8 @@ func (n *needs) changes(context.Context) error {
 	return nil
 }
 
-// acting looks for triggers, which act on what a stream changes: these servers have no session in which they do not.
+// acting finds triggers, which fire on a stream's changes: no session of these servers can disable
+// them.
 func (n *needs) acting(ctx context.Context) error {
 	var names []string
 	for _, t := range n.db.Tables {
@@ -266,7 +270,7 @@ func (n *needs) acting(ctx context.Context) error {
 	if len(names) > 0 {
 		have = server.Some(names)
 	}
-	n.Add(tidemark.Need{Severity: tidemark.Warning, Name: "triggers of the target's tables", Have: have, Want: "none", Met: len(names) == 0, Why: "they act on the stream's changes, beside what those of the source have done",
+	n.Add(tidemark.Need{Severity: tidemark.Warning, Name: "triggers of the target's tables", Have: have, Want: "none", Met: len(names) == 0, Why: "they fire for the stream's changes, which already contain what the source's triggers did",
 		Hint: "DROP TRIGGER, and create them again when the applications move."})
 	return nil
 }
@@ -274,10 +278,10 @@ func (n *needs) acting(ctx context.Context) error {
 func (n *needs) progress(ctx context.Context, stream string) error {
 	applied, err := n.e.Streams(ctx)
 	if tidemark.KindOf(err) == tidemark.Forbidden {
-		return nil // which was said
+		return nil // already reported
 	}
 	_, there := applied[stream]
 	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Exists, Name: "name " + stream, Have: map[bool]string{true: "in use", false: "not in use"}[there], Want: "not in use", Met: !there,
-		Why: "the target has the progress of a stream of that name", Hint: "Give another --name; or the catalogue that knows that stream (--state), which then continues; or --anew to forget that progress and copy again."})
+		Why: "the target already has the progress of a stream of that name", Hint: "Give another --name; or the catalogue that knows that stream (--state), which then continues; or --anew to forget that progress and copy again."})
 	return err
 }

@@ -14,19 +14,18 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// largeTable is how many bytes a table has that is cut into ranges.
+// largeTable is the size in bytes from which a table is split into ranges.
 const largeTable = 64 << 20
 
-// Checks look at a server before anything moves, and change nothing.
+// Checks check a server before any data moves, and change nothing.
 type Checks struct {
 	*server.Server
 
-	Streams func(context.Context) (map[string]change.Progress, error) // the streams that the server is the target of
+	Streams func(context.Context) (map[string]change.Progress, error) // the streams of which the server is the target
 }
 
-// Preflight says what would go wrong or slow with this server as the source or the
-// target (role) of a copy of db, and changes nothing. db is what the source holds; it may
-// be nil, and of any engine.
+// Preflight reports what would fail or be slow with this server as the source or the target (role)
+// of a copy of db, and changes nothing. db describes the source; it may be nil, and of any engine.
 func (e *Checks) Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
@@ -45,13 +44,13 @@ func (e *Checks) Preflight(ctx context.Context, role string, db *tidemark.Databa
 	return p.found, err
 }
 
-// Access names, as blockers of Kind Forbidden, what a copy has to do with tables and
-// this user may not: make those, fill those that are there. Tables that it may not
-// read it does not see at all, or Describe says so.
+// Access reports, as blockers of Kind Forbidden, missing privileges for what a copy does with
+// tables: create some, fill existing ones. Tables that the user may not read are invisible, or
+// Describe reports them.
 func (e *Checks) Access(ctx context.Context, _, create, fill []tidemark.TableID) ([]tidemark.Finding, error) {
 	elsewhere := func(t tidemark.TableID) bool { return t.Schema != e.DB }
 	if len(create)+len(fill) == 0 || slices.ContainsFunc(create, elsewhere) || slices.ContainsFunc(fill, elsewhere) {
-		return nil, nil // only grants on the URL's database are looked into
+		return nil, nil // only grants on the URL's database are checked
 	}
 	s, back, err := e.Lend(ctx)
 	if err != nil {
@@ -83,7 +82,7 @@ type preflight struct {
 	set    map[string]string // global variables
 	global []string          // privileges on *.*, in capitals; "ALL PRIVILEGES"
 	local  []string          // on the URL's database
-	some   bool              // there are grants that were not looked into: on tables, or by roles
+	some   bool              // there are grants not checked here: on tables, or by roles
 	found  []tidemark.Finding
 }
 
@@ -140,7 +139,7 @@ func (p *preflight) readGrants(ctx context.Context) error {
 	return nil
 }
 
-// may reports whether a privilege is there, on everything or on the database.
+// may reports whether the user has a privilege, on everything or on the database.
 func (p *preflight) may(right string) bool {
 	all := func(list []string) bool {
 		return slices.Contains(list, right) || slices.Contains(list, "ALL PRIVILEGES")
@@ -148,7 +147,7 @@ func (p *preflight) may(right string) bool {
 	return all(p.global) || p.e.DB != "" && all(p.local)
 }
 
-// require makes a finding of the privileges on the database that are missing.
+// require reports a finding that lists missing privileges on the database.
 func (p *preflight) require(severity tidemark.Severity, what string, rights ...string) {
 	var missing []string
 	for _, r := range rights {
@@ -181,7 +180,7 @@ func (p *preflight) sourceRights(context.Context) error {
 		if p.some {
 			severity = tidemark.Warning
 		}
-		p.say(severity, tidemark.Forbidden, "user "+e.Grantee(), "one consistent view of the source needs RELOAD, or LOCK TABLES, or with a binlog that has GTIDs REPLICATION CLIENT",
+		p.say(severity, tidemark.Forbidden, "user "+e.Grantee(), "a consistent snapshot of the source needs RELOAD, or LOCK TABLES, or with a binlog that has GTIDs REPLICATION CLIENT",
 			"GRANT RELOAD, REPLICATION CLIENT ON *.* TO "+e.Grantee()+".")
 	}
 	if !logs && p.on("log_bin") {
@@ -194,9 +193,9 @@ func (p *preflight) sourceRights(context.Context) error {
 func (p *preflight) sourceSettings(ctx context.Context) error {
 	switch {
 	case !p.on("log_bin"):
-		p.say(tidemark.Note, 0, "log_bin", "the source writes no binlog: replication cannot start from this copy", "Start the server with log_bin if changes are to follow.")
+		p.say(tidemark.Note, 0, "log_bin", "the source writes no binlog: replication cannot start from this copy", "Start the server with log_bin if changes are to be replicated.")
 	case !strings.EqualFold(p.set["binlog_format"], "ROW"):
-		p.say(tidemark.Note, 0, "binlog_format", "the binlog is not row-based: replication could not follow it", "SET GLOBAL binlog_format = ROW before the copy, if changes are to follow.")
+		p.say(tidemark.Note, 0, "binlog_format", "the binlog is not row-based: replication could not follow it", "SET GLOBAL binlog_format = ROW before the copy, if changes are to be replicated.")
 	}
 	r, err := p.s.Query(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_TYPE='BASE TABLE' AND "+p.e.InScope("TABLE_SCHEMA"))
 	if err != nil {
@@ -209,13 +208,14 @@ func (p *preflight) sourceSettings(ctx context.Context) error {
 		}
 	}
 	if len(names) > 0 {
-		p.say(tidemark.Warning, 0, "storage engine", "tables without transactions are not part of the consistent view; they are read as they are at that moment: "+server.Some(names),
+		p.say(tidemark.Warning, 0, "storage engine", "non-transactional tables are not part of the snapshot; they are read as they are at that moment: "+server.Some(names),
 			"Keep writers away from them during the copy, or ALTER TABLE ... ENGINE=InnoDB.")
 	}
 	return nil
 }
 
-// fillRights are for tables that are there: the marker table is made all the same.
+// fillRights checks the privileges for filling existing tables; CREATE is still needed for the
+// marker table.
 func (p *preflight) fillRights(context.Context) error {
 	p.require(tidemark.Blocker, "filling tables", "SELECT", "INSERT", "CREATE")
 	return nil
@@ -259,7 +259,7 @@ func (p *preflight) targetSettings(context.Context) error {
 		redo = p.number("innodb_log_file_size") * max(p.number("innodb_log_files_in_group"), 1)
 	}
 	if redo > 0 && redo < min(bytes/2, 1<<30) {
-		p.say(tidemark.Note, 0, "redo log", fmt.Sprintf("the redo log of %d MB is full again and again while %d MB are loaded, and writers wait for pages to be flushed", redo>>20, bytes>>20), p.redoHint())
+		p.say(tidemark.Note, 0, "redo log", fmt.Sprintf("the redo log of %d MB fills up again and again while %d MB are loaded, and writers wait for pages to be flushed", redo>>20, bytes>>20), p.redoHint())
 	}
 	if p.set["innodb_flush_log_at_trx_commit"] == "1" && p.set["sync_binlog"] == "1" {
 		p.say(tidemark.Note, 0, "innodb_flush_log_at_trx_commit", "every commit waits for the disk, twice with the binlog; ranges are large, so it matters for many small tables only", "SET GLOBAL innodb_flush_log_at_trx_commit = 2 and sync_binlog = 0 for the time of the copy.")
@@ -283,7 +283,7 @@ func (p *preflight) redoHint() string {
 	return "Start the server with a larger innodb_log_file_size."
 }
 
-// targetNames looks for names that the target does not keep apart.
+// targetNames finds names that the target does not distinguish.
 func (p *preflight) targetNames(context.Context) error {
 	if p.set["lower_case_table_names"] == "0" {
 		return nil
@@ -294,7 +294,7 @@ func (p *preflight) targetNames(context.Context) error {
 		name := t.String()
 		low := strings.ToLower(name)
 		if other, twice := seen[low]; twice {
-			p.say(tidemark.Blocker, tidemark.Collision, "table "+name, "the target does not tell it from "+other+" (lower_case_table_names="+p.set["lower_case_table_names"]+")", "Rename one of them by a mapping rule.")
+			p.say(tidemark.Blocker, tidemark.Collision, "table "+name, "the target does not distinguish it from "+other+" (lower_case_table_names="+p.set["lower_case_table_names"]+")", "Rename one of them by a mapping rule.")
 		}
 		seen[low] = name
 		if low != name && p.set["lower_case_table_names"] == "1" {
@@ -324,7 +324,7 @@ func (p *preflight) targetTables(context.Context) error {
 		p.say(tidemark.Blocker, tidemark.Invalid, "sql_require_primary_key", "the target takes no tables without a primary key: "+server.Some(keyless), "SET GLOBAL sql_require_primary_key = 0 for the time of the copy.")
 	}
 	if len(plain) > 0 && (p.db.Engine == "mysql" || p.db.Engine == "mariadb") {
-		p.say(tidemark.Warning, 0, "storage engine", "these tables have no transactions: each is copied in one piece, and emptied and begun anew when that fails: "+server.Some(plain), "Copy them into InnoDB.")
+		p.say(tidemark.Warning, 0, "storage engine", "these tables have no transactions: each is copied in one piece, and emptied and copied anew if that fails: "+server.Some(plain), "Copy them into InnoDB.")
 	}
 	return nil
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// Definitions knows how one definition on MySQL or MariaDB becomes another (define.Dialect).
+// Definitions finds the changes that turn one definition on MySQL or MariaDB into another
+// (define.Dialect).
 type Definitions struct {
-	Across bool // the source is of another engine: expressions are compared by their names only
+	Across bool // the source is another engine: compare expressions by their names only
 }
 
-// Gather joins the keys that are made behind the rows with their table.
+// Gather merges keys that are created after the rows into their table.
 func (d *Definitions) Gather(objects []tidemark.Object) ([]tidemark.Object, map[string]string) {
 	of, at := map[string]string{}, map[tidemark.TableID]int{}
 	var units []tidemark.Object
@@ -41,7 +42,7 @@ func (d *Definitions) Gather(objects []tidemark.Object) ([]tidemark.Object, map[
 	return units, of
 }
 
-// withKeys puts what an ALTER TABLE adds into a CREATE TABLE.
+// withKeys merges the keys that an ALTER TABLE adds into a CREATE TABLE.
 func withKeys(create, alter string) string {
 	c, ok := parseCreateTable(create)
 	if !ok {
@@ -66,14 +67,14 @@ func withKeys(create, alter string) string {
 	return c.create(targetOf(create), keep)
 }
 
-// targetOf gives the name in CREATE TABLE, as it stands there.
+// targetOf returns the table name in CREATE TABLE, unchanged.
 func targetOf(create string) string {
 	_, rest, _ := strings.Cut(create, "TABLE ")
 	name, _, _ := strings.Cut(rest, " (")
 	return name
 }
 
-// Alter says how have becomes want.
+// Alter returns the changes that turn have into want.
 func (d *Definitions) Alter(want, have *tidemark.Object) tidemark.Redefinition {
 	switch want.Kind {
 	case "table":
@@ -98,7 +99,7 @@ func (d *Definitions) Alter(want, have *tidemark.Object) tidemark.Redefinition {
 	return tidemark.Redefinition{What: []string{"its text"}, Rebuild: true}
 }
 
-// Hinders reports whether objects of a kind keep a column that they name from being altered.
+// Hinders reports whether objects of a kind prevent altering a column that they name.
 func (d *Definitions) Hinders(kind string) bool { return kind == "foreign key" }
 
 func alterOf(sql []string) string {
@@ -110,7 +111,7 @@ func alterOf(sql []string) string {
 	return ""
 }
 
-// fkText gives the ALTER TABLE of a foreign key; whether rows are checked is no part of it.
+// fkText returns the ALTER TABLE of a foreign key, without the setting that checks rows.
 func (d *Definitions) fkText(sql []string) string {
 	for _, s := range sql {
 		if strings.HasPrefix(s, "ALTER TABLE ") {
@@ -137,7 +138,7 @@ func (d *Definitions) alterValue(want, have string) tidemark.Redefinition {
 	}
 }
 
-// Drop gives the statements that drop a unit.
+// Drop returns the statements that drop a unit.
 func (d *Definitions) Drop(have *tidemark.Object) []string {
 	name := strings.TrimPrefix(have.ID, have.Kind+" ")
 	switch have.Kind {
@@ -152,12 +153,12 @@ func (d *Definitions) Drop(have *tidemark.Object) []string {
 	return []string{"DROP " + strings.ToUpper(have.Kind) + " IF EXISTS " + server.QuoteTable(objectName(have))}
 }
 
-// An altering gathers the specifications of one ALTER TABLE.
+// An altering collects the specifications of one ALTER TABLE.
 type altering struct {
 	d          *Definitions
 	want, have createTable
 	specs      []string
-	behind     []string // of a second one
+	behind     []string // specifications of a second ALTER TABLE, after the first
 	out        tidemark.Redefinition
 }
 
@@ -191,7 +192,8 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 	return a.out
 }
 
-// items gives what is no column, by what it is called in ALTER TABLE.
+// items returns everything but columns and foreign keys, by the name that ALTER TABLE uses, and
+// these names in order.
 func items(c *createTable) (map[string]string, []string) {
 	out, order := map[string]string{}, []string(nil)
 	for i := range c.items {
@@ -206,7 +208,7 @@ func items(c *createTable) (map[string]string, []string) {
 	return out, order
 }
 
-// dropName is what follows DROP in the ALTER TABLE that drops an item.
+// dropName returns what follows DROP in the ALTER TABLE that drops an item.
 func dropName(it *tableItem) string {
 	switch it.kind {
 	case sqltext.PrimaryKey:
@@ -220,15 +222,15 @@ func dropName(it *tableItem) string {
 	return "KEY " + server.Quote(it.name)
 }
 
-// same compares the texts of an item of both sides.
+// same compares an item's texts on source and target.
 func (a *altering) same(w, h string) bool {
 	if a.d.Across && sqltext.Find(sqltext.Scan(w), "character") < 0 && sqltext.Find(sqltext.Scan(w), "collate") < 0 {
-		h = withoutCollation(h) // it is the table's
+		h = withoutCollation(h) // it equals the table's
 	}
 	return w == h || a.d.Across && (plainly(w) == plainly(h) || isComputed(w) && isComputed(h))
 }
 
-// withoutCollation cuts a column's character set and collation out.
+// withoutCollation removes a column's character set and collation.
 func withoutCollation(s string) string {
 	tokens := sqltext.Scan(s)
 	for _, word := range []string{"collate", "character"} {
@@ -245,17 +247,17 @@ func withoutCollation(s string) string {
 	return sqltext.Join(tokens)
 }
 
-// isComputed reports whether a text has an expression that a server writes down anew.
+// isComputed reports whether a text has an expression that servers rewrite.
 func isComputed(s string) bool {
 	tokens := sqltext.Scan(s)
 	return sqltext.Find(tokens, "check") >= 0 || sqltext.Find(tokens, "generated") >= 0 || sqltext.Find(tokens, "as") >= 0
 }
 
-// plainly gives a text without what servers write differently and mean alike: NULL, brackets, the width in which
-// integers are shown, and zeros behind the default of a number.
+// plainly returns a text without parts that servers write differently with the same meaning: NULL,
+// brackets, the display width of integers, and trailing zeros of a number's default.
 func plainly(s string) string {
 	var b strings.Builder
-	before, number := "", false // the word before, and whether the column is of numbers
+	before, number := "", false // the previous word, and whether the column is numeric
 	for _, t := range sqltext.Scan(s) {
 		text := strings.ToLower(t.Text)
 		switch {
@@ -286,7 +288,7 @@ func integerWord(s string) bool {
 	return false
 }
 
-// shortNumber cuts zeros behind the point of a quoted number.
+// shortNumber removes trailing zeros after the decimal point of a quoted number.
 func shortNumber(s string) string {
 	n := strings.Trim(s, "'")
 	if plainNumber.MatchString(n) && strings.Contains(n, ".") {
@@ -334,7 +336,7 @@ func (a *altering) addItems() {
 	}
 }
 
-// columnItems gives the columns in their order.
+// columnItems returns the columns in their order.
 func columnItems(c *createTable) []tableItem {
 	return slices.DeleteFunc(slices.Clone(c.items), func(it tableItem) bool { return it.kind != sqltext.Column })
 }
@@ -343,7 +345,8 @@ func findItem(list []tableItem, name string) int {
 	return slices.IndexFunc(list, func(it tableItem) bool { return it.name == name })
 }
 
-// columns goes over the columns in the source's order, with the target's as they are by then.
+// columns compares the columns in the source's order, tracking how the changes so far have ordered
+// the target's.
 func (a *altering) columns() {
 	want, have := columnItems(&a.want), columnItems(&a.have)
 	from := a.renamed(want, have)
@@ -385,7 +388,7 @@ func (a *altering) columns() {
 		h := &have[findItem(have, old)]
 		if moved {
 			now = slices.Insert(slices.Delete(now, at, at+1), i, w.name)
-			a.say("the column %s stands at another place", w.name)
+			a.say("the column %s is at another position", w.name)
 		} else {
 			place = ""
 		}
@@ -407,8 +410,8 @@ func (a *altering) columns() {
 	}
 }
 
-// renamed finds columns that seem to have another name: at the same place, and otherwise the
-// same. It gives the source's name by the target's.
+// renamed finds columns that seem to be renamed: at the same position, and otherwise the same. It
+// returns the source's name by the target's.
 func (a *altering) renamed(want, have []tableItem) map[string]string {
 	if len(want) != len(have) {
 		return nil
@@ -484,13 +487,13 @@ func (a *altering) options() {
 		case "KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "AVG_ROW_LENGTH", "CHECKSUM", "DELAY_KEY_WRITE":
 			a.specs = append(a.specs, name+"=0")
 		default:
-			a.out.Manual = "take the option back by hand"
+			a.out.Manual = "remove the option by hand"
 		}
 	}
 }
 
-// lacksDefault reports whether a column that can be NULL must be given a value all the same: its
-// default was dropped, which no column definition says.
+// lacksDefault reports whether INSERT must supply a value for a nullable column: its default was
+// dropped, which no column definition can express.
 func (it *tableItem) lacksDefault() bool {
 	for _, word := range []string{"default", "auto_increment", "generated", "as"} {
 		if it.has(word) {
@@ -505,7 +508,7 @@ func isCharset(option string) bool {
 	return strings.HasSuffix(option, "CHARSET") || strings.HasSuffix(option, "COLLATE") || strings.HasSuffix(option, "CHARACTER SET")
 }
 
-// charsetOf gives a table's character set and collation as they are set.
+// charsetOf returns a table's explicit character set and collation.
 func charsetOf(options map[string]string) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(options)) {
@@ -545,7 +548,7 @@ func (a *altering) partitions(name string) {
 		case findItem(want, p.name) < 0:
 			drop = append(drop, server.Quote(p.name))
 		default:
-			at = len(want) + 1 // one is not as it is on the source
+			at = len(want) + 1 // a partition differs from the source's
 		}
 	}
 	if head != was || at > len(want) || len(drop) == len(have) {
@@ -560,8 +563,8 @@ func (a *altering) partitions(name string) {
 	}
 }
 
-// partitionList parts PARTITION BY ... (PARTITION a ..., PARTITION b ...) into what is before
-// the list, and the partitions by name.
+// partitionList splits PARTITION BY ... (PARTITION a ..., PARTITION b ...) into the part before the
+// list, and the partitions by name.
 func partitionList(tokens []sqltext.Token) (head string, list []tableItem) {
 	from := len(tokens)
 	for i := 0; i < len(tokens); i++ {

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// schemas adds the databases. Their character set is set where a database is
-// copied whole, because columns of programs and of later tables get theirs from it.
+// schemas adds the databases. It sets the character set if a database is copied whole, because
+// programs and later tables inherit it.
 func (r *renderer) schemas() {
 	seen := map[string]bool{}
 	if r.family {
@@ -71,8 +71,7 @@ func (r *renderer) whole(schema string) bool {
 	return true
 }
 
-// collation gives the target's name of a collation, and tells once where it
-// sorts otherwise.
+// collation returns the target's name of a collation, and reports once if it sorts differently.
 func (r *renderer) collation(name string) string {
 	out, equal := r.to.collation(name)
 	if !strings.EqualFold(out, name) {
@@ -114,7 +113,8 @@ func (r *renderer) sequences() {
 	}
 }
 
-// uniqueTexts names the columns of unique keys whose values are compared in another way here than on the source.
+// uniqueTexts reports the columns of unique keys whose values compare differently here than on the
+// source.
 func (r *renderer) uniqueTexts(m *tidemark.Move) {
 	keys := slices.Clone(m.From.Indexes)
 	if m.From.Key != nil {
@@ -141,13 +141,13 @@ func (r *renderer) uniqueTexts(m *tidemark.Move) {
 	}
 }
 
-// nativeTable makes a table of its own words.
+// nativeTable creates a table from its native SQL.
 func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []string) {
 	id := m.To.TableID
 	r.tails[m.From.TableID] = c.foreignTails()
 	r.rewriteTable(m, c)
 	if len(c.items) == 0 {
-		return // said why
+		return // already reported
 	}
 	for i := range c.items {
 		c.items[i].tokens = r.rename(c.items[i].tokens)
@@ -183,9 +183,8 @@ func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []strin
 	r.statistics(m, last)
 }
 
-// index adds the object that makes keys, after the one with the ID after, and
-// gives the ID that the next one waits for. Two ALTERs of a table would wait
-// for each other.
+// index adds the object that creates keys, to run after the object with the ID after, and returns
+// the ID that the next one waits for. Parallel ALTERs of a table would wait for each other.
 func (r *renderer) index(m *tidemark.Move, id string, adds []string, after string) string {
 	if len(adds) == 0 {
 		return after
@@ -195,9 +194,9 @@ func (r *renderer) index(m *tidemark.Move, id string, adds []string, after strin
 	return id
 }
 
-// rename puts the target's name for a database wherever tokens name something
-// that is known in one of the source's. An alias that is spelled like a database
-// is safe unless its column is spelled like one of the tables there.
+// rename replaces a source database's name by the target's wherever tokens name a known object in
+// it. An alias spelled like a database is safe unless its column is spelled like one of the tables
+// there.
 func (r *renderer) rename(tokens []sqltext.Token) []sqltext.Token {
 	out := tokens
 	for i, t := range tokens {
@@ -219,8 +218,7 @@ func (r *renderer) rename(tokens []sqltext.Token) []sqltext.Token {
 	return out
 }
 
-// plainName fits names that need no quotes, as far as no reserved word is one:
-// none stands before a dot.
+// plainName matches names that need no quotes. It ignores reserved words: none stands before a dot.
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // programs adds views, triggers, routines and events.
@@ -236,7 +234,7 @@ func (r *renderer) programs() {
 			continue
 		}
 		if o.Kind == "view" && r.byFrom[objectName(o)] != nil {
-			continue // its rows are copied into a table of that name
+			continue // its rows are copied as a table
 		}
 		if reason := cmp.Or(r.missing(o, skipped), r.foreign(o)); reason != "" {
 			skipped[o.ID] = true
@@ -251,7 +249,7 @@ func (r *renderer) programs() {
 			"The definer option makes them under the name of the account that copies.")
 	}
 	if crossed > 0 && !r.same {
-		r.find(tidemark.Note, "", fmt.Sprintf("views, triggers, routines and events (%d) are taken over in %s's own words; what %s does not understand is listed when it refuses it",
+		r.find(tidemark.Note, "", fmt.Sprintf("views, triggers, routines and events (%d) are copied in %s's dialect; what %s rejects is listed",
 			crossed, r.from.name(), r.to.name()), "")
 	}
 }
@@ -264,7 +262,7 @@ func isProgram(kind string) bool {
 	return false
 }
 
-// missing says which thing that an object needs is not there.
+// missing returns which dependency of an object is missing, and why.
 func (r *renderer) missing(o *tidemark.Object, skipped map[string]bool) string {
 	for _, dep := range o.Depends {
 		if skipped[dep] {
@@ -287,7 +285,7 @@ func (r *renderer) missing(o *tidemark.Object, skipped map[string]bool) string {
 	return ""
 }
 
-// intact reports whether SQL that names a table and its columns still finds them.
+// intact reports whether SQL that names the table and its columns is still valid.
 func intact(m *tidemark.Move) bool {
 	if m.From.Name != m.To.Name {
 		return false
@@ -300,7 +298,7 @@ func intact(m *tidemark.Move) bool {
 	return true
 }
 
-// foreign says what of an object the target's family does not have.
+// foreign returns the feature of an object that the target's family does not have.
 func (r *renderer) foreign(o *tidemark.Object) string {
 	if r.same || r.to.mariadb {
 		return ""
@@ -320,8 +318,7 @@ func (r *renderer) foreign(o *tidemark.Object) string {
 	return ""
 }
 
-// Session settings under which a program is made are put back after it: a lane
-// is used for other things as well.
+// Session settings under which a program is created are restored afterwards: lanes are shared.
 const (
 	saveSession = "SET @tidemark_client = @@character_set_client, @tidemark_collation = @@collation_connection, " +
 		"@tidemark_mode = @@sql_mode, @tidemark_zone = @@time_zone"
@@ -329,7 +326,7 @@ const (
 		"sql_mode = @tidemark_mode, time_zone = @tidemark_zone"
 )
 
-// setDefiner names the definer that the option asks for.
+// setDefiner sets the definer that Options.Definer selects.
 func (r *renderer) setDefiner(tokens []sqltext.Token) []sqltext.Token {
 	i := 0
 	for i < len(tokens) && !tokens[i].Is("definer") {
@@ -405,7 +402,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// dependency gives the target's ID of an object of the source.
+// dependency returns the target's ID of a source object.
 func (r *renderer) dependency(id string) string {
 	for from, to := range r.into {
 		kind, rest, ok := strings.Cut(id, " "+from+".")
@@ -436,9 +433,9 @@ func (r *renderer) collations(tokens []sqltext.Token) []sqltext.Token {
 	return tokens
 }
 
-// setting adapts the SET that tells under which settings an object was made. The
-// text goes over in utf8mb4: only what is the same there may be said to be in the
-// client's old character set.
+// setting adapts the SET of the settings under which an object was created. The text is sent in
+// utf8mb4: it may be declared in the client's old character set only if its bytes are the same
+// there.
 func (r *renderer) setting(tokens []sqltext.Token, ascii bool) []sqltext.Token {
 	tokens = slices.Clone(tokens)
 	for i, t := range tokens {
@@ -472,8 +469,8 @@ func (r *renderer) alterDatabase(tokens []sqltext.Token) []sqltext.Token {
 	return tokens
 }
 
-// leftOver names the objects of a source of another kind, which are not
-// translated. What the logical tables say already is not among them.
+// leftOver reports the objects of a source of another engine that are not translated, except those
+// that the logical tables already cover.
 func (r *renderer) leftOver() {
 	if r.family {
 		return
@@ -484,7 +481,7 @@ func (r *renderer) leftOver() {
 			continue
 		}
 		if o.Table.Name != "" && r.byFrom[o.Table] == nil && o.Kind != "view" && o.Kind != "materialized view" {
-			continue // of a table that is not copied
+			continue // belongs to a table that is not copied
 		}
 		if _, ok := r.into[o.Table.Schema]; !ok && o.Table.Schema != "" {
 			continue
@@ -497,7 +494,7 @@ func (r *renderer) leftOver() {
 	}
 }
 
-// inTables reports whether a Table says what an object of this kind is.
+// inTables reports whether a logical Table already covers objects of this kind.
 func inTables(kind string) bool {
 	switch kind {
 	case "schema", "table", "partition", "index", "key", "primary key", "unique", "constraint", "foreign key", "check", "default",

@@ -9,9 +9,9 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// rewriteTable says a CREATE TABLE of one family in the words of the other, and
-// of a newer server in those of an older one. What cannot be said is left out and
-// found. Between servers of one kind that know the same words it changes nothing.
+// rewriteTable translates a CREATE TABLE from one family to the other, and from a newer server to
+// an older one. It removes what cannot be translated and reports it. Between servers of the same
+// family that know the same syntax it changes nothing.
 func (r *renderer) rewriteTable(m *tidemark.Move, c *createTable) {
 	w := &rewriter{r: r, m: m, c: c, object: "table " + m.From.String()}
 	w.options()
@@ -47,17 +47,17 @@ func (r *renderer) rewriteTable(m *tidemark.Move, c *createTable) {
 	w.partition()
 }
 
-// A rewriter is one table on its way through rewriteTable.
+// A rewriter is the state of rewriteTable for one table.
 type rewriter struct {
 	r      *renderer
 	m      *tidemark.Move
 	c      *createTable
 	object string
-	engine string // the storage engine that replaces another one
+	engine string // the target's storage engine, if it replaces the source's
 }
 
-// lacks reports whether a server of the same kind is too old for some words of
-// the source: then all rules are looked at.
+// lacks reports whether a server of the same family is older than the source, and may lack some of
+// its syntax: then all rules are checked.
 func (w *rewriter) lacks() bool {
 	from, to := w.r.from, w.r.to
 	return !to.atLeast(from.major, from.minor, 0)
@@ -81,8 +81,8 @@ func (w *rewriter) columnName(it *tableItem) string {
 	return "column " + w.m.From.String() + "." + it.name
 }
 
-// typeName replaces types that the target does not know. Their values are text in
-// both formats, so it is only the room that matters.
+// typeName replaces types that the target does not know. Their values are text in both formats, so
+// only the size matters.
 func (w *rewriter) typeName(it *tableItem) {
 	i := sqltext.Skip(it.tokens, 1)
 	t := sqltext.At(it.tokens, i)
@@ -99,13 +99,13 @@ func (w *rewriter) typeName(it *tableItem) {
 		if !to.maria(11, 7, 0) && !to.my(9, 0, 0) {
 			end := sqltext.Closing(it.tokens, i+1)
 			it.tokens = slices.Concat(it.tokens[:i], []sqltext.Token{{Kind: sqltext.Word, Text: "longblob"}}, it.tokens[min(end+1, len(it.tokens)):])
-			w.r.find(tidemark.Warning, w.columnName(it), "vector becomes longblob: its bytes are kept, searching by distance is not to be had", "")
+			w.r.find(tidemark.Warning, w.columnName(it), "vector becomes longblob: its bytes are kept, search by distance is not available", "")
 		}
 	}
 }
 
-// typeWord gives the dialect's word for a type that it does not know by the other
-// family's word; empty if it knows it.
+// typeWord returns the dialect's substitute for a type of the other family that it does not know;
+// empty if it knows the type.
 func (d dialect) typeWord(word string) string {
 	switch word = strings.ToLower(word); {
 	case word == "uuid" && !d.maria(10, 7, 0):
@@ -122,8 +122,7 @@ func (d dialect) typeWord(word string) string {
 	return ""
 }
 
-// jsonColumn turns MariaDB's longtext with a json_valid check, which is how it
-// says JSON, into MySQL's JSON.
+// jsonColumn turns MariaDB's longtext with a json_valid check, its form of JSON, into MySQL's JSON.
 func (w *rewriter) jsonColumn(it *tableItem) {
 	if w.r.to.mariadb || !w.r.from.mariadb {
 		return
@@ -144,7 +143,7 @@ func (w *rewriter) jsonColumn(it *tableItem) {
 	w.r.loses(ruleFor(&col.Type), w.m.To.String()+"."+it.name)
 }
 
-// toMySQL adapts what MariaDB says of a column.
+// toMySQL adapts a column definition of MariaDB's.
 func (w *rewriter) toMySQL(it *tableItem) {
 	if strings.Contains(it.String(), "nextval(") {
 		w.cutDefault(it)
@@ -169,8 +168,8 @@ func (w *rewriter) toMySQL(it *tableItem) {
 	w.parenthesise(it)
 }
 
-// parenthesise puts the parentheses around an expression that MySQL wants there,
-// and around the literal of a column that may have no other default.
+// parenthesise adds the parentheses that MySQL requires around an expression, and around the
+// literal default of a column whose type allows no other default.
 func (w *rewriter) parenthesise(it *tableItem) {
 	i := sqltext.Find(it.tokens, "default")
 	if i < 0 || sqltext.Find(it.tokens, "generated") >= 0 {
@@ -194,9 +193,8 @@ func (w *rewriter) parenthesise(it *tableItem) {
 	it.tokens = slices.Concat(it.tokens[:from], []sqltext.Token{{Kind: sqltext.Word, Text: "(" + text + ")"}}, it.tokens[end:])
 }
 
-// defaultEnd gives the index behind the default value that begins at from: a
-// literal with its sign or character set, or a call with its parentheses. Nothing
-// in a default stands behind a blank.
+// defaultEnd returns the index after the default value that begins at from: a literal with its sign
+// or character set, or a call with its parentheses. A default contains no blanks.
 func defaultEnd(tokens []sqltext.Token, from int) int {
 	for i := from; i < len(tokens); i++ {
 		switch t := tokens[i]; {
@@ -209,7 +207,7 @@ func defaultEnd(tokens []sqltext.Token, from int) int {
 	return len(tokens)
 }
 
-// cutDefault takes the DEFAULT clause out.
+// cutDefault removes the DEFAULT clause.
 func (w *rewriter) cutDefault(it *tableItem) {
 	i := sqltext.Find(it.tokens, "default")
 	if i < 0 {
@@ -219,7 +217,7 @@ func (w *rewriter) cutDefault(it *tableItem) {
 	it.tokens = slices.Concat(sqltext.Trim(it.tokens[:i]), it.tokens[end:])
 }
 
-// toMariaDB adapts what MySQL says of a column.
+// toMariaDB adapts a column definition of MySQL's.
 func (w *rewriter) toMariaDB(it *tableItem) {
 	srid := ""
 	it.tokens = mapComments(it.tokens, func(inside []sqltext.Token) []sqltext.Token {
@@ -231,7 +229,7 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 		}
 		return nil // also COLUMN_FORMAT and STORAGE, for NDB
 	})
-	if srid != "" { // it belongs to the type here
+	if srid != "" { // MariaDB puts it after the type
 		w.r.find(tidemark.Warning, "column "+w.m.From.String()+"."+it.name, sridLost(srid), "")
 		after := sqltext.Skip(it.tokens, 1) + 1
 		it.tokens = slices.Concat(it.tokens[:after], []sqltext.Token{{Kind: sqltext.Word, Text: " REF_SYSTEM_ID=" + srid}}, it.tokens[after:])
@@ -245,7 +243,7 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 	}
 }
 
-// mapComments replaces each versioned comment by what f makes of its inside.
+// mapComments replaces each versioned comment by the result of f for its content.
 func mapComments(tokens []sqltext.Token, f func([]sqltext.Token) []sqltext.Token) []sqltext.Token {
 	var out []sqltext.Token
 	for i := 0; i < len(tokens); i++ {
@@ -267,7 +265,7 @@ func mapComments(tokens []sqltext.Token, f func([]sqltext.Token) []sqltext.Token
 	return out
 }
 
-// dropWords takes a run of keywords out, with the blank before it.
+// dropWords removes a sequence of keywords and the blank before it.
 func dropWords(tokens []sqltext.Token, words ...string) []sqltext.Token {
 	for i := range tokens {
 		j := i
@@ -284,8 +282,8 @@ func dropWords(tokens []sqltext.Token, words ...string) []sqltext.Token {
 	return tokens
 }
 
-// check gives a check a name that is free. MariaDB numbers checks per table;
-// MySQL wants their names to differ in a database, and numbers them itself.
+// check gives a check a free name. MariaDB numbers checks per table; MySQL requires unique names in
+// a database, and numbers checks itself.
 func (w *rewriter) check(it *tableItem) bool {
 	if w.r.to.mariadb {
 		enforced := true

@@ -10,12 +10,12 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Render gives the objects that make db's tables, as moves have them, on this
-// server, and says what it cannot do. It asks no server.
+// Render returns the objects that create db's tables, as the moves define them, on this server, and
+// findings about what it cannot create. It queries no server.
 //
-// From MySQL, MariaDB, or a dump of theirs that brings its objects, the source's
-// own words are used where a table keeps its columns (native*.go); every other
-// table is built of its logical shape (render_*.go). Both give, for a table:
+// For MySQL, MariaDB, or a dump of theirs that has its objects, a table that keeps its columns uses
+// the source's own SQL (native*.go); every other table is built from its logical shape
+// (render_*.go). Both return, for a table:
 //
 //	table t           BeforeRows  columns, checks, primary key, partitions
 //	index t           AfterTable  all other keys in one ALTER, which is one pass
@@ -23,15 +23,14 @@ import (
 //	statistics t      AfterTable  ANALYZE TABLE
 //	foreign key t.f   AfterRows
 //
-// Foreign keys are added with foreign_key_checks=0: the source has enforced
-// them in the view that was copied, and a check would rewrite the whole table
-// (ADD FOREIGN KEY with checks is ALGORITHM=COPY). Where the copy itself may
-// leave a parent out, because the parent's rows are filtered, they are added
-// with checks.
+// Foreign keys are added with foreign_key_checks=0: the source has enforced them in the view that
+// was copied, and a check would rewrite the whole table (ADD FOREIGN KEY with checks is
+// ALGORITHM=COPY). If the copy itself may omit a parent, because the parent's rows are filtered,
+// they are added with checks.
 //
-// Views, triggers, routines and events follow the tables they need: one that
-// needs a table which is not copied, or is copied under another name or shape,
-// is not made, and a finding says so. Their DEFINER is kept (see Definer).
+// Views, triggers, routines and events depend on the tables they need: one that needs a table that
+// is not copied, or is copied under another name or shape, is skipped with a finding. Their DEFINER
+// is kept (see Definer).
 func (e *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
 	r := newRenderer(db, moves, e.dialect(), e.DB)
 	r.definer = e.Options.Definer
@@ -49,7 +48,7 @@ func (e *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 	return r.objects, r.findings
 }
 
-// A renderer is one call of Render.
+// A renderer is the state of one call of Render.
 type renderer struct {
 	rendered
 
@@ -57,21 +56,21 @@ type renderer struct {
 	moves    []tidemark.Move
 	from, to dialect
 	definer  server.Definer
-	definers []string          // accounts under whose names objects are made
+	definers []string          // accounts that are definers of objects
 	home     string            // database of the target's URL; it exists
-	same     bool              // source and target are of one kind: no rewriting but of names
-	family   bool              // the source speaks MySQL
-	mysql    bool              // types are spelled as MySQL does
+	same     bool              // source and target are of the same family: only names are rewritten
+	family   bool              // the source is MySQL or MariaDB
+	mysql    bool              // types are spelled as in MySQL
 	into     map[string]string // database on the source: database on the target
 	native   map[tidemark.TableID]*tidemark.Object
 	byFrom   map[tidemark.TableID]*tidemark.Move
 	byTo     map[tidemark.TableID]*tidemark.Move
-	byName   map[string]*tidemark.Move              // by From, as Depends names it
-	tails    map[tidemark.TableID]map[string]string // by From: what a foreign key says after REFERENCES t (c)
-	asIs     map[tidemark.TableID]bool              // by From: made from its native words
+	byName   map[string]*tidemark.Move              // by From, as written in Depends
+	tails    map[tidemark.TableID]map[string]string // by From: a foreign key's text after REFERENCES t (c)
+	asIs     map[tidemark.TableID]bool              // by From: created from native SQL
 	known    map[tidemark.TableID]bool              // names that exist on the source: tables, views, sequences, routines
 	built    map[tidemark.TableID]*builder
-	inPages  []*tidemark.Move // made from its native words, and keeps more of a row in a page than the source does
+	inPages  []*tidemark.Move // created from native SQL, and keeps more of a row in a page than the source does
 	names    map[string]bool  // constraint names taken, by database on the target
 }
 
@@ -99,14 +98,14 @@ func newRenderer(db *tidemark.Database, moves []tidemark.Move, to dialect, targe
 			r.into[m.From.Schema] = m.To.Schema
 		}
 	}
-	// A database of views alone has no move that tells its name.
+	// A database that has only views has no move that names it.
 	if _, ok := r.into[db.Name]; !ok && db.Name != "" && target != "" && r.mysql {
 		r.into[db.Name] = target
 	}
 	return r
 }
 
-// objectName gives the name that an object of ours takes in its database.
+// objectName returns the name of an object in its database.
 func objectName(o *tidemark.Object) tidemark.TableID {
 	if o.Kind == "table" || o.Kind == "sequence" {
 		return o.Table
@@ -115,7 +114,7 @@ func objectName(o *tidemark.Object) tidemark.TableID {
 	return tidemark.TableID{Schema: o.Table.Schema, Name: name}
 }
 
-// speaksMySQL reports whether the types of a database are spelled as MySQL does.
+// speaksMySQL reports whether the types of a database are spelled as in MySQL.
 func speaksMySQL(db *tidemark.Database) bool {
 	if db.Engine != "file" {
 		return isFamily(db.Engine)
@@ -134,7 +133,7 @@ func speaksMySQL(db *tidemark.Database) bool {
 	return strings.Contains(v, "mysql") || strings.Contains(v, "maria")
 }
 
-// target gives the name of a database on the target.
+// target returns the target's name of a source database.
 func (r *renderer) target(schema string) string {
 	if to, ok := r.into[schema]; ok {
 		return to
@@ -171,7 +170,7 @@ func (r *renderer) table(m *tidemark.Move) {
 // maxName is the length of a name in characters.
 const maxName = 64
 
-// longName gives a name of a table or column that is too long, if there is one.
+// longName returns a table or column name that is too long, if any.
 func (r *renderer) longName(m *tidemark.Move) string {
 	names := []string{m.To.Schema, m.To.Name}
 	for i := range m.To.Columns {
@@ -185,8 +184,7 @@ func (r *renderer) longName(m *tidemark.Move) string {
 	return ""
 }
 
-// keepsShape reports whether the target's table differs from the source's in
-// nothing but its name.
+// keepsShape reports whether the target's table differs from the source's only in its name.
 func keepsShape(m *tidemark.Move) bool {
 	if m.Direct {
 		return true
@@ -219,8 +217,8 @@ func (r *renderer) statistics(m *tidemark.Move, depends ...string) {
 		SQL: []string{"ANALYZE TABLE " + server.QuoteTable(id)}, Depends: depends})
 }
 
-// foreignKeys adds the foreign keys of all moves, native or built: the logical
-// shape says all of them.
+// foreignKeys adds the foreign keys of all moves, native or built: the logical shape has all of
+// them.
 func (r *renderer) foreignKeys() {
 	creates := map[string]string{}
 	for i := range r.objects {
@@ -243,8 +241,8 @@ func (r *renderer) foreignKeys() {
 	}
 }
 
-// parent finds the move that fills the table a foreign key points to. The key
-// may name it as the source or as the target does.
+// parent finds the move that fills the table that a foreign key references, by its source or target
+// name.
 func (r *renderer) parent(m *tidemark.Move, f *tidemark.ForeignKey) *tidemark.Move {
 	for i := range m.From.ForeignKeys {
 		if m.From.ForeignKeys[i].Name == f.Name {
@@ -254,7 +252,7 @@ func (r *renderer) parent(m *tidemark.Move, f *tidemark.ForeignKey) *tidemark.Mo
 	return cmp.Or(r.byTo[f.Ref], r.byFrom[f.Ref])
 }
 
-// columnOn gives the target's name of a column that is named as either side has it.
+// columnOn returns the target's name of a column given by its source or target name.
 func columnOn(m *tidemark.Move, name string) string {
 	if m.To.Column(name) != nil {
 		return name
@@ -291,7 +289,7 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey, computed
 		}
 	}
 	algorithm, refused := r.algorithm(computed, f, cols)
-	if refused != "" && !r.same { // a server of the same kind has taken it
+	if refused != "" && !r.same { // a server of the same family has accepted it
 		r.find(tidemark.Warning, name, "is not made: "+refused, "Add it after the copy with other actions, or make the column VIRTUAL.")
 		return
 	}
@@ -324,12 +322,11 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey, computed
 	r.add(o)
 }
 
-// action spells what happens to the children. NO ACTION and RESTRICT mean the
-// same here.
+// action returns the ON DELETE or ON UPDATE clause. NO ACTION and RESTRICT mean the same here.
 func (r *renderer) action(object, when, action string) string {
 	switch {
 	case action == "SET DEFAULT":
-		r.find(tidemark.Warning, object, when+" SET DEFAULT is not to be had: the parent row cannot be changed instead", "")
+		r.find(tidemark.Warning, object, when+" SET DEFAULT is not supported: the parent row cannot be changed instead", "")
 		return ""
 	case action == "", action == "NO ACTION", action == "RESTRICT":
 		return ""
@@ -337,8 +334,8 @@ func (r *renderer) action(object, when, action string) string {
 	return " " + when + " " + action
 }
 
-// constraint gives a name that no other constraint of the kind has in the
-// database: here they are unique in a database, elsewhere in a table.
+// constraint returns a name that no other constraint of the kind has in the database: here names
+// are unique per database, elsewhere per table.
 func (r *renderer) constraint(schema, name, kind string) string {
 	name = Shorten(name, maxName)
 	taken := func(n string) bool { return r.names[kind+"\x00"+schema+"\x00"+strings.ToLower(n)] }

@@ -9,20 +9,19 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// A translator says an expression of PostgreSQL's in MySQL's words. It takes the
-// small part of the language that checks, defaults and generated columns are
-// mostly made of, and refuses the rest: what means nearly the same is not the
-// same. The input is what PostgreSQL prints of an expression, so operators are
-// bare symbols and casts are written x::type.
+// A translator translates an expression from PostgreSQL to MySQL. It accepts the small part of the
+// language that most checks, defaults and generated columns use, and refuses the rest: nearly the
+// same meaning is not the same. The input is an expression as PostgreSQL prints it, so operators
+// are bare symbols and casts are written x::type.
 type translator struct {
 	tokens []pgToken
 	at     int
 	column func(name string) (*tidemark.Column, string) // the source's column and the target's name
-	deep   int                                          // levels that are open
+	deep   int                                          // open levels
 	err    error
 }
 
-// A valueKind is what an expression gives.
+// A valueKind is the kind of an expression's value.
 type valueKind uint8
 
 const (
@@ -34,14 +33,15 @@ const (
 	timeValue
 )
 
-// A pgToken is a token of PostgreSQL's: an identifier (lower case, or as quoted),
-// a string's value, a number, or a symbol.
+// A pgToken is a PostgreSQL token: an identifier (lower case, or as quoted), a string's value, a
+// number, or a symbol.
 type pgToken struct {
 	kind byte // 'a' identifier, 'q' quoted identifier, 's' string, 'n' number, 'o' symbol
 	text string
 }
 
-// translate gives the expression in MySQL's words and what it gives, or says why not.
+// translate returns the expression for MySQL and the kind of its value; the error says why it
+// cannot be translated.
 func translate(expr string, column func(string) (*tidemark.Column, string)) (string, valueKind, error) {
 	if len(expr) > tidemark.MaxExpression {
 		return "", unknownValue, fmt.Errorf("an expression of %d bytes is not translated", len(expr))
@@ -63,7 +63,7 @@ func scanPG(s string) ([]pgToken, error) {
 	for _, t := range (sqltext.Dialect{Postgres: true}).Terms(s) {
 		switch prefixed := t.After() < len(s) && s[t.After()] == '\''; {
 		case t.Kind == sqltext.Bad:
-			return nil, fmt.Errorf("a string without an end is not translated")
+			return nil, fmt.Errorf("an unterminated string is not translated")
 		case t.Kind == sqltext.String && s[t.At] != '\'':
 			return nil, fmt.Errorf("%c'...' is not translated", s[t.At]) // E'..', $$..$$
 		case t.Kind == sqltext.String:
@@ -98,7 +98,7 @@ func (t *translator) enter() {
 
 func (t *translator) leave() { t.deep-- }
 
-// chain counts one more operator of a row of them, each of which is put behind all before it.
+// chain counts one more operator in a chain, where each applies to the result of all before it.
 func (t *translator) chain(n int) int {
 	if n == 10*tidemark.MaxNesting {
 		t.fail(fmt.Sprintf("a row of more than %d operators", n))
@@ -113,7 +113,7 @@ func (t *translator) peek() pgToken {
 	return pgToken{}
 }
 
-// word takes these words, one after the other, if they come next.
+// word consumes these words in sequence if they come next.
 func (t *translator) word(words ...string) bool {
 	if t.err != nil {
 		return false
@@ -176,7 +176,7 @@ func (t *translator) not() (string, valueKind) {
 	return t.comparison()
 }
 
-// comparison handles all that gives a truth value.
+// comparison reads expressions with a truth value.
 func (t *translator) comparison() (string, valueKind) {
 	left, k := t.sum()
 	for n := 0; t.err == nil; {
@@ -227,7 +227,7 @@ func (t *translator) comparison() (string, valueKind) {
 	return left, k
 }
 
-// compare is the right side of a comparison: a value, ANY or ALL of an array.
+// compare reads the right side of a comparison: a value, or ANY or ALL of an array.
 func (t *translator) compare(left, op string) string {
 	if op == "!=" {
 		op = "<>"
@@ -242,14 +242,14 @@ func (t *translator) compare(left, op string) string {
 	return left + " " + op + " " + right
 }
 
-// array reads (ARRAY[a, b]), with whatever casts and parentheses are around it.
+// array reads (ARRAY[a, b]), with any casts and parentheses around it.
 func (t *translator) array() string {
 	open := 0
 	for t.symbol("(") {
 		open++
 	}
 	if !t.word("array") {
-		t.fail("ANY of what is not an array")
+		t.fail("ANY of a value that is not an array")
 	}
 	t.expect("[")
 	out := t.list("]")
@@ -286,7 +286,7 @@ func (t *translator) sum() (string, valueKind) {
 		case t.symbol("||"):
 			right, rk := t.product()
 			if k != textValue && rk != textValue {
-				t.fail("|| of what is not text")
+				t.fail("|| of values that are not text")
 			}
 			left, k = "concat("+left+", "+right+")", textValue
 		case t.peek() == pgToken{'o', "+"}, t.peek() == pgToken{'o', "-"}:
@@ -305,7 +305,7 @@ func (t *translator) sum() (string, valueKind) {
 	return left, k
 }
 
-// arithmetic gives the kind of a result; unknown if it is none.
+// arithmetic returns the kind of an arithmetic result; unknown if the operands allow none.
 func arithmetic(a, b valueKind) valueKind {
 	switch {
 	case a == intValue && b == intValue:
@@ -332,7 +332,7 @@ func (t *translator) product() (string, valueKind) {
 			t.fail(op + " of what are not numbers")
 		}
 		if op == "/" && both {
-			op = "div" // which cuts off, as it does there
+			op = "div" // truncates, as PostgreSQL does
 		}
 		left += " " + op + " " + right
 	}
@@ -370,7 +370,7 @@ func (t *translator) typeName() string {
 		for t.err == nil && !t.symbol(")") {
 			t.at++
 			if t.at > len(t.tokens) {
-				t.fail("a type without end")
+				t.fail("an unterminated type")
 			}
 		}
 		for t.peek().kind == 'a' && (t.peek().text == "with" || t.peek().text == "without" || t.peek().text == "time" || t.peek().text == "zone") {
@@ -386,7 +386,7 @@ func (t *translator) typeName() string {
 	return name
 }
 
-// cast says x::type. bare is the value of x where that is a string constant.
+// cast translates x::type. bare is the value of x if that is a string constant.
 func (t *translator) cast(x string, k valueKind, bare string, name string) (string, valueKind) {
 	constant := strings.HasPrefix(x, "'")
 	switch name {
@@ -434,12 +434,12 @@ func (t *translator) cast(x string, k valueKind, bare string, name string) (stri
 	return x, k
 }
 
-// builtin are types whose constants are not just text.
+// builtin are types whose constants are more than text.
 var builtin = map[string]bool{"json": true, "jsonb": true, "bytea": true, "interval": true, "inet": true, "cidr": true, "point": true, "uuid": true,
 	"timestamp with time zone": true, "timestamptz": true, "time": true, "time without time zone": true, "money": true, "xml": true, "bit": true, "regclass": true}
 
-// primary reads a constant, a column, a call or something in parentheses; bare is
-// the value of a string constant.
+// primary reads a constant, a column, a call or something in parentheses; bare is the value if it
+// is a string constant.
 func (t *translator) primary() (out string, k valueKind, bare string) {
 	next := t.peek()
 	t.at++
@@ -527,12 +527,12 @@ func (t *translator) caseWhen() (string, valueKind, string) {
 	return out + " end", k, ""
 }
 
-// calls are the functions that mean the same on both sides, as far as the
-// arguments say: what they take, what they are here, what they give.
+// calls are the PostgreSQL functions with an equivalent here for arguments of this kind: argument
+// kind, name here, result kind.
 var calls = map[string]struct {
 	takes valueKind // unknown: anything
 	here  string
-	gives valueKind // unknown: what the first argument is
+	gives valueKind // unknown: that of the first argument
 }{
 	"lower": {textValue, "lower", textValue}, "upper": {textValue, "upper", textValue},
 	"length": {textValue, "char_length", intValue}, "char_length": {textValue, "char_length", intValue},

@@ -9,7 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// folded finds names that are one here: a table that two moves fill, and a column that a table has twice.
+// folded finds names that are equal here: tables that two moves fill, and columns that a table has
+// twice.
 func (r *renderer) folded(l server.Limits) {
 	tables := map[string]*tidemark.Move{}
 	for i := range r.moves {
@@ -30,13 +31,13 @@ func (r *renderer) folded(l server.Limits) {
 		low := strings.ToLower(m.To.String())
 		if other := tables[low]; other != nil && other.To.TableID != m.To.TableID {
 			r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: "table " + m.From.String(),
-				Text: fmt.Sprintf("would be %s, which the target does not tell from %s (lower_case_table_names)", m.To, other.To), Hint: "Rename one of them with a transformation."})
+				Text: fmt.Sprintf("would be %s, which the target does not distinguish from %s (lower_case_table_names)", m.To, other.To), Hint: "Rename one of them with a transformation."})
 		}
 		tables[low] = m
 	}
 }
 
-// wide finds tables whose rows may be too wide for a page: InnoDB refuses to make them.
+// wide finds tables whose rows may be too wide for a page: InnoDB refuses to create them.
 func (r *renderer) wide(l server.Limits) {
 	for i := range r.moves {
 		if b := r.built[r.moves[i].From.TableID]; b != nil && l.Page > 0 && b.engine() == "InnoDB" {
@@ -49,7 +50,7 @@ func (r *renderer) wide(l server.Limits) {
 		}
 		b := &builder{r: r, m: m, primary: m.From.Key}
 		if len(m.From.Indexes) > 0 {
-			b.now = []string{""} // one of them may be what the rows lie by
+			b.now = []string{""} // one of them may be the clustered index
 		}
 		for i := range m.To.Columns {
 			col := &m.To.Columns[i]
@@ -61,7 +62,7 @@ func (r *renderer) wide(l server.Limits) {
 	}
 }
 
-// wide calculates as InnoDB does, and where it does not know, too little rather than too much.
+// wide calculates as InnoDB does; where unsure, it estimates too low rather than too high.
 func (b *builder) wide(l server.Limits) {
 	sum, nulls := int64(5+6+7), int64(0) // header, transaction, roll pointer
 	if b.primary == nil && len(b.now) == 0 {
@@ -83,8 +84,8 @@ func (b *builder) wide(l server.Limits) {
 	}
 }
 
-// onPage gives the bytes of a row of the form DYNAMIC that a column takes where all that can lie elsewhere does; of a
-// type that is not known, none.
+// onPage returns the bytes on the page that a column takes in a DYNAMIC row when everything
+// possible is stored off-page; 0 for an unknown type.
 func (c *builtColumn) onPage(on dialect) int64 {
 	t := &c.typ
 	text := func(length int64) int64 {
@@ -131,12 +132,13 @@ func (c *builtColumn) onPage(on dialect) int64 {
 	return plainBytes(c.sql)
 }
 
-// sideBytes gives what digits of one side of a decimal take: nine of them four bytes.
+// sideBytes returns the bytes for the digits on one side of a decimal's point: nine digits take
+// four bytes.
 func sideBytes(digits int64) int64 {
 	return digits/9*4 + (digits%9+1)/2
 }
 
-// plainBytes gives the size of the types that always have one.
+// plainBytes returns the size of types of fixed size.
 func plainBytes(sql string) int64 {
 	word, _, _ := strings.Cut(strings.ToLower(sql), " ")
 	word, _, _ = strings.Cut(word, "(")

@@ -14,40 +14,40 @@ import (
 
 // Limits of the servers.
 const (
-	keyBytes   = 3072  // of all columns of an InnoDB key together
-	rowBytes   = 65535 // of a row, without what lies in TEXT and BLOB
+	keyBytes   = 3072  // of an InnoDB key, all columns together
+	rowBytes   = 65535 // of a row, without the contents of TEXT and BLOB
 	maxColumns = 1017  // of an InnoDB table
-	prefixSize = 255   // characters of a text that an index which is not unique holds
+	prefixSize = 255   // characters of a text in a non-unique index
 )
 
-// A builder builds one table of its logical shape.
+// A builder builds one table from its logical shape.
 type builder struct {
 	r       *renderer
 	m       *tidemark.Move
 	object  string
 	columns []*builtColumn
 	primary *tidemark.Index
-	now     []string   // keys that stand in the CREATE
+	now     []string   // keys in the CREATE
 	later   []addedKey // keys for the ALTER
 	texts   []string   // FULLTEXT keys, one ALTER each
 	auto    *builtColumn
-	leading map[string]bool // keys that are made, by their columns: for foreign keys
+	leading map[string]bool // keys to be created, by their columns: for foreign keys
 	names   map[string]bool // of keys
 }
 
-// A builtColumn is a column as the target gets it.
+// A builtColumn is a column of the target.
 type builtColumn struct {
 	col     *tidemark.Column
-	from    *tidemark.Column // where it is filled from; nil for generated ones
+	from    *tidemark.Column // the source's column; nil for generated ones
 	sql     string           // type
 	attr    string           // character set and collation
-	typ     tidemark.Type    // what sql means
-	perChar int64            // bytes a character takes at most
-	whole   bool             // stands whole in a key
+	typ     tidemark.Type    // logical type of sql
+	perChar int64            // maximum bytes per character
+	whole   bool             // a key contains it whole
 	notNull bool
 }
 
-// size sets what follows from the spelling of the type.
+// size sets the fields that depend on the SQL type.
 func (c *builtColumn) size() {
 	c.typ = mysqltype.Parse(c.sql)
 	charset := "utf8mb4"
@@ -60,7 +60,7 @@ func (c *builtColumn) size() {
 	}
 }
 
-// perChar gives the bytes that a character takes at most.
+// perChar returns the maximum bytes per character.
 func perChar(charset string) int64 {
 	switch charset {
 	case "utf8mb4", "utf16", "utf16le", "utf32", "gb18030":
@@ -73,8 +73,7 @@ func perChar(charset string) int64 {
 	return 1
 }
 
-// variable reports whether the column's length is text or bytes that can be cut
-// to fit a key.
+// variable reports whether the column is text or bytes whose length can be reduced to fit a key.
 func (c *builtColumn) variable() bool {
 	switch c.typ.Kind {
 	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Varbinary, tidemark.Blob:
@@ -87,8 +86,7 @@ func (c *builtColumn) unbounded() bool {
 	return c.typ.Kind == tidemark.Text || c.typ.Kind == tidemark.Blob
 }
 
-// inKey gives the bytes that a column of fixed size takes in a key; -1 if it
-// cannot be in one.
+// inKey returns the bytes that a column of fixed size takes in a key; -1 if it cannot be in one.
 func (c *builtColumn) inKey() int64 {
 	switch t := &c.typ; t.Kind {
 	case tidemark.JSON, tidemark.Geometry, tidemark.Other:
@@ -105,7 +103,7 @@ func (c *builtColumn) inKey() int64 {
 	return 8
 }
 
-// inRow gives the bytes that the column takes of a row's 65,535.
+// inRow returns the bytes that the column takes of a row's 65,535.
 func (c *builtColumn) inRow() int64 {
 	switch {
 	case c.unbounded(), c.typ.Kind == tidemark.JSON, c.typ.Kind == tidemark.Geometry:
@@ -116,7 +114,7 @@ func (c *builtColumn) inRow() int64 {
 	return max(c.inKey(), 8)
 }
 
-// builtTable makes a table of its logical shape.
+// builtTable creates a table from its logical shape.
 func (r *renderer) builtTable(m *tidemark.Move) {
 	b := &builder{r: r, m: m, object: "table " + m.To.String(), leading: map[string]bool{}, names: map[string]bool{"primary": true}}
 	if n := len(m.To.Columns); n > maxColumns {
@@ -170,8 +168,8 @@ func (b *builder) makeColumns() {
 	}
 }
 
-// typeOf spells a column's type: in the source's own words if these are MySQL's
-// and nobody has changed the type, else by TypeMap.
+// typeOf sets a column's type: the source's own spelling if that is MySQL's and the type is
+// unchanged, else by TypeMap.
 func (b *builder) typeOf(c *builtColumn) {
 	t := &c.col.Type
 	own := b.r.mysql && t.Native != "" && (c.from == nil || c.from.Type.Native == t.Native && c.from.Type.Kind == t.Kind && c.from.Type.Length == t.Length)
@@ -198,7 +196,7 @@ func (b *builder) typeOf(c *builtColumn) {
 	}
 }
 
-// ownType takes the source's spelling over.
+// ownType uses the source's spelling of the type.
 func (b *builder) ownType(c *builtColumn) {
 	native := c.col.Type.Native
 	if native == "json" && b.r.from.mariadb && !b.r.to.mariadb {
@@ -241,7 +239,7 @@ func (b *builder) charset(c *builtColumn) {
 	}
 }
 
-// create spells the CREATE TABLE.
+// create returns the CREATE TABLE.
 func (b *builder) create() string {
 	var items []string
 	for _, c := range b.columns {
@@ -264,8 +262,8 @@ func (b *builder) create() string {
 	return sql + b.partitions()
 }
 
-// engine gives the storage engine: InnoDB, unless the source says another one
-// that works everywhere.
+// engine returns the storage engine: InnoDB, unless the source names another one that works
+// everywhere.
 func (b *builder) engine() string {
 	switch strings.ToLower(b.m.From.Storage) {
 	case "myisam", "memory", "archive", "csv", "blackhole":
@@ -274,7 +272,7 @@ func (b *builder) engine() string {
 	return "InnoDB"
 }
 
-// partitions takes MySQL's PARTITION BY clause over, with the new names of its columns.
+// partitions returns MySQL's PARTITION BY clause with the new names of its columns.
 func (b *builder) partitions() string {
 	if !b.r.mysql || !strings.HasPrefix(b.m.From.Native, "PARTITION") {
 		return ""
@@ -304,7 +302,7 @@ func (b *builder) comment(object, text string, limit int) string {
 	return server.Literal(text)
 }
 
-// columnSQL spells a column.
+// columnSQL returns a column definition.
 func (b *builder) columnSQL(c *builtColumn) string {
 	col := c.col
 	object := "column " + b.m.To.String() + "." + col.Name
@@ -334,7 +332,7 @@ func (b *builder) columnSQL(c *builtColumn) string {
 	return sql
 }
 
-// call spells a function of the time with its precision.
+// call returns a call of a time function with its precision.
 func call(name string, precision int) string {
 	if precision == 0 {
 		return name + "()"
@@ -342,8 +340,8 @@ func call(name string, precision int) string {
 	return fmt.Sprintf("%s(%d)", name, precision)
 }
 
-// generated spells a generated column; not ok if the column is an ordinary one, or
-// its expression is not translated.
+// generated returns the definition of a generated column; not ok if the column is an ordinary one,
+// or its expression cannot be translated.
 func (b *builder) generated(c *builtColumn, object string) (string, bool) {
 	if c.col.Generated == "" {
 		return "", false
@@ -361,12 +359,12 @@ func (b *builder) generated(c *builtColumn, object string) (string, bool) {
 	return " GENERATED ALWAYS AS (" + expr + ")" + kind, true
 }
 
-// lookUp finds a column that an expression names.
+// lookUp finds a column named in an expression.
 func (b *builder) lookUp(name string) (*tidemark.Column, string) {
 	return b.m.From.Column(name), columnOn(b.m, name)
 }
 
-// expression says an expression of the source for the target.
+// expression translates an expression of the source for the target.
 func (b *builder) expression(expr string) (string, error) {
 	if !b.r.mysql {
 		out, _, err := translate(expr, b.lookUp)
@@ -416,8 +414,8 @@ func (b *builder) checks() []string {
 	return out
 }
 
-// autoIncrement chooses the column that numbers itself: there can be one, and it
-// must lead a key, which then stands in the CREATE.
+// autoIncrement chooses the AUTO_INCREMENT column: a table can have one, and it must lead a key,
+// which then goes into the CREATE.
 func (b *builder) autoIncrement() {
 	for _, c := range b.columns {
 		id := c.col.Identity
@@ -437,21 +435,21 @@ func (b *builder) autoIncrement() {
 		}
 		switch {
 		case b.auto != nil:
-			b.r.find(tidemark.Warning, object, "does not number itself here: a table has one such column, and "+b.auto.col.Name+" is it", "")
+			b.r.find(tidemark.Warning, object, "is not numbered automatically here: a table has one such column, and "+b.auto.col.Name+" is it", "")
 		case c.typ.Kind != tidemark.Int:
-			b.r.find(tidemark.Warning, object, "does not number itself here: only integers do", "")
+			b.r.find(tidemark.Warning, object, "is not numbered automatically here: only integers do", "")
 		case !lead:
-			b.r.find(tidemark.Warning, object, "does not number itself here: it must be the first column of a key", "Add a key on it.")
+			b.r.find(tidemark.Warning, object, "is not numbered automatically here: it must be the first column of a key", "Add a key on it.")
 		default:
 			b.auto = c
 			if id.Increment != 0 && id.Increment != 1 {
-				b.r.find(tidemark.Warning, object, fmt.Sprintf("goes on in steps of 1, not %d: the step is a setting of the server (auto_increment_increment)", id.Increment), "")
+				b.r.find(tidemark.Warning, object, fmt.Sprintf("increments by 1, not %d: the step is a setting of the server (auto_increment_increment)", id.Increment), "")
 			}
 		}
 	}
 }
 
-// fitRow turns the widest columns into texts until a row fits.
+// fitRow turns the widest columns into TEXT or BLOB until a row fits.
 func (b *builder) fitRow() {
 	for {
 		var sum int64

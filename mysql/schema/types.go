@@ -10,27 +10,24 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// A TypeRule says how a logical type is spelled on MySQL and MariaDB where its
-// source speaks another language. The first rule of TypeMap that fits counts. A
-// source that speaks MySQL keeps its own spelling.
+// A TypeRule maps a logical type of another engine's source to a type of MySQL and MariaDB. The
+// first matching rule of TypeMap applies. MySQL and MariaDB sources keep their own spelling.
 type TypeRule struct {
-	From  string // the logical type, for people
-	To    string // how it is spelled
-	Loses string // which values do not fit; empty: none
-	// Silent means that such a value is changed without an error, where it is not
-	// refused as a bad row otherwise.
+	From  string // the logical type, for readers
+	To    string // the SQL type
+	Loses string // values that do not fit; empty: none
+	// Silent means that such a value is changed without an error, instead of rejected as a bad row.
 	Silent bool
 
 	fits  func(*tidemark.Type) bool
 	spell func(*tidemark.Type, dialect) string
 }
 
-// TypeMap gives the rules in their order, for the manual and its tests.
+// TypeMap returns the rules in their order, for the manual and its tests.
 //
-// Text keeps the order and equality that it has elsewhere: tables are made with
-// utf8mb4_0900_bin on MySQL and utf8mb4_nopad_bin on MariaDB, under which 'a',
-// 'A' and 'a ' differ. An instant becomes a datetime in UTC, because timestamp
-// ends in 2038.
+// Text keeps the order and equality of other engines: tables are created with utf8mb4_0900_bin on
+// MySQL and utf8mb4_nopad_bin on MariaDB, under which 'a', 'A' and 'a ' differ. An instant becomes
+// a datetime in UTC, because timestamp ends in 2038.
 func TypeMap() []TypeRule { return typeMap }
 
 var typeMap = []TypeRule{
@@ -88,7 +85,7 @@ var typeMap = []TypeRule{
 	{From: "anything else", To: "longtext, the source's own text", fits: func(*tidemark.Type) bool { return true }, spell: fixed("longtext")},
 }
 
-// ascii is for text that is never anything else: it takes a quarter of the room in keys.
+// ascii is for text that is always ASCII: it takes a quarter of the space in keys.
 const ascii = " CHARACTER SET ascii COLLATE ascii_bin"
 
 func kind(k tidemark.TypeKind) func(*tidemark.Type) bool {
@@ -99,7 +96,7 @@ func ofWidth(k tidemark.TypeKind, n int) func(*tidemark.Type) bool {
 	return func(t *tidemark.Type) bool { return t.Kind == k && t.Bits == n }
 }
 
-// named fits types without a logical kind by the source's name.
+// named matches types without a logical kind by the source's name.
 func named(names ...string) func(*tidemark.Type) bool {
 	return func(t *tidemark.Type) bool {
 		word, _, _ := strings.Cut(strings.ToLower(t.Native), "(")
@@ -146,8 +143,8 @@ func smallDecimal(t *tidemark.Type) bool {
 	return t.Kind == tidemark.Decimal && t.Precision > 0 && p <= 65 && s <= 30
 }
 
-// digits gives precision and scale as MySQL has them: numeric(5,-2) holds seven
-// digits before the point, numeric(2,4) four behind it.
+// digits returns precision and scale for MySQL: numeric(5,-2) has seven digits before the point,
+// numeric(2,4) four after it.
 func digits(t *tidemark.Type) (precision, scale int) {
 	if t.Scale < 0 {
 		return t.Precision - t.Scale, 0
@@ -162,7 +159,7 @@ func decimalType(t *tidemark.Type, d dialect) string {
 
 func charType(t *tidemark.Type, _ dialect) string { return varchar(t.Length) }
 
-// varchar is a column for n characters; 0 is any number.
+// varchar returns the type for n characters; 0 is any number.
 func varchar(n int64) string {
 	switch {
 	case n == 0 || n > 1<<22:
@@ -189,7 +186,7 @@ func lob(name string) func(*tidemark.Type, dialect) string {
 	return func(t *tidemark.Type, _ dialect) string { return lobName(name, t.Length) }
 }
 
-// lobName is the smallest text or blob for a number of bytes.
+// lobName returns the smallest text or blob type for a number of bytes.
 func lobName(name string, bytes int64) string {
 	switch {
 	case bytes == 0 || bytes > 1<<24-1:
@@ -220,7 +217,7 @@ func shortLabels(t *tidemark.Type) bool {
 		return false
 	}
 	for _, l := range t.Labels {
-		// Blanks at the end of a label are cut off.
+		// Servers remove trailing blanks of a label.
 		if len([]rune(l)) > 255 || strings.HasSuffix(l, " ") {
 			return false
 		}
@@ -256,7 +253,7 @@ func geometryType(t *tidemark.Type, d dialect) string {
 	return word
 }
 
-// ruleFor gives the first rule that fits; the last one always does.
+// ruleFor returns the first rule that matches; the last one always does.
 func ruleFor(t *tidemark.Type) *TypeRule {
 	for i := range typeMap {
 		if typeMap[i].fits(t) {
@@ -266,17 +263,16 @@ func ruleFor(t *tidemark.Type) *TypeRule {
 	return &typeMap[len(typeMap)-1]
 }
 
-// sridLost says what MariaDB does not do with the SRID of a column.
+// sridLost describes how MariaDB treats the SRID of a column differently.
 func sridLost(srid string) string {
-	text := "MariaDB takes any SRID here: on the source its values have the SRID " + srid
+	text := "MariaDB accepts any SRID here: on the source its values have the SRID " + srid
 	if srid != "0" {
 		text += "; where that is geographic, MySQL writes latitude first as text, and MariaDB longitude"
 	}
 	return text
 }
 
-// Transactional reports whether a failed range leaves nothing behind in tables of
-// a storage engine.
+// Transactional reports whether a failed range leaves no rows in tables of a storage engine.
 func Transactional(storage string) bool {
 	switch strings.ToLower(storage) {
 	case "myisam", "aria", "memory", "csv", "archive", "mrg_myisam", "blackhole", "sequence":

@@ -16,10 +16,10 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/door"
 )
 
-// connectError classifies what goes wrong before there is a session.
+// connectError classifies failures before a session exists.
 func (e *Server) connectError(ctx context.Context, err error) error {
 	out := &tidemark.Error{Op: "connect", Object: e.Masked, Kind: tidemark.Unreachable, Err: err,
-		Hint: "Check that the server runs at " + e.to.host + " and that no firewall is in between."}
+		Hint: "Check that the server runs at " + e.to.host + " and that no firewall blocks the connection."}
 	if cause := ctx.Err(); cause != nil {
 		out.Kind, out.Hint, out.Err = tidemark.Cancelled, "", cause
 		return out
@@ -37,14 +37,14 @@ func (e *Server) connectError(ctx context.Context, err error) error {
 		var l *loginError
 		switch errors.As(err, &l); {
 		case my.Code == 1049:
-			out.Hint = "Correct the name in the URL; a target's database has to be there: CREATE DATABASE " + Quote(e.to.db) + "."
+			out.Hint = "Correct the name in the URL; a target's database must exist: CREATE DATABASE " + Quote(e.to.db) + "."
 		case my.Code == 1045 && l != nil && l.offered && !l.used:
 			out.Hint = "Check the user and the password in the URL. This connection had no TLS: a user that is REQUIRE SSL needs ?tls=true, or ?tls=verify-ca&tls-ca=FILE."
 		}
 	case errors.As(err, &dial):
 		dialFailed(out, dial, e.to.timeout)
 	case timedOut(err):
-		out.Err = fmt.Errorf("the server did not let us in within %s", e.to.timeout)
+		out.Err = fmt.Errorf("the server did not complete the login within %s", e.to.timeout)
 		e.wrongDoor(ctx, out)
 	case errors.Is(err, errNoTLS):
 		out.Kind, out.Err, out.Hint = tidemark.Unsupported, errNoTLS, "Use ?tls=false, or set the server up for TLS."
@@ -81,7 +81,7 @@ func dialFailed(out *tidemark.Error, dial *dialError, limit time.Duration) {
 	}
 }
 
-// wrongDoor says so where another kind of server listens.
+// wrongDoor reports that another kind of server listens at the address.
 func (e *Server) wrongDoor(ctx context.Context, out *tidemark.Error) {
 	kind := door.Knock(ctx, e.to.network, e.to.host)
 	if kind != door.Unknown && kind != door.MySQL {
@@ -96,7 +96,7 @@ func other(out *tidemark.Error, err *doorError) {
 	}
 }
 
-// isTLS reports whether TLS or its certificates are the trouble.
+// isTLS reports whether TLS or its certificates caused the error.
 func isTLS(err error) bool {
 	var cert *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
@@ -107,7 +107,7 @@ func isTLS(err error) bool {
 	return errors.As(err, &cert) || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &invalid) || errors.As(err, &record) || errors.As(err, &alert)
 }
 
-// certificateTrouble words what is wrong with a certificate in a few words.
+// certificateTrouble describes a certificate error in a few words.
 func certificateTrouble(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError

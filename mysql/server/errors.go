@@ -15,9 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Kinds says what a server's error number means to the caller. The numbers are
-// of MySQL's error reference; those from 1900 to 1999 and from 4000 are
-// MariaDB's where the two disagree.
+// Kinds maps a server's error numbers to Kinds for the caller. The numbers are those of MySQL's
+// error reference; 1900 to 1999 and 4000 upwards are MariaDB's where the two disagree.
 var Kinds = map[uint16]tidemark.Kind{
 	1045: tidemark.Denied, 1130: tidemark.Denied, 1129: tidemark.Denied, 1698: tidemark.Denied, 1862: tidemark.Denied,
 	1820: tidemark.Denied, 3118: tidemark.Denied, 4151: tidemark.Denied, 1251: tidemark.Denied,
@@ -55,8 +54,8 @@ var Kinds = map[uint16]tidemark.Kind{
 	1148: tidemark.Unsupported, 3948: tidemark.Unsupported, 4166: tidemark.Unsupported,
 }
 
-// Fail makes an Error of what a driver, the network or the server said. An
-// Error that is one already stays as it is.
+// Fail converts an error of a driver, the network or the server to an Error. An Error is returned
+// unchanged.
 func (e *Server) Fail(op, object string, err error) error {
 	if err == nil {
 		return nil
@@ -76,7 +75,7 @@ func (e *Server) Fail(op, object string, err error) error {
 		return out
 	}
 	if errors.Is(err, ErrMalformed) {
-		out.Kind, out.Hint = tidemark.Unreachable, "The server at "+e.to.host+", or a proxy in between, does not keep to the protocol: try it with the server's own client."
+		out.Kind, out.Hint = tidemark.Unreachable, "The server at "+e.to.host+", or a proxy in between, violates the protocol: try it with the server's own client."
 		return out
 	}
 	if Broken(err) {
@@ -89,7 +88,7 @@ func (e *Server) Fail(op, object string, err error) error {
 // A serverError prints a server's message with its number, without the SQL state.
 type serverError struct{ my *gomysql.MyError }
 
-// Said makes an error of what a server has said.
+// Said creates an error from a server's message.
 func Said(my *gomysql.MyError) error { return &serverError{my} }
 
 func (s *serverError) Error() string {
@@ -97,16 +96,16 @@ func (s *serverError) Error() string {
 }
 func (s *serverError) Unwrap() error { return s.my }
 
-// Is says whether the server has no connection left.
+// Is reports whether the server has no connection left.
 func (s *serverError) Is(target error) bool {
 	crowded := s.my.Code == 1040 || s.my.Code == 1203 || s.my.Code == 1226 && !hourly(s.my)
 	return target == tidemark.ErrNoConnection && crowded
 }
 
-// SQLState gives what the server has said besides.
+// SQLState returns the SQL state that the server sent with the error.
 func (s *serverError) SQLState() string { return s.my.State }
 
-// A brokenError hides the driver's wrappings of a cut connection.
+// A brokenError hides the driver's wrapping of a lost connection.
 type brokenError struct {
 	host string
 	err  error
@@ -115,7 +114,7 @@ type brokenError struct {
 func (b *brokenError) Error() string { return "the connection to " + b.host + " broke" }
 func (b *brokenError) Unwrap() error { return b.err }
 
-// Broken reports whether err means that the connection is of no use any more.
+// Broken reports whether err means that the connection is unusable.
 func Broken(err error) bool {
 	var n net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
@@ -126,7 +125,7 @@ func Broken(err error) bool {
 var deniedCommand = regexp.MustCompile(`^(\w+(?: \w+)*) command denied to user ('.*') for (?:table|column|routine) (.+)$`)
 var neededPrivilege = regexp.MustCompile(`you need \(at least one of\) the (.+?) privilege`)
 
-// KindOf classifies a server's error and says what to do about it.
+// KindOf classifies a server's error and returns a hint.
 func (e *Server) KindOf(my *gomysql.MyError) (tidemark.Kind, string) {
 	kind, known := Kinds[my.Code]
 	if !known {
@@ -136,7 +135,7 @@ func (e *Server) KindOf(my *gomysql.MyError) (tidemark.Kind, string) {
 		}
 	}
 	if hourly(my) {
-		kind = tidemark.Forbidden // an attempt that comes soon again meets the same
+		kind = tidemark.Forbidden // a prompt retry gets the same error
 	}
 	if strings.Contains(my.Message, "No space left") || strings.Contains(my.Message, "rror 28 ") || strings.Contains(my.Message, "rrcode: 28") {
 		kind = tidemark.Full
@@ -144,7 +143,8 @@ func (e *Server) KindOf(my *gomysql.MyError) (tidemark.Kind, string) {
 	return kind, e.Hint(my, kind)
 }
 
-// hourly reports whether a user has used up what the server allows in an hour; else 1226 is about connections at once.
+// hourly reports whether a user has exhausted an hourly limit; otherwise 1226 is about concurrent
+// connections.
 func hourly(my *gomysql.MyError) bool {
 	return my.Code == 1226 && !strings.Contains(my.Message, "max_user_connections")
 }
@@ -176,7 +176,7 @@ func (e *Server) Hint(my *gomysql.MyError, kind tidemark.Kind) string {
 		return "Use fewer lanes, or let the server take more connections (max_connections)."
 	case 1203, 1226:
 		if hourly(my) {
-			return "The user may do only so much in an hour: ALTER USER " + user + " WITH MAX_QUERIES_PER_HOUR 0 MAX_UPDATES_PER_HOUR 0 MAX_CONNECTIONS_PER_HOUR 0."
+			return "The user has reached its hourly limit: ALTER USER " + user + " WITH MAX_QUERIES_PER_HOUR 0 MAX_UPDATES_PER_HOUR 0 MAX_CONNECTIONS_PER_HOUR 0."
 		}
 		return "Use fewer lanes, or let the user have more connections: ALTER USER " + user + " WITH MAX_USER_CONNECTIONS 0, or max_user_connections of the server."
 	case 1412:
@@ -184,19 +184,19 @@ func (e *Server) Hint(my *gomysql.MyError, kind tidemark.Kind) string {
 	case 1205:
 		return "Another transaction holds a lock; see SHOW ENGINE INNODB STATUS on the server."
 	case 1148, 3948, 4166:
-		return "SET GLOBAL local_infile = 1 on the server lets rows be loaded the fast way."
+		return "SET GLOBAL local_infile = 1 on the server to load rows the fast way."
 	}
 	switch kind {
 	case tidemark.Full:
-		return "Make room on the server's disk."
+		return "Free space on the server's disk."
 	case tidemark.Denied:
 		return "Check the user and the password in the URL, and from which hosts the server lets this user in."
 	}
 	return ""
 }
 
-// Grantee spells the user as GRANT wants it. The host is the server's to say:
-// it is taken from CURRENT_USER once a session is there.
+// Grantee returns the user in the syntax of GRANT. Only the server knows the host: it comes from
+// CURRENT_USER once a session exists.
 func (e *Server) Grantee() string {
 	if e.account != "" {
 		return e.account
@@ -204,8 +204,8 @@ func (e *Server) Grantee() string {
 	return Literal(e.to.user)
 }
 
-// grantObject spells the object of a "command denied" message for GRANT: the
-// message has 'name' or `db`.`name`.
+// grantObject returns the object of a "command denied" message in the syntax of GRANT: the message
+// has 'name' or `db`.`name`.
 func grantObject(s, db string) string {
 	if strings.HasPrefix(s, "`") {
 		return s
@@ -217,10 +217,10 @@ func grantObject(s, db string) string {
 	return Quote(db) + "." + Quote(name)
 }
 
-// Quote spells an identifier.
+// Quote quotes an identifier.
 func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// QuoteTable spells a table's name.
+// QuoteTable quotes a table's name.
 func QuoteTable(id tidemark.TableID) string {
 	if id.Schema == "" {
 		return Quote(id.Name)
@@ -228,12 +228,12 @@ func QuoteTable(id tidemark.TableID) string {
 	return Quote(id.Schema) + "." + Quote(id.Name)
 }
 
-// Literal spells a string constant; backslashes are escapes in our sessions.
+// Literal quotes a string constant; backslashes are escapes in our sessions.
 func Literal(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`, "\x00", `\0`).Replace(s) + "'"
 }
 
-// account spells user@host as GRANT wants it: 'user'@'host'.
+// account returns user@host in the syntax of GRANT: 'user'@'host'.
 func account(user string) string {
 	at := strings.LastIndexByte(user, '@')
 	if at < 0 {
@@ -242,13 +242,13 @@ func account(user string) string {
 	return Literal(user[:at]) + "@" + Literal(user[at+1:])
 }
 
-// Cell is a value of a small result, "" for NULL.
+// Cell returns a value of a small result, "" for NULL.
 func Cell(r *gomysql.Result, row, col int) string {
 	s, _ := r.GetString(row, col)
 	return s
 }
 
-// FirstWords names a statement in a message.
+// FirstWords returns a statement's first words, to name it in a message.
 func FirstWords(sql string) string {
 	one := strings.Join(strings.Fields(sql), " ")
 	if len(one) > 60 {
@@ -257,12 +257,12 @@ func FirstWords(sql string) string {
 	return one
 }
 
-// EmitError tells the caller's error from ours.
+// EmitError marks an error of the caller's emit function, as opposed to ours.
 type EmitError struct{ Err error }
 
 func (e *EmitError) Error() string { return e.Err.Error() }
 
-// Some lists names, but not thousands.
+// Some lists at most ten names, and counts the others.
 func Some(names []string) string {
 	if len(names) > 10 {
 		return strings.Join(names[:10], ", ") + fmt.Sprintf(" and %d more", len(names)-10)

@@ -13,15 +13,15 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// ParsePlace reads a place in the log as the server writes it: binlog.000003:1234.
+// ParsePlace reads a log position as the server writes it: binlog.000003:1234.
 func ParsePlace(text string) (uint64, error) {
 	if place := PlaceOf(text); place > 0 {
 		return place, nil
 	}
-	return 0, fmt.Errorf("%q is no place in the log", text)
+	return 0, fmt.Errorf("%q is not a log position", text)
 }
 
-// PlaceOf gives the Place of "binlog.000042:1187"; 0 if it is none.
+// PlaceOf returns the Place of "binlog.000042:1187"; 0 if the text is invalid.
 func PlaceOf(text string) uint64 {
 	at := strings.LastIndexByte(text, ':')
 	if at < 0 {
@@ -38,7 +38,7 @@ func PlaceOf(text string) uint64 {
 	return uint64(number)<<32 | offset
 }
 
-// LogNumber gives the number that the name of a file of the log ends with.
+// LogNumber returns the number at the end of a log file's name.
 func LogNumber(name string) (uint32, bool) {
 	n, err := strconv.ParseUint(name[strings.LastIndexByte(name, '.')+1:], 10, 32)
 	return uint32(n), err == nil
@@ -46,14 +46,14 @@ func LogNumber(name string) (uint32, bool) {
 
 func PlaceText(place uint64) string { return fmt.Sprintf("file %d:%d", place>>32, uint32(place)) }
 
-// A LogFile is a file of the log that the server has.
+// A LogFile is a log file on the server.
 type LogFile struct {
 	Name   string
 	Number uint32
 	Size   uint64
 }
 
-// Binlogs lists the files of the log, the oldest first.
+// Binlogs lists the log files, oldest first.
 func (e *Server) Binlogs(ctx context.Context) ([]LogFile, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (e *Server) Binlogs(ctx context.Context) ([]LogFile, error) {
 	return out, nil
 }
 
-// End says where the log of the server ends now: what is committed is before it.
+// End returns the current end of the server's log: everything committed is before it.
 func (e *Server) End(ctx context.Context) (uint64, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (e *Server) End(ctx context.Context) (uint64, error) {
 	return place, e.Fail("follow", e.Masked, err)
 }
 
-// Base is what the numbers of the log's files have added to them in places.
+// Base is the number added to the log's file numbers in places.
 func (e *Server) Base() (uint64, error) {
 	if e.LogBase == nil {
 		return 0, nil
@@ -106,7 +106,7 @@ func (e *Server) LogEnd(ctx context.Context, s *Session) (uint64, error) {
 	return base + PlaceOf(Cell(r, 0, 0)+":"+Cell(r, 0, 1)), err
 }
 
-// Clock is what time the server has.
+// Clock returns the server's time.
 func (e *Server) Clock(ctx context.Context) (time.Time, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
@@ -134,8 +134,8 @@ func (e *Server) StatusTable() string {
 	return "performance_schema.global_status"
 }
 
-// InScope is the condition that a schema is the URL's database, or any user
-// database where it has none.
+// InScope returns the SQL condition that a schema is the URL's database, or any user database if
+// the URL names none.
 func (e *Server) InScope(column string) string {
 	if e.DB != "" {
 		return column + "=" + Literal(e.DB)
@@ -143,18 +143,18 @@ func (e *Server) InScope(column string) string {
 	return column + " NOT IN ('mysql','sys','information_schema','performance_schema')"
 }
 
-// NameLock is what the lock of a stream's name is called.
+// NameLock returns the name of the lock on a stream's name.
 func NameLock(stream string) string {
 	h := fnv.New128a()
 	h.Write([]byte(stream))
 	return "tidemark follow " + hex.EncodeToString(h.Sum(nil))
 }
 
-// LockName takes the lock of a stream's name on the server.
+// LockName acquires the lock on a stream's name on the server.
 func LockName(ctx context.Context, s *Session, name string) error {
 	r, err := s.Query(ctx, "SELECT GET_LOCK("+Literal(NameLock(name))+", 1)")
 	if err == nil && Cell(r, 0, 0) != "1" {
-		err = &tidemark.Error{Kind: tidemark.Transient, Op: "follow", Object: name, Err: errors.New("nothing is applied, because another process follows this server's log under the same name"), Hint: "Stop that process, or wait until the server has noticed that it is gone; another stream needs another --name."}
+		err = &tidemark.Error{Kind: tidemark.Transient, Op: "follow", Object: name, Err: errors.New("nothing is applied, because another process follows this server's log under the same name"), Hint: "Stop that process, or wait until the server notices that it is gone; another stream needs another --name."}
 	}
 	return err
 }

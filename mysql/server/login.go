@@ -16,29 +16,28 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/door"
 )
 
-// A login takes a connection from the server's greeting to its OK. It is our own, since
-// who may see the password is decided here and nowhere else: a server may ask for it in
-// clear, or under a key of its own, at any moment of the handshake, and whoever can pose
-// as the server can do so too.
+// A login takes a connection from the server's greeting to its OK. It is our own code because it
+// alone decides which servers may see the password: a server may ask for it in clear text, or under
+// its own key, at any moment of the handshake, and so may anyone who impersonates the server.
 //
-// The rule: the password itself is given to a server that has proved who it is (TLS with
-// a certificate that a known authority has signed), through a Unix socket, under a key
-// that the user has given, or where the user insists. Otherwise it is only proved, by
-// mysql_native_password, the quick path of caching_sha2_password, or ed25519.
+// The rule: we send the password itself only to an authenticated server (TLS with a certificate
+// that a known authority has signed), through a Unix socket, under a key that the user has given,
+// or if the user insists. Otherwise we only prove it, by mysql_native_password, the fast path of
+// caching_sha2_password, or ed25519.
 //
 // See "MySQL Source Code Documentation: Connection Phase", and MariaDB's "Connection".
 type login struct {
 	to       *address
-	silent   *time.Timer // runs out if the server does not greet
+	silent   *time.Timer // fires if the server does not greet
 	packets  packets
 	server   greeting
 	agreed   uint32 // capabilities
-	bulk     bool   // agreed: rows for a prepared statement
+	bulk     bool   // agreed: many rows for one prepared statement
 	secure   bool   // TLS
-	verified error  // nil: it has proved who it is
+	verified error  // nil: the server is authenticated
 }
 
-// A loginError is one with what was known of the connection.
+// A loginError is an error with the state of the connection.
 type loginError struct {
 	error
 	offered, used bool // TLS
@@ -46,22 +45,22 @@ type loginError struct {
 
 func (l *loginError) Unwrap() error { return l.error }
 
-// A doorError is another kind of server than is spoken to.
+// A doorError reports that the peer is another kind of server.
 type doorError struct{ door.Kind }
 
-func (d *doorError) Error() string { return string(d.Kind) + " listens there, no MySQL or MariaDB" }
+func (d *doorError) Error() string { return string(d.Kind) + " listens there, not MySQL or MariaDB" }
 
-// errNoTLS is a server without TLS where it is wanted.
+// errNoTLS reports a server without TLS although the mode requires it.
 var errNoTLS = errors.New("the server has no TLS")
 
-// A revealError says that the server wants to see the password and must not.
+// A revealError reports that the server asks for the password but must not see it.
 type revealError struct {
-	what string // it wants
+	what string // what the server asks for
 	hint string
 }
 
 func (r *revealError) Error() string {
-	return "the server has not proved who it is, and asks for " + r.what + ": it was not sent"
+	return "the server's identity is not verified, and it asks for " + r.what + ": it was not sent"
 }
 
 // wanted are the capabilities that every session asks for. The classic protocol: a result
@@ -86,7 +85,7 @@ func (e *Server) login(ctx context.Context, want Wishes) (*login, error) {
 	}
 	stop := crash.OnDone(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	l := &login{to: &e.to, packets: packets{conn: conn}}
-	// A server greets at once; who waits to be spoken to is another kind.
+	// A server greets at once; one that waits for the client is of another kind.
 	l.silent = crash.After(2*time.Second, func() {
 		if kind := door.Knock(ctx, e.to.network, e.to.host); kind != door.Unknown && kind != door.MySQL {
 			end(&doorError{kind})
@@ -122,7 +121,7 @@ func (l *login) run(ctx context.Context, want Wishes) error {
 	}
 	l.agreed &= l.server.capability
 	if l.bulk = want.Bulk && l.server.mariadb&bulkOperations != 0; !l.bulk {
-		l.agreed |= gomysql.CLIENT_LONG_PASSWORD // without it MariaDB's own capabilities are meant
+		l.agreed |= gomysql.CLIENT_LONG_PASSWORD // if unset, MariaDB's own capabilities apply
 	}
 	if err := l.protect(ctx); err != nil {
 		return err
@@ -130,10 +129,10 @@ func (l *login) run(ctx context.Context, want Wishes) error {
 	return l.authenticate()
 }
 
-// head is what both the request for TLS and the answer to the greeting begin with.
+// head returns the common beginning of the TLS request and the answer to the greeting.
 func (l *login) head() []byte {
 	out := binary.LittleEndian.AppendUint32(make([]byte, 0, 256), l.agreed)
-	out = binary.LittleEndian.AppendUint32(out, 0) // packets of any size
+	out = binary.LittleEndian.AppendUint32(out, 0) // maximum packet size: no limit
 	out = append(append(out, utf8mb4General), make([]byte, 19)...)
 	var own uint32
 	if l.bulk {
@@ -142,11 +141,11 @@ func (l *login) head() []byte {
 	return binary.LittleEndian.AppendUint32(out, own)
 }
 
-// protect begins TLS where the mode wants it and the server has it.
+// protect begins TLS if the mode asks for it and the server supports it.
 func (l *login) protect(ctx context.Context) error {
 	l.verified = errNoTLS
 	if l.to.network == "unix" {
-		l.verified = nil // the file system says whose it is
+		l.verified = nil // the file system authenticates the server
 	}
 	if l.to.tls == nil {
 		return nil
@@ -176,11 +175,11 @@ func (l *login) protect(ctx context.Context) error {
 	return nil
 }
 
-// authenticate answers the greeting, and what the server asks after that.
+// authenticate answers the greeting and the server's further requests.
 func (l *login) authenticate() error {
 	plugin := l.server.plugin
 	answer, err := l.answer(plugin, l.server.salt)
-	if errors.Is(err, errPlugin) || errors.As(err, new(*revealError)) { // it is only the server's default: this user may have another
+	if errors.Is(err, errPlugin) || errors.As(err, new(*revealError)) { // only the server's default plugin: this user may have another
 		plugin = gomysql.AUTH_NATIVE_PASSWORD
 		answer, err = l.answer(plugin, l.server.salt)
 	}
@@ -191,7 +190,7 @@ func (l *login) authenticate() error {
 		return err
 	}
 	salt := l.server.salt
-	for range 8 { // packets that a server may send before it has decided; real ones send up to four
+	for range 8 { // packets that a server may send before it decides; real servers send up to four
 		p, err := l.packets.read()
 		if err != nil {
 			return err
@@ -260,10 +259,10 @@ func readSwitch(p []byte) (plugin string, salt []byte, err error) {
 	return "", nil, fmt.Errorf("%w mysql_old_password", errPlugin)
 }
 
-// errPlugin is a way to log in that we do not know.
+// errPlugin reports an authentication plugin that we do not support.
 var errPlugin = errors.New("unsupported authentication plugin")
 
-// answer proves the password to a plugin, or gives it where that is allowed.
+// answer proves the password to a plugin, or sends it where that is allowed.
 func (l *login) answer(plugin string, salt []byte) ([]byte, error) {
 	password := []byte(l.to.password)
 	switch plugin {
@@ -286,15 +285,15 @@ func (l *login) answer(plugin string, salt []byte) ([]byte, error) {
 		return l.whole(salt, 1)
 	case gomysql.AUTH_CLEAR_PASSWORD:
 		if len(password) > 0 && l.verified != nil && !l.to.trust.cleartext {
-			return nil, &revealError{"the password in clear (mysql_clear_password)",
-				"Verify the server (?tls=verify-full, or verify-ca with tls-ca=FILE), or, if whoever is at this address may see the password, add ?enable-cleartext-plugin=true."}
+			return nil, &revealError{"the password in clear text (mysql_clear_password)",
+				"Verify the server (?tls=verify-full, or verify-ca with tls-ca=FILE), or, if any host at this address may see the password, add ?enable-cleartext-plugin=true."}
 		}
 		return append(password, 0), nil
 	}
 	return nil, fmt.Errorf("%w %q", errPlugin, printable(plugin))
 }
 
-// more answers what a plugin says besides.
+// more answers a plugin's further data.
 func (l *login) more(plugin string, salt, data []byte) error {
 	switch {
 	case plugin == gomysql.AUTH_CACHING_SHA2_PASSWORD && len(data) == 1 && data[0] == gomysql.CACHE_SHA2_FAST_AUTH:
@@ -306,7 +305,7 @@ func (l *login) more(plugin string, salt, data []byte) error {
 		}
 		return l.packets.write(answer)
 	case (plugin == gomysql.AUTH_CACHING_SHA2_PASSWORD || plugin == gomysql.AUTH_SHA256_PASSWORD) && l.takesKey():
-		key, err := publicKey(data) // which was asked for
+		key, err := publicKey(data) // the key that we asked for
 		if err != nil {
 			return fmt.Errorf("the server's key is %w", err)
 		}
@@ -319,14 +318,14 @@ func (l *login) more(plugin string, salt, data []byte) error {
 	return ErrMalformed
 }
 
-// takesKey reports whether the password may go under the key that the server shows.
+// takesKey reports whether the password may be sent encrypted with the key that the server shows.
 func (l *login) takesKey() bool {
 	return !l.secure && l.to.trust.key == nil && (l.to.network == "unix" || l.to.trust.serverKey)
 }
 
-// whole gives the password itself to the sha2 plugins: in clear within TLS (and the newer
-// of them through a socket), where servers expect it so, and else under an RSA key.
-// request is how a plugin is asked for the server's.
+// whole sends the password itself to the sha2 plugins: in clear text within TLS (and, for the newer
+// plugin, through a socket), as servers expect it, otherwise encrypted with an RSA key. request is
+// the byte that asks a plugin for the server's key.
 func (l *login) whole(salt []byte, request byte) ([]byte, error) {
 	password, trust := l.to.password, l.to.trust
 	switch {
@@ -348,7 +347,7 @@ func (l *login) whole(salt []byte, request byte) ([]byte, error) {
 		hint + "; or add ?get-server-public-key=true to trust whoever answers."}
 }
 
-// printable bounds a name that a server made up.
+// printable bounds the length of a name that the server sent.
 func printable(name string) string {
 	if len(name) > 64 {
 		name = name[:64]
@@ -356,23 +355,23 @@ func printable(name string) string {
 	return name
 }
 
-// warnings says what the connection does not protect from.
+// warnings reports what the connection does not protect against.
 func (l *login) warnings() []tidemark.Finding {
 	if l.to.mode != tlsAuto {
 		return nil
 	}
 	switch {
 	case !l.secure:
-		return []tidemark.Finding{{Severity: tidemark.Warning, Object: l.to.masked, Text: "the server has no TLS: whoever is on the way can read and change all that is sent",
+		return []tidemark.Finding{{Severity: tidemark.Warning, Object: l.to.masked, Text: "the server has no TLS: anyone on the network path can read and change the traffic",
 			Hint: "Set the server up for TLS, or write ?tls=false if the network is safe."}}
 	case l.verified != nil:
 		return []tidemark.Finding{{Severity: tidemark.Warning, Object: l.to.masked,
-			Text: "the connection is encrypted, but the server has not proved who it is: whoever is on the way can pose as it (" + certificateTrouble(l.verified) + ")",
+			Text: "the connection is encrypted, but the server's identity is not verified: anyone on the network path can impersonate it (" + certificateTrouble(l.verified) + ")",
 			Hint: "Write ?tls=verify-ca&tls-ca=FILE with the authority that signed the server's certificate (MySQL's own is ca.pem in its data folder), or ?tls=true if that is known."}}
 	}
 	return nil
 }
 
 // bulkOperations is MARIADB_CLIENT_STMT_BULK_OPERATIONS, bit 34 of the capabilities, among
-// MariaDB's own. A proxy in between may not know it.
+// MariaDB's own. A proxy in between may not support it.
 const bulkOperations = 1 << 2

@@ -7,16 +7,16 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// The tables of our own on a server. All stand in one database: the URL's, or where that names none, where one of them is
-// found, or else in that of the first table that is asked about.
+// Our own tables on a server. All are in one database: the URL's; if the URL names none, the one
+// where any of them is found; otherwise that of the first table asked about.
 const (
 	LedgerName   = "tidemark_copied"  // marks of ranges, see Begin
-	ProgressName = "tidemark_applied" // how far streams are applied; a stream leaves out transactions that write to it
+	ProgressName = "tidemark_applied" // how far streams are applied; a stream skips transactions that write to it
 	ClaimName    = "tidemark_claims"  // which run fills which table
 )
 
-// OwnTable gives the full name of a table of ours, which stands where one of ours does
-// already.
+// OwnTable returns the full name of one of our tables, in the database that already has one of
+// them.
 func (e *Server) OwnTable(ctx context.Context, name string) (string, error) {
 	e.mu.Lock()
 	db := e.DB
@@ -33,7 +33,7 @@ func (e *Server) OwnTable(ctx context.Context, name string) (string, error) {
 		return err
 	})
 	if err == nil && db == "" {
-		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "mark", Object: e.Masked, Err: errors.New("it is not known in which database the marker table stands"), Hint: "Name a database in the target's URL."}
+		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "mark", Object: e.Masked, Err: errors.New("it is not known which database has the marker table"), Hint: "Name a database in the target's URL."}
 	}
 	if err != nil {
 		return "", err
@@ -42,8 +42,7 @@ func (e *Server) OwnTable(ctx context.Context, name string) (string, error) {
 	return Quote(db) + "." + Quote(name), nil
 }
 
-// KeepOwnIn says in which database our tables stand where the URL names
-// none and there is none of them yet.
+// KeepOwnIn sets the database of our tables if the URL names none and none exists yet.
 func (e *Server) KeepOwnIn(db string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -52,7 +51,7 @@ func (e *Server) KeepOwnIn(db string) {
 	}
 }
 
-// ownDatabase gives the database that was found, or kept, for our own tables.
+// ownDatabase returns the database found, or set, for our own tables.
 func (e *Server) ownDatabase() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

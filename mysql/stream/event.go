@@ -55,7 +55,7 @@ const (
 	flagIgnorable  = 0x80
 )
 
-// read takes packet after packet. It is the hot path.
+// read reads packet after packet. It is the hot path.
 func (s *Stream) read(ctx context.Context) error {
 	for {
 		if err := s.look(); err != nil {
@@ -90,7 +90,7 @@ func (s *Stream) read(ctx context.Context) error {
 	}
 }
 
-// logPacket says whether a packet of the log has an event, and if not, what it says.
+// logPacket checks whether a packet of the log holds an event, and returns its error if not.
 func logPacket(p []byte) error {
 	switch {
 	case len(p) == 0:
@@ -105,7 +105,7 @@ func logPacket(p []byte) error {
 	return nil
 }
 
-// look says how far the log was read, between transactions, when the journal has them.
+// look records the log position between transactions, once the journal has them.
 func (s *Stream) look() error {
 	if s.open || s.head.number == 0 || s.head.number != s.file || s.moving != nil && len(s.moving.again) > 0 {
 		return nil
@@ -113,7 +113,7 @@ func (s *Stream) look() error {
 	j := s.journal
 	place := uint64(s.base)<<32 + s.place()
 	j.putRead(place)
-	if len(j.buf) > 4096 || s.wire.Idle() { // nothing else has come yet
+	if len(j.buf) > 4096 || s.wire.Idle() { // nothing else has arrived yet
 		if err := j.flush(); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *Stream) look() error {
 	return nil
 }
 
-// large puts an event together that does not fit the buffer.
+// large assembles an event that does not fit the buffer.
 func (s *Stream) large() ([]byte, error) {
 	var whole []byte
 	for s.wire.Unread() {
@@ -151,7 +151,7 @@ func (s *Stream) large() ([]byte, error) {
 	return whole, nil
 }
 
-// event takes an event: its header, its body and, where the file has them, its checksum.
+// event processes an event: its header, its body and, if the file has them, its checksum.
 func (s *decoder) event(ctx context.Context, ev []byte) error {
 	if len(ev) < eventHeader || int64(binary.LittleEndian.Uint32(ev[9:])) != int64(len(ev)) {
 		return event.ErrEvent
@@ -164,9 +164,9 @@ func (s *decoder) event(ctx context.Context, ev []byte) error {
 	}
 	switch {
 	case kind == eventHeartbeat || kind == eventHeartbeat2:
-		return nil // reading it has set the time when the server was heard
+		return nil // reading it has updated the time the server was last heard
 	case flags&flagArtificial != 0:
-		// Made for this stream: it may have a checksum whatever the file has.
+		// Made for this stream: it may have a checksum even if the file has none.
 		if sum() {
 			body = body[:len(body)-4]
 		}
@@ -177,7 +177,7 @@ func (s *decoder) event(ctx context.Context, ev []byte) error {
 		s.sums = body[len(body)-5] == 1
 	case s.sums:
 		if !sum() {
-			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "follow", Object: server.PlaceText(s.place()), Err: errors.New("an event of the log differs from its checksum"), Hint: "Try again; if it stays so, the source's binlog is damaged, or the network."}
+			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "follow", Object: server.PlaceText(s.place()), Err: errors.New("an event of the log differs from its checksum"), Hint: "Try again; if it fails again, the source's binlog or the network is damaged."}
 		}
 		body = body[:len(body)-4]
 	}
@@ -190,8 +190,8 @@ func (s *decoder) event(ctx context.Context, ev []byte) error {
 	return s.take(ctx, ev, body)
 }
 
-// advance keeps count of where in the log we are. MariaDB 11.4 does not say it within
-// transactions, and nobody behind 4 GB.
+// advance tracks the position in the log. MariaDB 11.4 does not send it within transactions, and no
+// server sends it beyond 4 GB.
 func (s *cursor) advance(ev []byte, kind byte, artificial bool) error {
 	size, next := uint64(len(ev)), uint64(binary.LittleEndian.Uint32(ev[13:]))
 	return s.advanceBy(size, next, kind, artificial)
@@ -202,7 +202,7 @@ func (s *cursor) advanceBy(size, next uint64, kind byte, artificial bool) error 
 	switch {
 	case artificial:
 		return nil
-	case kind == eventFormat: // comes again where a stream begins within a file
+	case kind == eventFormat: // sent again if a stream begins within a file
 		if next != 0 {
 			s.pos = max(s.pos, next)
 		}
@@ -212,9 +212,9 @@ func (s *cursor) advanceBy(size, next uint64, kind byte, artificial bool) error 
 		if s.pos = s.pos&^math.MaxUint32 | next; s.pos < at {
 			s.pos += 1 << 32
 		}
-		// MariaDB leaves out the texts of statements (ANNOTATE_ROWS) that stand before rows.
+		// MariaDB leaves out the statement texts (ANNOTATE_ROWS) that precede rows.
 		if gap := s.pos - size - at; !s.placed && gap != 0 && kind != eventRotate && !(s.e.MariaDB && gap < 1<<30) {
-			return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: server.PlaceText(s.eventPlace), Err: errors.New("the place lies within an event: the log is not the one that the stream came from"), Hint: "Somebody has reset the source's binlogs, or this is another server: copy again."}
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: server.PlaceText(s.eventPlace), Err: errors.New("the position is inside an event: this is not the log that the stream reads"), Hint: "The source's binlogs were reset, or this is another server: copy again."}
 		}
 	default:
 		s.pos += size
@@ -223,8 +223,8 @@ func (s *cursor) advanceBy(size, next uint64, kind byte, artificial bool) error 
 	return nil
 }
 
-// place is where the next event begins. After a file of more than 4 GB, which ends with
-// the transaction that made it so large, it is the beginning of the next file.
+// place returns where the next event begins. After a file of more than 4 GB, which ends with the
+// transaction that made it so large, that is the beginning of the next file.
 func (s *cursor) place() uint64 {
 	if s.pos > math.MaxUint32 {
 		return uint64(s.file+1)<<32 | 4
@@ -237,8 +237,8 @@ func eventTime(ev []byte) time.Time {
 	return time.Unix(int64(binary.LittleEndian.Uint32(ev)), 0).UTC()
 }
 
-// take takes an event that is in the log, or within a compressed transaction of it. Of
-// the header only kind and time are used.
+// take processes an event that is in the log, or within a compressed transaction of it. It uses
+// only kind and time of the header.
 func (s *decoder) take(ctx context.Context, ev, body []byte) error {
 	kind := ev[4]
 	switch kind {
@@ -273,8 +273,9 @@ func (s *decoder) take(ctx context.Context, ev, body []byte) error {
 	return s.takeRare(ctx, ev, body)
 }
 
-// eventsOther are those that a stream need not know: about the log itself, what a statement in place of rows would
-// need (the files of LOAD DATA too), comments, and encryption, which servers undo.
+// eventsOther are events that a stream can ignore: events about the log itself, what a statement
+// needs in place of rows (also the files of LOAD DATA), comments, and encryption, which servers
+// undo.
 var eventsOther = []byte{3, 5, 9, 11, 13, 14, eventBeginLoad, 28, 29, 35, 36, 37, 160, 161, 163, 164}
 
 func (s *decoder) takeRare(ctx context.Context, ev, body []byte) error {
@@ -304,12 +305,12 @@ func (s *decoder) takeRare(ctx context.Context, ev, body []byte) error {
 		}
 		return s.commit(ctx)
 	case kind == eventIncident:
-		return s.unreadable(tidemark.Lost, errors.New("the server says that changes are missing in its log here"), "Copy again, unless you know that nothing is missing.")
+		return s.unreadable(tidemark.Lost, errors.New("the server reports that changes are missing in its log here"), "Copy again, unless you know that nothing is missing.")
 	}
-	return s.unreadable(tidemark.Unsupported, fmt.Errorf("the log has an event of the kind %d, which is not known", kind), "Look for a newer version of Tidemark.")
+	return s.unreadable(tidemark.Unsupported, fmt.Errorf("the log has an event of the unknown kind %d", kind), "Look for a newer version of Tidemark.")
 }
 
-// rowsFollow begins a transaction whose beginning was before the place that was asked for.
+// rowsFollow begins a transaction that began before the place where the stream was opened.
 func (s *decoder) rowsFollow(ev []byte) error {
 	if s.open {
 		return nil
@@ -330,7 +331,7 @@ func (s *decoder) rowEvent(ctx context.Context, n byte, form event.RowForm, body
 	return s.rows(ctx, kind, form, body)
 }
 
-// packedQuery takes a statement whose text MariaDB has compressed.
+// packedQuery processes a statement whose text MariaDB has compressed.
 func (s *decoder) packedQuery(ctx context.Context, body []byte, at time.Time) error {
 	r := &event.Reader{Rest: body}
 	r.Take(8)
@@ -348,14 +349,14 @@ func (s *decoder) packedQuery(ctx context.Context, body []byte, at time.Time) er
 	return s.query(ctx, append(append([]byte(nil), head...), sql...), at)
 }
 
-// format takes the event that each file begins with. With a time in it the server was
-// started then: what the file before ended within was never committed.
+// format processes the event at the beginning of each file. If it has a time, the server was
+// started then, and a transaction left open at the end of the file before was never committed.
 func (s *decoder) format(body []byte) error {
 	if len(body) < 57 || body[56] != eventHeader {
 		return event.ErrEvent
 	}
 	if event.Little(body[52:56]) != 0 {
-		clear(s.maps) // numbers of tables begin anew
+		clear(s.maps) // table numbers restart
 		if s.open {
 			return s.rollback()
 		}
@@ -363,7 +364,7 @@ func (s *decoder) format(body []byte) error {
 	return nil
 }
 
-// rotate goes on in another file.
+// rotate continues in the next file.
 func (s *decoder) rotate(body []byte) error {
 	if len(body) < 8 {
 		return event.ErrEvent
@@ -371,7 +372,7 @@ func (s *decoder) rotate(body []byte) error {
 	name := string(body[8:])
 	number, ok := server.LogNumber(name)
 	if !ok {
-		return fmt.Errorf("the log goes on in %q, which has no number", name)
+		return fmt.Errorf("the log continues in %q, which has no number", name)
 	}
 	if number != s.file {
 		s.placed = true
@@ -381,7 +382,7 @@ func (s *decoder) rotate(body []byte) error {
 	return nil
 }
 
-// A byteReader gives the body of an event.
+// A byteReader reads the body of an event.
 type byteReader interface {
 	io.Reader
 	io.ByteReader
@@ -400,8 +401,8 @@ func (r *sliceReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// A packetReader reads an event that is too large for the buffer, as it comes, and adds
-// up its checksum.
+// A packetReader reads an event that is too large for the buffer as it arrives, and computes its
+// checksum.
 type packetReader struct {
 	w    *server.Wire
 	left int64
@@ -421,8 +422,8 @@ func (r *packetReader) Read(b []byte) (int, error) {
 	return copy(b, v), nil
 }
 
-// largePayload takes a compressed transaction that does not fit the buffer: it is
-// expanded as it comes.
+// largePayload processes a compressed transaction that does not fit the buffer: it is decompressed
+// as it arrives.
 func (s *Stream) largePayload(ctx context.Context) error {
 	in := &packetReader{w: s.wire, left: 1}
 	var head [eventHeader]byte
@@ -457,14 +458,14 @@ func (s *Stream) largePayload(ctx context.Context) error {
 			return err
 		}
 		if binary.LittleEndian.Uint32(want[:]) != sum {
-			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "follow", Object: server.PlaceText(s.eventPlace), Err: errors.New("an event of the log differs from its checksum"), Hint: "Try again; if it stays so, the source's binlog is damaged, or the network."}
+			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "follow", Object: server.PlaceText(s.eventPlace), Err: errors.New("an event of the log differs from its checksum"), Hint: "Try again; if it fails again, the source's binlog or the network is damaged."}
 		}
 	}
 	return s.wire.Ended()
 }
 
-// payload takes a compressed transaction (MySQL): fields of a kind, a length and a
-// value, and behind the one of kind 0 events without checksums.
+// payload processes a compressed transaction (MySQL): fields of a kind, a length and a value, and
+// after the one of kind 0 events without checksums.
 func (s *decoder) payload(ctx context.Context, in byteReader, at time.Time) error {
 	compression, err := binlog.ReadPayloadHead(in)
 	if errors.Is(err, binlog.ErrPayloadHead) {
@@ -486,12 +487,12 @@ func (s *decoder) payload(ctx context.Context, in byteReader, at time.Time) erro
 		events = z
 	case binlog.PayloadPlain:
 	default:
-		return fmt.Errorf("a transaction is compressed by the method %d, which is not known", compression)
+		return fmt.Errorf("a transaction is compressed by the unknown method %d", compression)
 	}
 	return s.inner(ctx, bufio.NewReaderSize(events, 64<<10))
 }
 
-// inner takes the events of a compressed transaction. The last of them ends it.
+// inner processes the events of a compressed transaction. The last of them ends it.
 func (s *decoder) inner(ctx context.Context, in *bufio.Reader) error {
 	for {
 		var head [eventHeader]byte
@@ -507,7 +508,7 @@ func (s *decoder) inner(ctx context.Context, in *bufio.Reader) error {
 		if s.scratch = s.scratch[:0]; int64(cap(s.scratch)) < size && size <= server.ReadBuffer {
 			s.scratch = make([]byte, 0, server.ReadBuffer)
 		}
-		// What is there is read, and not what is said reserved.
+		// Read in steps: the declared size is not trusted for an allocation.
 		for n := int64(0); n < size; {
 			step := min(size-n, server.ReadBuffer)
 			s.scratch = append(s.scratch, make([]byte, step)...)

@@ -20,45 +20,45 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A journal is what a stream has to remember of the log besides how far it was applied:
-// places are numbers of files and offsets in them, and a server whose log was reset, or
-// another server, has the same ones again with other transactions.
+// A journal is what a stream remembers of the log besides how far it was applied: places are
+// numbers of files and offsets in them, and a server whose log was reset, or another server, reuses
+// the same places for other transactions.
 //
-// It is a file of lines, which are only appended but for Stream.compact. A line is there
-// before anything that it is about is given away:
+// It is a file of lines; only Stream.compact does more than append. A line is written before
+// anything that it describes is emitted:
 //
 //	F key number created server   places with this key in their upper half are in the file of this number, which the server with this server_id began then
 //	B base                        from here on keys are numbers of files, plus base
 //	S place set                   what ends before this place, and in this journal, are these GTIDs
-//	T place end gtid              a transaction, wanted or not; they rise
+//	T place end gtid              a transaction, wanted or not; places ascend
 //	R place                       the log was read up to here, and this is not the end of a transaction
-//	A place                       one without a GTID
+//	A place                       a transaction without a GTID
 //	U place                       the server that follows the one of T has no such transaction
-//	D place json                  from this place on these tables are defined so (see history)
-//	C place json                  from this place on these tables' columns are named so (see ColumnNames)
-//	V place                       what D says of this place and what is behind it is void
+//	D place json                  definitions of these tables from this place on (see history)
+//	C place json                  column names of these tables from this place on (see ColumnNames)
+//	V place                       D lines for this place and later ones are void
 //
-// T, R and A are not synced: what they say counts where server and machine are lost at
-// once. That lines are missing is seen by a stream that stands behind all they speak of.
+// T, R and A are not synced: a missing line matters only if server and machine are lost at once. A
+// stream whose place is beyond all places in the lines detects that lines are missing.
 type journal struct {
 	path  string
 	f     *os.File // nil until something is written
 	size  int64
-	limit int64  // at which it is made shorter
+	limit int64  // size at which it is compacted
 	buf   []byte // lines to write
 	journalState
 }
 
-// A journalState is what the lines of a journal say.
+// A journalState is the content of a journal's lines.
 type journalState struct {
 	head  map[uint32]logHead // by key
 	last  uint32             // the largest key
 	base  uint32
-	gtids bool   // each transaction behind S has one
+	gtids bool   // each transaction after S has one
 	start string // the set of S
 	txs   []namedTx
 	top   uint64 // the largest place of txs, or of S
-	read  uint64 // up to where they know the log
+	read  uint64 // how far they cover the log
 
 	history *history.History // of D
 	columns history.ColumnHistory
@@ -74,18 +74,18 @@ type namedTx struct {
 	gtid       string
 }
 
-// A logHead is what a file of the log begins with.
+// A logHead is what a log file begins with.
 type logHead struct {
-	number  uint32 // that its name ends with
+	number  uint32 // its name ends with it
 	created uint32 // seconds since 1970
 	server  uint32 // server_id
 }
 
-// journalLimit is how large a journal grows before what was released is taken out.
+// journalLimit is how large a journal grows before released entries are removed.
 const journalLimit = 8 << 20
 
-// Journal names the file in which streams of this engine remember the log. With anew
-// there is nothing to remember: Freeze begins it. It comes before both.
+// Journal sets the file in which this engine's streams keep facts about the log. With anew, Freeze
+// starts it empty. Call it before both.
 func (e *Source) Journal(path string, anew bool) {
 	e.mu.Lock()
 	e.journal, e.anew = path, anew
@@ -98,7 +98,7 @@ func (e *Source) journalPath() string {
 	return e.journal
 }
 
-// journalBase is what the numbers of the server's files have added to them in places.
+// journalBase returns the base that places add to the numbers of the server's files.
 func (e *Source) journalBase() (uint64, error) {
 	e.mu.Lock()
 	path, anew, follows, based := e.journal, e.anew, e.follows, e.based
@@ -116,14 +116,14 @@ func (e *Source) journalBase() (uint64, error) {
 	return uint64(j.base) << 32, nil
 }
 
-// following notes the base of the stream that was opened, whose journal is its own now.
+// following records the base of the opened stream, which now owns the journal.
 func (e *Source) following(base uint32) {
 	e.mu.Lock()
 	e.follows, e.based = true, base
 	e.mu.Unlock()
 }
 
-// readJournal reads a journal; one that is not there is empty.
+// readJournal reads a journal; a missing file is an empty journal.
 func readJournal(path string) (*journal, error) {
 	j := &journal{path: path, limit: journalLimit, journalState: newJournalState()}
 	if path == "" {
@@ -148,7 +148,7 @@ func readJournal(path string) (*journal, error) {
 	return j, nil
 }
 
-// take takes a line.
+// take parses a line.
 func (j *journalState) take(words []string) bool {
 	want, text := map[string]int{"F": 4, "B": 1, "S": 1, "T": 2, "R": 1, "A": 1, "U": 1, "D": 1, "C": 1, "V": 1}[words[0]], ""
 	if (words[0] == "D" || words[0] == "C") && len(words) > 2 {
@@ -196,7 +196,7 @@ func (j *journalState) take(words []string) bool {
 	return true
 }
 
-// putHead appends what a file begins with.
+// putHead appends the head of a file.
 func (j *journal) putHead(key uint32, h logHead) error {
 	j.head[key], j.last = h, max(j.last, key)
 	return j.sync(appendHead(nil, key, h))
@@ -206,7 +206,7 @@ func appendHead(b []byte, key uint32, h logHead) []byte {
 	return fmt.Appendf(b, "F %d %d %d %d\n", key, h.number, h.created, h.server)
 }
 
-// putTx appends a transaction, if the journal has none of it. flush writes it.
+// putTx appends a transaction that the journal does not have yet. flush writes it.
 func (j *journal) putTx(tx namedTx) {
 	if j.path == "" || !j.gtids || tx.place <= j.top {
 		return
@@ -226,7 +226,7 @@ func (tx *namedTx) append(b []byte) []byte {
 	return append(append(append(b, ' '), tx.gtid...), '\n')
 }
 
-// putRead notes how far the log was read.
+// putRead records how far the log was read.
 func (j *journal) putRead(place uint64) {
 	if j.path != "" && j.gtids && place > j.read {
 		j.read = place
@@ -234,7 +234,7 @@ func (j *journal) putRead(place uint64) {
 	}
 }
 
-// flush writes what was put.
+// flush writes the pending lines.
 func (j *journal) flush() (err error) {
 	if len(j.buf) == 0 {
 		return nil
@@ -253,7 +253,7 @@ func (j *journal) flush() (err error) {
 	return err
 }
 
-// sync appends lines, and what was put before, to the disk.
+// sync writes the pending lines, then these, and syncs them to disk.
 func (j *journal) sync(lines []byte) error {
 	if j.path == "" {
 		return nil
@@ -269,12 +269,12 @@ func (j *journal) sync(lines []byte) error {
 
 func (j *journal) close() {
 	if j.f != nil {
-		j.f.Close() // what matters is synced
+		j.f.Close() // the data is already synced
 		j.f = nil
 	}
 }
 
-// before gives the GTIDs of all transactions before a place.
+// before returns the GTIDs of all transactions before a place.
 func (j *journalState) before(place uint64, mariadb bool) (*gtidSet, error) {
 	set, err := newGTIDSet(j.start, mariadb)
 	for _, tx := range j.txs {
@@ -285,7 +285,7 @@ func (j *journalState) before(place uint64, mariadb bool) (*gtidSet, error) {
 	return set, err
 }
 
-// compact takes out of the journal what nobody will ask for again.
+// compact removes what is no longer needed from the journal.
 func (s *Stream) compact() error {
 	old := s.journal
 	old.close()
@@ -331,7 +331,7 @@ func (s *Stream) compact() error {
 	return err
 }
 
-// beginJournal begins the journal of a new stream at a position, if there is to be one.
+// beginJournal begins the journal of a new stream at a position, if journaling is on.
 func (e *Source) beginJournal(ctx context.Context, pos tidemark.Position) error {
 	e.mu.Lock()
 	path, anew := e.journal, e.anew
@@ -373,7 +373,7 @@ func (e *Source) beginJournal(ctx context.Context, pos tidemark.Position) error 
 	return j.putHead(h.number, h)
 }
 
-// headOf reads what a file of the log begins with.
+// headOf reads the head of a log file.
 func (e *Source) headOf(ctx context.Context, file string) (logHead, error) {
 	number, _ := server.LogNumber(file)
 	s := e.newStream("", file, uint64(number)<<32|4)
@@ -389,8 +389,8 @@ func (e *Source) headOf(ctx context.Context, file string) (logHead, error) {
 	return s.head, err
 }
 
-// headRead takes note of the event that a file begins with, which comes first too where a
-// stream begins within it. One that is not what it was is of another log.
+// headRead records the first event of a file, which the server sends first even if a stream begins
+// within the file. If it differs from the recorded one, the log is another one.
 func (s *cursor) headRead(ev []byte) error {
 	s.head = logHead{s.file, binary.LittleEndian.Uint32(ev), binary.LittleEndian.Uint32(ev[5:])}
 	was, known := s.journal.head[s.base+s.file]
@@ -404,5 +404,5 @@ func (s *cursor) headRead(ev []byte) error {
 }
 
 func (s *cursor) otherLog() error {
-	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: server.PlaceText(s.place()), Err: errors.New("this file of the server's log is not the one that the stream has read"), Hint: "Somebody has reset the source's binlogs, or this is another server: copy again."}
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: server.PlaceText(s.place()), Err: errors.New("this file of the server's log is not the one that the stream has read"), Hint: "The source's binlogs were reset, or this is another server: copy again."}
 }

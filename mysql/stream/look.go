@@ -16,9 +16,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// definition gives what a table of the log is at the place that is read, where the log has no
-// names of its columns. Kind Lost: that is not known, and what there is of it now is not what
-// was then.
+// definition returns the definition of a table at the place being read, for logs without column
+// names. Kind Lost: it is unknown, and the current definition differs from the one at that place.
 func (s *definitions) definition(ctx context.Context, m *event.TableMap) (*schema.Shown, error) {
 	h, id := s.journal.history, s.key(m.ID)
 	h.On = true
@@ -55,8 +54,8 @@ func (s *definitions) definition(ctx context.Context, m *event.TableMap) (*schem
 	return shown, nil
 }
 
-// lookUp asks information_schema for a table, and the log whether it was another one at the
-// place that is read: then later is the statement that made it what it is now.
+// lookUp reads a table from information_schema, and checks in the log whether it was altered after
+// the place being read: then later is the statement that gave it its current form.
 func (s *definitions) lookUp(ctx context.Context, id tidemark.TableID) (shown *schema.Shown, later string, err error) {
 	if shown, err = s.e.Show(ctx, id); err != nil {
 		return nil, "", err
@@ -67,8 +66,8 @@ func (s *definitions) lookUp(ctx context.Context, id tidemark.TableID) (shown *s
 	return shown, s.ahead.alters(s.key(id), s.place()), nil
 }
 
-// noteDefs takes definitions into the history and its journal. What was looked up may get
-// lost with the machine: it is looked up again then.
+// noteDefs adds definitions to the history and its journal. What was looked up may get lost with
+// the machine: it is then looked up again.
 func (s *definitions) noteDefs(place uint64, defs map[tidemark.TableID]*history.Definition) {
 	h := s.journal.history
 	for id, sh := range defs {
@@ -79,13 +78,13 @@ func (s *definitions) noteDefs(place uint64, defs map[tidemark.TableID]*history.
 	}
 }
 
-// reader reads statements of a session in db.
+// reader returns a reader for statements of a session in db.
 func (s *definitions) reader(vars queryVars, db string) *history.Reader {
 	return &history.Reader{Mariadb: s.e.MariaDB, Version: s.e.Major*10000 + s.e.Minor*100 + s.e.Patch, Mode: vars.mode, DB: db, Key: s.key}
 }
 
-// learn carries the history over a statement. It is on the disk before anything behind the
-// statement is given away.
+// learn applies a statement to the history. The result is on disk before anything after the
+// statement is emitted.
 func (s *definitions) learn(ctx context.Context, st history.Statement, sql, db string, vars queryVars) error {
 	h := s.journal.history
 	if !h.On || s.seek != nil || st.Kind != history.Table && st.Kind != history.Schema {
@@ -113,8 +112,7 @@ func (s *definitions) learn(ctx context.Context, st history.Statement, sql, db s
 	return s.journal.sync(nil)
 }
 
-// schemaCharset gives the character set that tables of a database have if they name none;
-// "" if that is not known.
+// schemaCharset returns the default character set for tables of a database; "" if unknown.
 func (s *definitions) schemaCharset(ctx context.Context, db string) (string, error) {
 	id := s.key(tidemark.TableID{Schema: db})
 	known := s.journal.history.At(id, s.group.place)
@@ -136,14 +134,14 @@ func (s *definitions) schemaCharset(ctx context.Context, db string) (string, err
 	return rows[0][0], nil
 }
 
-// holds asks the server whether a character set has all of a text: servers put a question mark
-// in place of what it has not.
+// holds asks the server whether a character set can represent a text: servers replace what it
+// cannot represent by a question mark.
 func (s *definitions) holds(set, text string) (bool, error) {
 	row, err := s.Charsets.Row(fmt.Sprintf("SELECT LOWER(HEX(CONVERT(CONVERT(CONVERT(x'%x' USING utf8mb4) USING %s) USING utf8mb4)))", text, set))
 	return len(row) == 1 && row[0] == fmt.Sprintf("%x", text), err
 }
 
-// An outlook is what the log has of DDL between the place that is read and a later one.
+// An outlook is the DDL in the log between the place being read and a later one.
 type outlook struct {
 	to      uint64 // as the server counts
 	altered map[tidemark.TableID]laterStmt
@@ -155,8 +153,8 @@ type laterStmt struct {
 	sql string
 }
 
-// alters gives the last statement behind a place that reshapes a table, or its database; ""
-// if there is none.
+// alters returns the last statement after place that reshapes a table or its database; "" if there
+// is none.
 func (o *outlook) alters(id tidemark.TableID, place uint64) string {
 	for _, id := range []tidemark.TableID{id, {Schema: id.Schema}} {
 		if x := o.altered[id]; x.end > place {
@@ -166,8 +164,8 @@ func (o *outlook) alters(id tidemark.TableID, place uint64) string {
 	return ""
 }
 
-// readAhead reads the log's statements up to a place that it has reached, as the server counts
-// it, by a connection of its own. Rows are passed over.
+// readAhead reads the log's statements up to a place that the log has reached, in the server's own
+// numbering, on a separate connection. It skips rows.
 func (s *Stream) readAhead(ctx context.Context, to uint64) error {
 	from := max(s.place(), s.ahead.to)
 	if to <= from {
@@ -184,7 +182,7 @@ func (s *Stream) readAhead(ctx context.Context, to uint64) error {
 		}
 	}
 	if name == "" {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("the server has no file %d of its log any more", from>>32), Hint: "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("the server no longer has file %d of its log", from>>32), Hint: "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."}
 	}
 	other := s.e.newStream(s.name, name, from)
 	other.seek = &seeking{until: to, heard: func(st history.Statement, sql string) {
@@ -203,7 +201,7 @@ func (s *Stream) readAhead(ctx context.Context, to uint64) error {
 	return nil
 }
 
-// reshaped gives the tables, or the database, that a statement may have made others.
+// reshaped returns the tables, or the database, whose definition a statement may have changed.
 func reshaped(st history.Statement) []tidemark.TableID {
 	switch {
 	case st.Kind == history.Schema:
@@ -214,13 +212,14 @@ func reshaped(st history.Statement) []tidemark.TableID {
 	return nil
 }
 
-// hasNames reports whether the server writes names of columns into its log.
+// hasNames reports whether the server writes column names into its log.
 func (e *Source) hasNames(ctx context.Context) (bool, error) {
 	rows, err := e.Ask(ctx, "SELECT @@GLOBAL.binlog_row_metadata")
 	return err == nil && len(rows) == 1 && strings.EqualFold(rows[0][0], "FULL"), err
 }
 
-// beginHistory gives what all tables are at the place where a stream begins, which is now.
+// beginHistory returns the definitions of all tables at the place where a stream begins, which is
+// now.
 func (e *Source) beginHistory(ctx context.Context, file string, place uint64) (map[tidemark.TableID]*history.Definition, error) {
 	s := e.newStream("", file, place)
 	rows, err := e.Ask(ctx, "SELECT @@lower_case_table_names")
@@ -259,8 +258,8 @@ func (e *Source) beginHistory(ctx context.Context, file string, place uint64) (m
 	return out, nil
 }
 
-// learnColumns notes what a statement does to the names of columns, on the disk, before anything behind it is given
-// away.
+// learnColumns records how a statement changes column names, on disk, before anything after it is
+// emitted.
 func (s *definitions) learnColumns(st history.Statement, sql, db string, vars queryVars) error {
 	if s.seek != nil || st.Kind != history.Table || !st.Reshapes {
 		return nil
@@ -280,7 +279,7 @@ func (s *definitions) learnColumns(st history.Statement, sql, db string, vars qu
 	return s.journal.sync(history.AppendColumns(nil, place, out))
 }
 
-// Looks gives the numbers that columns of tables have as long as no statement of the log says otherwise.
+// Looks returns the column numbers of tables, valid until a statement in the log changes them.
 func (e *Source) Looks(ctx context.Context, _ string, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error) {
 	db, err := e.Describe(ctx, func(id tidemark.TableID) bool { return slices.Contains(tables, id) })
 	if err != nil {

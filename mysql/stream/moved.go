@@ -17,13 +17,13 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A stream whose server was replaced by one of its replicas goes on by GTID: the journal
-// knows those of all transactions before the place where it stands. Transactions that had
-// a place on the server before, and come again, keep it: the target may have applied some
-// of them. All others get places behind every one that there was.
+// A stream whose server was replaced by one of its replicas continues by GTID: the journal knows
+// the GTIDs of all transactions before the stream's place. Transactions that had a place on the
+// previous server and are sent again keep it: the target may have applied some of them. All others
+// get places after every existing one.
 
-// A gtidSet is the GTIDs of the transactions up to some point of a log: MariaDB's is the
-// last one of each domain.
+// A gtidSet is the GTIDs of the transactions up to some point of a log: for MariaDB, the last one
+// of each domain.
 type gtidSet struct {
 	mysql   *gomysql.MysqlGTIDSet
 	domains map[string]string
@@ -68,7 +68,7 @@ func (s *gtidSet) String() string {
 	return strings.Join(slices.Sorted(maps.Values(s.domains)), ",")
 }
 
-// allGTIDs says whether each transaction of the log has a GTID.
+// allGTIDs reports whether each transaction of the log has a GTID.
 func (e *Source) allGTIDs(ctx context.Context) (bool, error) {
 	if e.MariaDB {
 		return true, nil
@@ -77,14 +77,14 @@ func (e *Source) allGTIDs(ctx context.Context) (bool, error) {
 	return err == nil && len(rows) > 0 && rows[0][0] == "ON", err
 }
 
-// A moving is what a stream does differently behind the change of its server.
+// A moving is the state of a stream that continues on another server.
 type moving struct {
 	set   *gtidSet
-	again map[string]namedTx // transactions that will come again, by GTID
+	again map[string]namedTx // transactions that will be sent again, by GTID
 }
 
-// isOther says whether the server is another one than that of the file in which a stream
-// stands. One whose server_id was changed has its files still.
+// isOther reports whether the server is not the one that wrote the file at the stream's place. A
+// server whose server_id was changed still has its files.
 func (s *cursor) isOther(ctx context.Context, h logHead, files []server.LogFile) (bool, error) {
 	rows, err := s.e.Ask(ctx, "SELECT @@GLOBAL.server_id")
 	if err != nil || len(rows) == 0 || rows[0][0] == strconv.FormatUint(uint64(h.server), 10) {
@@ -99,7 +99,8 @@ func (s *cursor) isOther(ctx context.Context, h logHead, files []server.LogFile)
 	return true, nil
 }
 
-// find says in which file of the server the stream goes on, and where; "" says by GTID.
+// find returns the server's file in which the stream continues, and sets the position in it; ""
+// means by GTID.
 func (s *cursor) find(ctx context.Context, after uint64, files []server.LogFile) (string, error) {
 	j := s.journal
 	key := uint32(after >> 32)
@@ -110,7 +111,7 @@ func (s *cursor) find(ctx context.Context, after uint64, files []server.LogFile)
 	if known {
 		if other, err := s.isOther(ctx, h, files); err != nil {
 			return "", err
-		} else if other || key-h.number != j.base { // or it has been another meanwhile
+		} else if other || key-h.number != j.base { // or the server was another one in between
 			return "", s.move(ctx, after, files)
 		}
 	} else if err := s.follows(ctx, after, files); err != nil {
@@ -120,15 +121,15 @@ func (s *cursor) find(ctx context.Context, after uint64, files []server.LogFile)
 	at := slices.IndexFunc(files, func(f server.LogFile) bool { return f.Number == h.number })
 	switch {
 	case at < 0:
-		return "", &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("the server has no file %d of its log any more; the oldest is %s", h.number, files[0].Name), Hint: "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."}
+		return "", &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("the server no longer has file %d of its log; the oldest is %s", h.number, files[0].Name), Hint: "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."}
 	case files[at].Size < s.pos:
-		return "", &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("%s of the server's log ends before the place %d in it", files[at].Name, s.pos), Hint: "Somebody has reset the source's binlogs, or this is another server: copy again."}
+		return "", &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("%s of the server's log ends before position %d", files[at].Name, s.pos), Hint: "The source's binlogs were reset, or this is another server: copy again."}
 	}
 	return files[at].Name, nil
 }
 
-// follows looks whether files of the server are those of the journal where that does not
-// know the file at a place: behind a file of more than 4 GB.
+// follows checks whether files of the server are those of the journal if the journal does not know
+// the file at a place: after a file of more than 4 GB.
 func (s *cursor) follows(ctx context.Context, after uint64, files []server.LogFile) error {
 	heads := s.journal.head
 	if len(heads) == 0 {
@@ -143,13 +144,13 @@ func (s *cursor) follows(ctx context.Context, after uint64, files []server.LogFi
 			return err
 		}
 	}
-	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("whether the server's log is the one that the stream was in at %s is not known", server.PlaceText(after)), Hint: "Copy again."}
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("it is not known whether the server's log is the one that the stream read at %s", server.PlaceText(after)), Hint: "Copy again."}
 }
 
-// move prepares to go on by GTID on another server.
+// move prepares to continue by GTID on another server.
 func (s *cursor) move(ctx context.Context, after uint64, files []server.LogFile) error {
 	lost := func(why, hint string) error {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: errors.New("this is another server than the one that the stream comes from, and " + why), Hint: hint}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: errors.New("this is not the server that the stream comes from, and " + why), Hint: hint}
 	}
 	j := s.journal
 	all, err := s.e.allGTIDs(ctx)
@@ -157,7 +158,7 @@ func (s *cursor) move(ctx context.Context, after uint64, files []server.LogFile)
 		return err
 	}
 	if !all || !j.gtids {
-		return lost("transactions have no GTIDs by which to go on", "Copy again. For the next time: gtid_mode=ON on both servers before the stream is set up.")
+		return lost("transactions have no GTIDs to continue from", "Copy again. For the next time: gtid_mode=ON on both servers before the stream is set up.")
 	}
 	needs, err := s.e.needs(ctx)
 	if err == nil {
@@ -178,7 +179,7 @@ func (s *cursor) move(ctx context.Context, after uint64, files []server.LogFile)
 		return err
 	}
 	if !has(m.set.String()) {
-		return lost("has not all transactions that the target, or the queue, has: up to "+m.set.String(), "Copy again: the replica was behind when its source was lost.")
+		return lost("lacks transactions that the target, or the queue, has: up to "+m.set.String(), "Copy again: the replica was behind when its source was lost.")
 	}
 	base, lines := j.base, []byte(nil)
 	if other, err := s.isOther(ctx, j.head[j.last], files); err != nil {
@@ -193,7 +194,7 @@ func (s *cursor) move(ctx context.Context, after uint64, files []server.LogFile)
 		case has(tx.gtid):
 			m.again[tx.gtid] = tx
 		case slices.Contains(s.e.appliedPlaces(), tx.place):
-			return lost("has not the transaction "+tx.gtid+", which the target has", "Copy again: the replica was behind when its source was lost.")
+			return lost("lacks the transaction "+tx.gtid+", which the target has", "Copy again: the replica was behind when its source was lost.")
 		default:
 			lines = fmt.Appendf(lines, "U %d\n", tx.place)
 		}
@@ -202,13 +203,13 @@ func (s *cursor) move(ctx context.Context, after uint64, files []server.LogFile)
 	j.history.Revoke(after + 1)
 	j.columns.Revoke(after + 1)
 	lines = fmt.Appendf(lines, "V %d\n", after+1)
-	s.file, s.pos = 0, 4 // the server says where it begins
+	s.file, s.pos = 0, 4 // the server chooses where to begin
 	s.e.Options.Warn(tidemark.Finding{Severity: tidemark.Note, Object: s.name, Text: "resumes by GTID on another server, after " + m.set.String()})
 	return j.sync(lines)
 }
 
-// executed gives a function that says whether the server's log has, or had, transactions:
-// a GTID or a set of them.
+// executed returns a function that reports whether the server's log has, or had, transactions: a
+// GTID or a set of them.
 func (e *Source) executed(ctx context.Context) (func(string) bool, error) {
 	if e.MariaDB {
 		return e.executedMariaDB(ctx)
@@ -227,9 +228,9 @@ func (e *Source) executed(ctx context.Context) (func(string) bool, error) {
 	}, nil
 }
 
-// executedMariaDB knows the last transaction of each server in the log. Those that a replica
-// was made with are not in it: of servers that the log does not name the server itself
-// says, when it is asked for what comes behind, whether it knows them.
+// executedMariaDB knows the last transaction of each server in the log. The log lacks those that a
+// replica was set up with: for servers that the log does not name, the server itself reports
+// whether it knows them when the stream requests what follows.
 func (e *Source) executedMariaDB(ctx context.Context) (func(string) bool, error) {
 	rows, err := e.Ask(ctx, "SELECT @@GLOBAL.gtid_binlog_state")
 	if err != nil || len(rows) == 0 {
@@ -256,8 +257,8 @@ func (e *Source) executedMariaDB(ctx context.Context) (func(string) bool, error)
 	}, nil
 }
 
-// HasApplied says which places behind the one that a stream is opened at the target has. It
-// comes before Follow.
+// HasApplied sets which transactions after the stream's start position the target has. Call it
+// before Follow.
 func (e *Source) HasApplied(places []uint64) {
 	e.mu.Lock()
 	e.applied = places
@@ -270,7 +271,7 @@ func (e *Source) appliedPlaces() []uint64 {
 	return e.applied
 }
 
-// beginByGTID asks for the log behind a set of GTIDs.
+// beginByGTID requests the log after a set of GTIDs.
 func (s *Stream) beginByGTID() error {
 	if s.e.MariaDB {
 		if _, err := s.s0.Client.Execute("SET @slave_connect_state='" + s.moving.set.String() + "'"); err != nil {
@@ -288,8 +289,8 @@ func (s *Stream) beginByGTID() error {
 	return s.wire.Command(gomysql.COM_BINLOG_DUMP_GTID, string(p))
 }
 
-// rename gives a group its place in the stream: the one that it had on the server before,
-// or the server's own.
+// rename sets a group's place in the stream: the one that it had on the previous server, or the
+// current server's own.
 func (s *assembly) rename(g *group) error {
 	g.place += uint64(s.base) << 32
 	if s.moving == nil {
@@ -306,7 +307,7 @@ func (s *assembly) rename(g *group) error {
 	return nil
 }
 
-// note puts the group that ends here into the journal, and gives its end.
+// note adds the group that ends here to the journal, and returns its end.
 func (s *assembly) note() uint64 {
 	g := &s.group
 	if g.end == 0 {

@@ -25,7 +25,7 @@ func replicaOf(t *testing.T, b, a *testdb.Server) {
 	testdb.Query(t, b.URL(""), fmt.Sprintf(sql, a.Port, a.User, a.Password))
 }
 
-// A placed is what a test compares of a transaction.
+// A placed is the compared part of a transaction.
 type placed struct {
 	place, end uint64
 	gtid       string
@@ -38,8 +38,8 @@ func placesOf(txs []*change.Tx) (out []placed) {
 	return out
 }
 
-// TestServerReplaced follows a server, of which then a replica takes the place that had all
-// but the last transaction.
+// TestServerReplaced follows a server that is then replaced by a replica that had all but the last
+// transaction.
 func TestServerReplaced(t *testing.T) {
 	for _, own := range []func(testing.TB, ...string) *testdb.Server{testdb.OwnMySQL, testdb.OwnMariaDB} {
 		a, b := own(t), own(t, "--log-slave-updates=ON", "--binlog-row-image=FULL")
@@ -84,10 +84,10 @@ func TestServerReplaced(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			lost("has not all transactions that the target, or the queue, has", was[4].End)
-			lost("has not the transaction "+was[4].GTID+", which the target has", was[1].End, was[3].Place, was[4].Place)
+			lost("lacks transactions that the target, or the queue, has", was[4].End)
+			lost("lacks the transaction "+was[4].GTID+", which the target has", was[1].End, was[3].Place, was[4].Place)
 
-			// The end of this machine has taken the last lines.
+			// A crash of this machine has lost the last lines.
 			whole, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -111,7 +111,7 @@ func TestServerReplaced(t *testing.T) {
 				got[2].place <= was[4].End || got[3].place <= got[2].end {
 				t.Fatalf("%+v after %+v", got, placesOf(was))
 			}
-			// The same again after a crash, with the same names; and from where it has come to.
+			// The same again after a crash, with the same names; and from the place it has reached.
 			if again := placesOf(follow(t, journaled(t, there, path, false), after)); fmt.Sprint(again) != fmt.Sprint(got) {
 				t.Errorf("%+v, and again %+v", got, again)
 			}

@@ -19,27 +19,28 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A LogScanner scans the log of a running server, which sends it as to a replica: the user
-// needs REPLICATION SLAVE, and REPLICATION CLIENT (MariaDB: BINLOG MONITOR). No commit waits
-// for it as for a semi-synchronous replica.
+// A LogScanner scans the log of a running server, which sends it as to a replica: the user needs
+// REPLICATION SLAVE, and REPLICATION CLIENT (MariaDB: BINLOG MONITOR). Unlike with a
+// semi-synchronous replica, no commit waits for it.
 type LogScanner struct {
 	e     *Source
 	r     tidemark.LogRange
-	until atomic.Uint64 // 0 while For runs
+	until atomic.Uint64 // 0 until For has elapsed
 	wire  *server.Wire
 	heard atomic.Int64
-	sends chan struct{} // closed when the server has begun to
+	sends chan struct{} // closed when the server begins to send
 
-	before, after syncCount // of the time that For is
+	before, after syncCount // at the beginning and end of For
 }
 
-// ScanLog gives a scanner for a part of the server's log, for one scan.
+// ScanLog returns a scanner for a part of the server's log, for one scan.
 func (e *Source) ScanLog(r tidemark.LogRange) *LogScanner {
 	return &LogScanner{e: e, r: r, sends: make(chan struct{})}
 }
 
-// Scan reads the log to its end, as ha.Log says. Errors: Lost (the server has removed what is
-// asked for), Forbidden, Invalid (no event begins at From), Unsupported (the server keeps no log).
+// Scan reads the log to its end, as ha.Log specifies. Errors: Lost (the server has removed the
+// requested part), Forbidden, Invalid (no event begins at From), Unsupported (the server keeps no
+// log).
 func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
 	out, err := l.scan(ctx, emit)
 	var emitted *server.EmitError
@@ -58,7 +59,7 @@ func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 	return out, l.e.Fail("scan", l.e.Masked, err)
 }
 
-// refused words what a server says when it cannot send its log from a place on.
+// refused makes the error of a server that cannot send its log from a place.
 func (l *LogScanner) refused(my *gomysql.MyError) error {
 	out := &tidemark.Error{Op: "scan", Object: l.e.Masked, Kind: tidemark.Lost, Err: server.Said(my), Hint: "Begin later, or scan files of an archive."}
 	if text := strings.ToLower(my.Message); !strings.Contains(text, "could not find") && !strings.Contains(text, "purged") {
@@ -77,7 +78,7 @@ func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 		return out, err
 	}
 	if l.r.Until > 0 && l.r.Until <= from {
-		return out, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: l.e.Masked, Err: fmt.Errorf("the log from %s to %s is nothing", server.PlaceText(from), server.PlaceText(l.r.Until)), Hint: "Give a later end."}
+		return out, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: l.e.Masked, Err: fmt.Errorf("the log range from %s to %s is empty", server.PlaceText(from), server.PlaceText(l.r.Until)), Hint: "Give a later end."}
 	}
 	end := l.r.Until
 	if end == 0 && l.r.For == 0 {
@@ -105,7 +106,7 @@ func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 	return out, err
 }
 
-// from gives the file and the place to begin at.
+// from returns the file and the place to begin at.
 func (l *LogScanner) from(ctx context.Context, now uint64) (file string, from uint64, err error) {
 	files, err := l.e.Binlogs(ctx)
 	if err != nil {
@@ -164,8 +165,8 @@ func (l *LogScanner) follow(ctx context.Context, s *binlog.Scanner, file string,
 	return err
 }
 
-// watch looks on for as long as For is, and says where the log ends then. It begins when the
-// server sends: to open the log counts among MySQL's operations too.
+// watch measures syncs for the duration For, and sets the place where the log ends then. It starts
+// when the server begins to send: MySQL counts opening the log as an operation too.
 func (l *LogScanner) watch(ctx context.Context) (err error) {
 	select {
 	case <-l.sends:
@@ -181,7 +182,7 @@ func (l *LogScanner) watch(ctx context.Context) (err error) {
 		return nil
 	}
 	l.after, err = l.e.syncs(ctx)
-	l.until.Store(l.after.at) // a heartbeat comes within a second
+	l.until.Store(l.after.at) // a heartbeat arrives within a second
 	return err
 }
 
@@ -227,12 +228,12 @@ func (l *LogScanner) read(s *binlog.Scanner) error {
 type syncCount struct {
 	at      uint64
 	count   int64
-	unknown string // why it is not known
+	unknown string // why the count is unknown
 }
 
-// syncs reads how often the server has synced its log. MariaDB counts groups of commits, of
-// which sync_binlog says how many have one sync; MySQL counts what its instruments see of
-// the file, where syncs stand among what is neither read nor written.
+// syncs reads how often the server has synced its log. MariaDB counts groups of commits, and
+// sync_binlog is how many groups share one sync; MySQL's instruments count operations on the file,
+// in which syncs are among those that are neither reads nor writes.
 func (e *Source) syncs(ctx context.Context) (c syncCount, err error) {
 	if c.at, err = e.End(ctx); err != nil {
 		return c, err

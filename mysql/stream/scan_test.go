@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A logLine is what two scans of the same log have in common.
+// A logLine is the comparable part of two scans of the same log.
 type logLine struct {
 	place       uint64
 	size        uint32
@@ -27,7 +27,7 @@ type logLine struct {
 	group       bool
 }
 
-// lines gathers records without the events that a server does not send.
+// logLines collects records without the events that a server does not send.
 func logLines(all []tidemark.LogRecord, scan tidemark.LogScan) []logLine {
 	var out []logLine
 	for _, r := range all {
@@ -36,7 +36,7 @@ func logLines(all []tidemark.LogRecord, scan tidemark.LogScan) []logLine {
 	return out
 }
 
-// What a server sends is what is in its files.
+// A server sends what is in its files.
 func TestScanLog(t *testing.T) {
 	keyring := filepath.Join(keyDir(t), "keyring")
 	for _, s := range []*testdb.Server{testdb.OwnMySQL(t, "--early-plugin-load=keyring_file.so", "--keyring-file-data="+keyring), testdb.OwnMariaDB(t)} {
@@ -77,7 +77,7 @@ func TestScanLog(t *testing.T) {
 				t.Errorf("%+v", out)
 			}
 
-			// A part of it.
+			// Part of the log.
 			third := sent[slices.IndexFunc(sent, func(r tidemark.LogRecord) bool { return r.Ended == tidemark.Committed && r.Place>>32 == 2 })]
 			from := third.Place + uint64(third.Size)
 			var part []tidemark.LogRecord
@@ -99,7 +99,7 @@ func TestScanLog(t *testing.T) {
 	}
 }
 
-// While a scan takes part, what the server commits comes, and its syncs are counted.
+// A scan for a duration receives what the server commits meanwhile, and counts its syncs.
 func testScanFor(t *testing.T, e *Engine) {
 	ctx := context.Background()
 	s, back, err := e.Lend(ctx)
@@ -109,7 +109,7 @@ func testScanFor(t *testing.T, e *Engine) {
 	defer back()
 	var out tidemark.LogScan
 	next := int64(100)
-	for try := 0; ; try++ { // in which a busy machine may have committed nothing
+	for try := 0; ; try++ { // a busy machine may have committed nothing during a try
 		done := make(chan error, 1)
 		var ends []uint64
 		go func() {
@@ -145,7 +145,8 @@ func testScanFor(t *testing.T, e *Engine) {
 		if (within == 0 || out.Syncs == 0) && try < 5 {
 			continue
 		}
-		// The place and the count are read one after the other: how many commits lie between is chance.
+		// The place and the count are read one after the other: the number of commits in between is
+		// random.
 		if within == 0 || out.Syncs == 0 || out.Syncs > made+10 || out.To < out.SyncsTo || out.From > out.SyncsFrom {
 			t.Errorf("%d of %d commits and %d syncs from %x to %x: %x to %x, %d commits", within, made, out.Syncs, out.SyncsFrom, out.SyncsTo, out.From, out.To, len(ends))
 		}
@@ -160,7 +161,7 @@ func testScanFor(t *testing.T, e *Engine) {
 	}
 }
 
-// testScanRights scans as somebody who may do nothing but that.
+// testScanRights scans as a user with only the needed privileges.
 func testScanRights(t *testing.T, s *testdb.Server, url string) {
 	grants := map[string]string{"mysql": "REPLICATION CLIENT, REPLICATION SLAVE", "mariadb": "BINLOG MONITOR, REPLICATION SLAVE"}[s.Engine]
 	testdb.Query(t, url, "CREATE USER scanner@'%' IDENTIFIED BY 'pw'")
@@ -186,7 +187,7 @@ func testScanErrors(t *testing.T, e *Engine) {
 		want string
 	}{
 		{tidemark.LogRange{From: 9<<32 | 4}, tidemark.Lost, "the server has no file of the number 9: it has binlog.000001 to binlog.000003"},
-		{tidemark.LogRange{From: 2<<32 | 4, Until: 1<<32 | 4}, tidemark.Invalid, "the log from file 2:4 to file 1:4 is nothing"},
+		{tidemark.LogRange{From: 2<<32 | 4, Until: 1<<32 | 4}, tidemark.Invalid, "the log range from file 2:4 to file 1:4 is empty"},
 		{tidemark.LogRange{From: 1<<32 | 0x7fffffff}, tidemark.Invalid, "to start replication from "},
 	} {
 		_, err := e.ScanLog(c.r).Scan(ctx, none)
@@ -205,7 +206,7 @@ func testScanErrors(t *testing.T, e *Engine) {
 	}
 }
 
-// Logs that a server has encrypted are refused as files, and sent by it in the clear.
+// Logs that a server has encrypted are refused as files; the server sends them decrypted.
 func testScanEncrypted(t *testing.T, s *testdb.Server, want string) {
 	t.Helper()
 	url := s.NewDatabase(t, "scan")

@@ -22,75 +22,76 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A Stream follows the binlog of the server. Its methods may be called at once, Run once.
+// A Stream follows the binlog of the server. Its methods may be called concurrently, Run only once.
 //
-// It reads the packets of a replica's connection and takes the events apart itself, into
-// the text that the reader of rows has for the same values, without a value being made.
-// Nothing is acknowledged to the server, which keeps its log by time only; and nothing
-// of semi-synchronous replication, so that the server never waits for us.
+// It reads the packets of a replica's connection and parses the events itself, directly into the
+// text that the row reader produces for the same values, without decoding values. It acknowledges
+// nothing to the server, which keeps its log only by time, and takes no part in semi-synchronous
+// replication, so that the server never waits for us.
 //
-// Each part of it stands on the one before and knows nothing of those behind: the cursor (where in the log it is), the
-// assembly (the transaction under way), the definitions (what tables were there), the tables (as row events have them), the
-// decoder (of events), and the Stream, which has the connection.
+// Each part builds on the one before and knows nothing of the later ones: the cursor (the position
+// in the log), the assembly (the transaction under way), the definitions (tables at that position),
+// the tables (as row events have them), the decoder (of events), and the Stream, which has the
+// connection.
 type Stream struct {
 	decoder
 
-	s0       *server.Session // holds the stream's lock, and then is what the log comes by
+	s0       *server.Session // holds the stream's lock, and later receives the log
 	wire     *server.Wire
-	dump     atomic.Bool // the server sends
+	dump     atomic.Bool // the server is sending
 	released atomic.Uint64
 	seen     atomic.Uint64
 	heard    atomic.Int64 // nanoseconds since 1970
 }
 
-// A cursor is where in the log a stream is.
+// A cursor is a stream's position in the log.
 type cursor struct {
 	e       *Source
 	name    string // of the stream
 	file0   string // where to begin
 	file    uint32
-	pos     uint64   // behind the last event in the file
+	pos     uint64   // after the last event in the file
 	sums    bool     // events of the file have checksums
 	head    logHead  // of the file
-	journal *journal // of what is remembered of the log
-	base    uint32   // what the numbers of files have added to them in places of the stream
-	moving  *moving  // the server is not the one that the stream came from
+	journal *journal // what the stream remembers of the log
+	base    uint32   // added to file numbers in places of the stream
+	moving  *moving  // set if the server is not the one that the stream came from
 
-	placed     bool   // an event was read that says where it is
+	placed     bool   // an event with its own position was read
 	eventPlace uint64 // where the event under way begins
 }
 
-// A scope says which tables a stream is of, and what it tells of their rows.
+// A scope selects the tables of a stream, and what it emits about their rows.
 type scope struct {
-	db    string                          // the only database; "": all of users
-	fold  bool                            // names of tables are compared without regard to case
+	db    string                          // the only database; "": all user databases
+	fold  bool                            // table names are compared case-insensitively
 	only  func(tidemark.TableID) bool     // nil: all
 	old   func(tidemark.TableID) bool     // wants whole old rows
-	oldOf func(tidemark.TableID) []string // wants them where one of these columns changes
-	keep  func(tidemark.TableID) []string // values of these columns are in updates that have not changed them
-	links func(tidemark.TableID) []string // the same, as far as the log has them
-	zero  server.Policy                   // for dates that are none elsewhere
+	oldOf func(tidemark.TableID) []string // wants whole old rows if one of these columns changes
+	keep  func(tidemark.TableID) []string // updates include these columns even if unchanged
+	links func(tidemark.TableID) []string // like oldOf, as far as the log has them
+	zero  server.Policy                   // for dates that are invalid elsewhere
 }
 
-// An assembly puts transactions together, and gives them away.
+// An assembly puts transactions together and emits them.
 type assembly struct {
 	cursor
 	emit func(*change.Tx) error
-	seek *seeking // what it is for, if it is not the stream itself
+	seek *seeking // set if it only searches
 
 	open       bool // a group is under way
 	group      group
-	tx         *change.Tx  // of it, from its first change on
-	prepared   *preparedTx // it is one of XA
+	tx         *change.Tx  // of the group, from its first change on
+	prepared   *preparedTx // set if it is an XA transaction
 	waiting    map[string]*preparedTx
 	said       map[uint32]bool           // tables that were described
-	unfollowed map[tidemark.TableID]bool // by key: a statement was logged in place of their rows
+	unfollowed map[tidemark.TableID]bool // by key: a statement was logged instead of their rows
 	usual      int                       // bytes of a transaction
-	server     string                    // the last UUID of a GTID, and its text
+	server     string                    // the UUID of the last GTID, and its text
 	serverText string
 }
 
-// definitions are what tables were at the place that is read.
+// definitions are the table definitions at the place being read.
 type definitions struct {
 	assembly
 	scope
@@ -99,59 +100,59 @@ type definitions struct {
 	lookAhead func(ctx context.Context, to uint64) error // fills ahead up to a place that the log has reached
 }
 
-// tables are those that the log has rows of, as the row events have them.
+// tables are those whose rows the log has, as the row events describe them.
 type tables struct {
 	definitions
-	maps      map[uint64]*event.Table // by the number that row events name
+	maps      map[uint64]*event.Table // by their number in row events
 	known     map[tidemark.TableID]*event.Table
 	relations map[uint32]string // descriptions, by their numbers
 }
 
-// A decoder takes the events of a log.
+// A decoder processes the events of a log.
 type decoder struct {
 	tables
-	skips   map[uint64]bool // events that are left out
+	skips   map[uint64]bool // events to leave out
 	images  event.Images
 	scratch []byte
-	earlier func(ctx context.Context, xid string) (*preparedTx, error) // finds a transaction of XA before the stream's beginning
+	earlier func(ctx context.Context, xid string) (*preparedTx, error) // finds an XA transaction from before the stream's beginning
 }
 
-// A Source is the side of a server that streams follow: its log, and what is read beside it.
+// A Source is the part of a server that streams follow: its log, and chunks of tables.
 type Source struct {
 	*bulk.Bulk
 
-	needs func(ctx context.Context) ([]tidemark.Need, error) // what a stream wants of the server
+	needs func(ctx context.Context) ([]tidemark.Need, error) // a stream's requirements on the server
 
 	mu      sync.Mutex
-	named   *server.Session // has the lock of a stream's name until that is followed
+	named   *server.Session // holds the lock of a stream's name until the stream is followed
 	journal string          // the file in which streams remember the log; "": nowhere
 	anew    bool            // Freeze begins it
 	follows bool            // a stream was opened,
-	based   uint32          // and this is what numbers of files have added to them in its places
-	applied []uint64        // places that the target of a stream has, behind the one that it goes on from
+	based   uint32          // and this is added to file numbers in its places
+	applied []uint64        // places that the target of a stream has applied after its start position
 }
 
-// New makes the source that reads tables by b.
+// New creates a source that reads tables by b.
 func New(b *bulk.Bulk, c *preflight.Checks) *Source {
 	s := &Source{Bulk: b}
 	s.needs = func(ctx context.Context) ([]tidemark.Need, error) {
-		return c.SourceNeeds(ctx, "", &tidemark.Database{}) // without a name: a session of the stream has its lock
+		return c.SourceNeeds(ctx, "", &tidemark.Database{}) // no name: a session of the stream holds the lock
 	}
 	b.LogBase, b.WhenFrozen = s.journalBase, s.beginJournal
 	return s
 }
 
-// Close gives the lock of a stream's name back.
+// Close releases the lock on the stream's name.
 func (e *Source) Close() { e.freeName() }
 
-// Hold keeps the stream's name. There is nothing else to be held: the server keeps its log by time only, and how long
-// that is, and what else may go wrong, SourceNeeds says.
+// Hold locks the stream's name. There is nothing else to hold: the server keeps its log only by
+// time, which SourceNeeds checks.
 func (e *Source) Hold(ctx context.Context, stream string, _ []tidemark.Move) error {
 	return e.holdName(ctx, stream)
 }
 
-// holdName takes the lock of a stream's name until Follow, Unhold or Close, so that another stream of that name is
-// refused before it copies. The server has no other sign of a stream.
+// holdName takes the lock of a stream's name until Follow, Unhold or Close, so that another stream
+// of that name is refused before it copies. The server has no other trace of a stream.
 func (e *Source) holdName(ctx context.Context, stream string) error {
 	e.freeName()
 	s, err := e.NewSession(ctx)
@@ -171,7 +172,7 @@ func (e *Source) holdName(ctx context.Context, stream string) error {
 	return nil
 }
 
-// freeName gives the lock of a stream's name back, where holdName has taken it.
+// freeName releases the lock on the stream's name if holdName has taken it.
 func (e *Source) freeName() {
 	e.mu.Lock()
 	s := e.named
@@ -182,11 +183,11 @@ func (e *Source) freeName() {
 	}
 }
 
-// FiltersRows says no: the log has all rows.
+// FiltersRows is false: the log has all rows.
 func (e *Source) FiltersRows() bool { return false }
 
-// TellsRows looks whether the log tells what the columns of the moves' filters had before a
-// change. Kind Unsupported, with what helps.
+// TellsRows checks whether the log has the old values of the columns in the moves' filters. Kind
+// Unsupported, with a hint.
 func (e *Source) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 	var filtered []tidemark.TableID
 	for _, m := range moves {
@@ -199,7 +200,7 @@ func (e *Source) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 			if c == nil || e.Options.ZeroDates == server.Refuse || c.Type.Kind != tidemark.Date && c.Type.Kind != tidemark.DateTime && c.Type.Kind != tidemark.Timestamp {
 				continue
 			}
-			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: m.From.String(), Err: errors.New("its row filter is by the date " + c.Name + ", of which --zero-dates makes something else before it is looked at"), Hint: "Leave --zero-dates out, or filter by another column."}
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: m.From.String(), Err: errors.New("its row filter uses the date " + c.Name + ", which --zero-dates changes before the filter is evaluated"), Hint: "Leave --zero-dates out, or filter by another column."}
 		}
 	}
 	if len(filtered) == 0 {
@@ -209,19 +210,19 @@ func (e *Source) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 	if err != nil || len(untold) == 0 {
 		return err
 	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: untold[0].String(), Err: errors.New("has a row filter, and the log does not tell what a row had before it was changed"), Hint: "On the source: " + remedy}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: untold[0].String(), Err: errors.New("has a row filter, and the log does not have a row's values from before a change"), Hint: "On the source: " + remedy}
 }
 
-// View has nothing to do: each view says its place.
+// View has nothing to do: each snapshot has its position.
 func (e *Source) View(context.Context, string) error { return nil }
 
-// Unhold lets another stream have the name.
+// Unhold releases the name for other streams.
 func (e *Source) Unhold(context.Context, string) error {
 	e.freeName()
 	return nil
 }
 
-// placeName names a place as the server does: binlog.000042:1187.
+// placeName formats a place as the server does: binlog.000042:1187.
 func (s *cursor) placeName(place uint64) string {
 	return fmt.Sprintf("%s.%06d:%d", s.file0[:max(strings.LastIndexByte(s.file0, '.'), 0)], place>>32, uint32(place))
 }
@@ -234,12 +235,12 @@ func (e *Source) newStream(name, file string, after uint64) *Stream {
 	s.maps, s.known, s.relations = map[uint64]*event.Table{}, map[tidemark.TableID]*event.Table{}, map[uint32]string{}
 	s.ahead.altered = map[tidemark.TableID]laterStmt{}
 	s.lookAhead, s.earlier = s.readAhead, s.findPrepared
-	s.seen.Store(after - 1) // until it is known that the log is the one that after is of
+	s.seen.Store(after - 1) // until the log is known to be the one that after belongs to
 	return s
 }
 
-// Begins is the first place of the server's log, or that of a later file before which nothing
-// was committed after a time.
+// Begins returns the first place of the server's log or, with a time, that of the latest file
+// before which nothing was committed after that time.
 func (e *Source) Begins(ctx context.Context, _ string, after time.Time) (uint64, error) {
 	files, err := e.Binlogs(ctx)
 	if err != nil {
@@ -263,9 +264,9 @@ func (e *Source) Begins(ctx context.Context, _ string, after time.Time) (uint64,
 	return uint64(files[at].Number)<<32 | 4, nil
 }
 
-// Follow opens a stream, which is of the tables of the URL's database, or of all user
-// databases. The first transaction in it is the first that ends behind after; 0 means
-// from now on. One process at a time follows under a name.
+// Follow opens a stream of the tables in the URL's database, or in all user databases. The first
+// transaction in it is the first that ends after the place after; 0 means from now on. Only one
+// process at a time follows under a name.
 //
 // Errors: Lost (the log from there is gone), Transient (another process follows), Forbidden.
 func (e *Source) Follow(ctx context.Context, stream string, after uint64) (*Stream, error) {
@@ -301,29 +302,28 @@ func (e *Source) Follow(ctx context.Context, stream string, after uint64) (*Stre
 	return s, nil
 }
 
-// Only leaves out changes of tables that want does not want. Call it before Run.
+// Only leaves out changes of tables that want rejects. Call it before Run.
 func (s *scope) Only(want func(tidemark.TableID) bool) { s.only = want }
 
-// KeepOld gives the whole old row with updates and deletes of tables that want wants. Call
-// it before Run.
+// KeepOld adds the whole old row to updates and deletes of the tables that want selects. Call it
+// before Run.
 func (s *scope) KeepOld(want func(tidemark.TableID) bool) { s.old = want }
 
-// KeepOldOf gives it with deletes, and with updates that change one of these columns. Call it
-// before Run.
+// KeepOldOf adds the whole old row to deletes, and to updates that change one of these columns.
+// Call it before Run.
 func (s *scope) KeepOldOf(columns func(tidemark.TableID) []string) { s.oldOf = columns }
 
-// OnlyChanged leaves out values that an update has not changed, but for those of the columns
-// that keep names, and updates that have changed nothing; tables of which it names none are left
-// alone. Call it before Run.
+// OnlyChanged drops values that an update has not changed, except those of the columns in keep, and
+// updates that have changed nothing; tables without columns in keep are not touched. Call it before
+// Run.
 func (s *scope) OnlyChanged(keep func(tidemark.TableID) []string) { s.keep = keep }
 
-// TellLinks gives the old row with updates that change one of these columns of a table, and with
-// deletes: where the image before has not all of it, the others are unchanged values. Call
-// it before Run.
+// TellLinks adds the old row to updates that change one of these columns of a table, and to
+// deletes; values that the before image lacks are marked unchanged. Call it before Run.
 func (s *scope) TellLinks(columns func(tidemark.TableID) []string) { s.links = columns }
 
-// Untold gives those of tables of whose rows the log does not tell all that they had before
-// a change, and what has to be done about it.
+// Untold returns the tables for which the log lacks whole rows from before a change, and what to do
+// about it.
 func (e *Source) Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
@@ -340,15 +340,15 @@ func (e *Source) Untold(ctx context.Context, tables []tidemark.TableID) (untold 
 	return tables, "SET GLOBAL binlog_row_image = 'FULL', and let programs that are connected connect again.", nil
 }
 
-// KeepDates gives dates that are none elsewhere, such as 0000-00-00, as they are, whatever
-// Options.ZeroDates says: for targets that hold them. Call it before Run.
+// KeepDates emits dates that are invalid elsewhere, such as 0000-00-00, unchanged, whatever
+// Options.ZeroDates says: for targets that can store them. Call it before Run.
 func (s *Stream) KeepDates() {
 	s.zero = server.AsWritten
 	s.e.KeepDates.Store(true)
 }
 
-// replica opens a session that can ask for the log: every second without an event something
-// comes.
+// replica opens a session that can request the log: without events, it receives a heartbeat every
+// second.
 func (e *Source) replica(ctx context.Context) (*server.Session, error) {
 	s, err := e.NewSession(ctx)
 	if err != nil {
@@ -366,8 +366,8 @@ func (e *Source) replica(ctx context.Context) (*server.Session, error) {
 	return s, nil
 }
 
-// connect opens the stream's session, and takes the lock of its name. A session that was
-// cut may be there for a moment still.
+// connect opens the stream's session and takes the lock of its name. A session whose connection was
+// cut may hold that lock for a moment longer.
 func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
 	if s.s0, err = s.e.replica(ctx); err != nil {
 		return s.e.Fail("follow", s.name, err)
@@ -389,13 +389,12 @@ func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
 	return nil
 }
 
-// Run gives away one transaction after the other until ctx ends or something fails.
-// emit owns what it gets, and may take its time: the server waits. An error of emit is
-// returned as it is.
+// Run emits one transaction after the other until ctx ends or an error occurs. emit owns what it
+// receives, and may block: the server waits. An error of emit is returned unchanged.
 //
-// Of each transaction the changes of wanted tables are given; one that has none is left
-// out. DDL of wanted tables comes as a message with the prefix change.DDLPrefix, but
-// for TRUNCATE, which is a change of its own.
+// Run emits the changes of wanted tables; a transaction without any is left out. DDL of wanted
+// tables is emitted as a message with the prefix change.DDLPrefix, except TRUNCATE, which is a
+// change of its own.
 func (s *Stream) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	s.emit = emit
 	s.Ask = func(sql string) ([][]string, error) { return s.e.Ask(ctx, sql) }
@@ -408,7 +407,7 @@ func (s *Stream) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	return s.fail(ctx, err)
 }
 
-// begin asks for the log.
+// begin requests the log.
 func (s *Stream) begin() error {
 	s.dump.Store(true)
 	if s.moving != nil {
@@ -420,7 +419,7 @@ func (s *Stream) begin() error {
 func (s *Stream) dumpFrom(file string, pos uint32) error {
 	flags := uint16(0)
 	if s.e.MariaDB && s.e.AtLeast(11, 4, 0) {
-		flags = server.DumpAll // so that events which do not say where they are can be counted
+		flags = server.DumpAll // so that events without a position can be counted
 	}
 	return s.wire.DumpFrom(file, pos, flags)
 }
@@ -443,7 +442,7 @@ func (s *Stream) fail(ctx context.Context, err error) error {
 	return s.e.Fail("follow", s.name, err)
 }
 
-// logFailed words what a server says when it cannot send its log.
+// logFailed makes the error of a server that cannot send its log.
 func (s *Stream) logFailed(my *gomysql.MyError) error {
 	out := &tidemark.Error{Op: "follow", Object: s.name, Kind: tidemark.Transient, Err: server.Said(my)}
 	text := strings.ToLower(my.Message)
@@ -452,7 +451,7 @@ func (s *Stream) logFailed(my *gomysql.MyError) error {
 	}
 	switch {
 	case has("not in the master's binlog", "not in the primary's binlog", "diverged"):
-		out.Kind, out.Hint = tidemark.Lost, "The server has other transactions than the one that the stream comes from: copy again."
+		out.Kind, out.Hint = tidemark.Lost, "The server's transactions differ from those of the server that the stream comes from: copy again."
 	case has("could not find", "> file size", "impossible position", "purged"):
 		out.Kind, out.Hint = tidemark.Lost, "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."
 	case has("bogus data", "corrupt", "checksum", "truncated"):
@@ -463,18 +462,18 @@ func (s *Stream) logFailed(my *gomysql.MyError) error {
 	return out
 }
 
-// Seen is how far the log has been read with nothing of it still to come: all
-// transactions that end up to there were given.
+// Seen returns the position up to which the log is read completely: all transactions that end up to
+// there were emitted.
 func (s *Stream) Seen() uint64 { return s.seen.Load() }
 
-// Heard is when the server was last heard of. It sends something every second.
+// Heard returns when the server was last heard. It sends something every second.
 func (s *Stream) Heard() time.Time { return time.Unix(0, s.heard.Load()) }
 
-// Release has nothing to tell the server, which keeps its log by time. The journal may
-// forget what ends up to there.
+// Release does not affect the server, which keeps its log by time. The journal may forget what ends
+// up to there.
 func (s *Stream) Release(end uint64) { s.released.Store(end) }
 
-// Close ends the stream's session, and on the server too, so that the name is free.
+// Close ends the stream's session, also on the server, so that the name is free.
 func (s *Stream) Close() {
 	s.s0.Close()
 	s.journal.close()
@@ -483,10 +482,10 @@ func (s *Stream) Close() {
 	}
 }
 
-// silence is how long a server may say nothing: it sends a heartbeat every second.
+// silence is how long a server may be silent: it sends a heartbeat every second.
 const silence = 30 * time.Second
 
-// A heardConn notes when something came, and gives up if nothing does.
+// A heardConn records when data arrived, and gives up if nothing does.
 type heardConn struct {
 	net.Conn
 	heard *atomic.Int64 // nanoseconds since 1970

@@ -22,14 +22,14 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A replica is what a stream makes of tables: the dumb twin of a target. Values are as
-// in COPY text.
+// A replica applies a stream to tables in memory: the dumb twin of a target. Values are as in COPY
+// text.
 type replica struct {
 	t         *testing.T
 	relations map[uint32]change.Relation
 	rows      map[string]map[string][][]string // by table and key
 	ddl       []string
-	loose     bool // rows may be changed that were there before
+	loose     bool // changes may affect rows from before the stream
 }
 
 func newReplica(t *testing.T) *replica {
@@ -51,7 +51,7 @@ func wordsOf(t change.Tuple) []string {
 	return out
 }
 
-// take applies a transaction and tells it in words, a line for each change.
+// take applies a transaction and describes it, one line for each change.
 func (r *replica) take(tx *change.Tx) []string {
 	r.t.Helper()
 	var out []string
@@ -162,7 +162,7 @@ func (r *replica) change(c change.Change) string {
 	return line
 }
 
-// lines gives a table's rows as COPY text, in order.
+// lines returns a table's rows as COPY text, in order.
 func (r *replica) lines(table string) []string {
 	var out []string
 	for _, list := range r.rows[table] {
@@ -174,7 +174,7 @@ func (r *replica) lines(table string) []string {
 	return out
 }
 
-// sameTables compares all tables with what the reader of rows reads.
+// sameTables compares all tables with the row reader's output.
 func (r *replica) sameTables(e *Engine) (n int) {
 	r.t.Helper()
 	db, err := e.Describe(r.t.Context(), nil)
@@ -226,7 +226,7 @@ func stream(t *testing.T, e *Engine, after uint64) *Stream {
 	return s
 }
 
-// follow gives all that is in the log from a place to its end.
+// follow returns everything in the log from a place to its end.
 func follow(t *testing.T, e *Engine, after uint64) []*change.Tx {
 	t.Helper()
 	out, err := tryFollow(t, e, after)
@@ -241,7 +241,7 @@ func tryFollow(t *testing.T, e *Engine, after uint64) ([]*change.Tx, error) {
 	return drain(t, stream(t, e, after), after)
 }
 
-// drain gives all that a stream from a place on gives up to the end of the log.
+// drain returns all that a stream emits from a place up to the end of the log.
 func drain(t *testing.T, s *Stream, after uint64) ([]*change.Tx, error) {
 	t.Helper()
 	defer s.Close()
@@ -312,8 +312,8 @@ func wantTold(t *testing.T, txs []*change.Tx, want ...[]string) {
 	}
 }
 
-// Each kind of change comes as it was made, transactions come whole and in the order of
-// their commits, and what was rolled back does not come at all.
+// Each kind of change is emitted as it was made, transactions are whole and in commit order, and
+// rolled-back changes are not emitted.
 func TestFollow(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "follow")
@@ -373,7 +373,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// Every value of the zoo has the text through the log that it has through the reader.
+// Every value of the zoo has the same text through the log as through the row reader.
 func TestFollowTypes(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "zoo")
@@ -390,7 +390,7 @@ func TestFollowTypes(t *testing.T) {
 		}
 		r.sameChunks(e)
 
-		// And where dates that are none stay what they are.
+		// And with invalid dates kept unchanged.
 		e = open(t, url, server.Options{})
 		r = newReplica(t)
 		s := stream(t, e, from)
@@ -406,7 +406,7 @@ func TestFollowTypes(t *testing.T) {
 	})
 }
 
-// moreTypes are statements for what the zoo has not.
+// moreTypes returns statements for types that the zoo lacks.
 func moreTypes(srv *testdb.Server) []string {
 	charsets := []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932", "dec8", "eucjpms", "euckr", "gb2312", "gbk", "geostd8",
 		"greek", "hebrew", "hp8", "keybcs2", "koi8r", "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis", "utf16", "utf16le", "utf32", "utf8mb3"}
@@ -452,8 +452,8 @@ func moreTypes(srv *testdb.Server) []string {
 	return out
 }
 
-// A stream that begins at the place of a transaction begins with it, and one that begins
-// at its end begins with the next one; both go on like the first.
+// A stream that begins at the place of a transaction begins with it, and one that begins at its end
+// begins with the next one; both continue like the first.
 func TestFollowFromAnyPlace(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "places")
@@ -491,7 +491,7 @@ func TestFollowFromAnyPlace(t *testing.T) {
 	})
 }
 
-// A transaction larger than a piece comes in several, and all of it.
+// A transaction larger than a piece is emitted whole, in several pieces.
 func TestFollowLargeTransaction(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "large")
@@ -521,7 +521,7 @@ func TestFollowLargeTransaction(t *testing.T) {
 		script(t, e, "TRUNCATE item")
 		from = endOf(t, e)
 		if srv.Engine == "mysql" {
-			// Of random text, so that the compressed transaction is larger than the buffer.
+			// Random text, so that the compressed transaction is larger than the buffer.
 			script(t, e, "SET binlog_transaction_compression=ON", strings.Replace(fill, "REPEAT('y',200)", "CONCAT(SHA2(RAND(),512),REPEAT('y',72))", 1))
 		} else {
 			script(t, e, fill)
@@ -530,7 +530,7 @@ func TestFollowLargeTransaction(t *testing.T) {
 	})
 }
 
-// Compressed events, whichever way a server compresses them, hold the same.
+// Compressed events, however a server compresses them, hold the same.
 func TestFollowCompressed(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "packed")
@@ -559,7 +559,7 @@ func TestFollowCompressed(t *testing.T) {
 	})
 }
 
-// Rows whose images hold some columns only are made whole again as far as can be.
+// Rows whose images lack columns are completed as far as possible.
 func TestFollowMinimalImage(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		for _, image := range []string{"MINIMAL", "NOBLOB"} {
@@ -581,8 +581,8 @@ func TestFollowMinimalImage(t *testing.T) {
 	})
 }
 
-// Without names in the log, and a history that knows the table, they are looked up; a table
-// that was altered since stops the stream.
+// If the log has no names, a history that knows the table supplies them; a table that was altered
+// since stops the stream.
 func TestFollowWithoutNames(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "nameless")
@@ -632,7 +632,7 @@ func TestFollowAlteredWithoutNames(t *testing.T) {
 				t.Errorf("%s: %v (%s)", alter, err, tidemark.HintOf(err))
 			}
 		}
-		// With names it goes on, whatever became of the table.
+		// With names it continues, whatever happened to the table.
 		script(t, e, "SET GLOBAL binlog_row_metadata=FULL", "DROP TABLE IF EXISTS item", "CREATE TABLE item (a int PRIMARY KEY, b int unsigned, c varchar(9) CHARACTER SET latin1, d enum('x','é'))")
 		from := endOf(t, e)
 		script(t, e, "INSERT INTO item VALUES (1,4294967295,'é','é')", "ALTER TABLE item CHANGE b z bigint, DROP COLUMN d", "INSERT INTO item VALUES (2,3,'c')", "DROP TABLE item")
@@ -660,8 +660,8 @@ func TestFollowMarksOwn(t *testing.T) {
 	})
 }
 
-// A stream without a database is of all of them, but for those of the server; one that is
-// of some tables only leaves out the others. Sequences and temporary tables are no tables.
+// A stream without a database covers all of them except the server's own; one with selected tables
+// leaves out the others. Sequences and temporary tables do not count as tables.
 func TestFollowOnly(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url, other := srv.NewDatabase(t, "one"), srv.NewDatabase(t, "two")
@@ -693,7 +693,7 @@ func TestFollowOnly(t *testing.T) {
 	})
 }
 
-// Of system-versioned tables the current rows are given, as they are copied.
+// For system-versioned tables the current rows are emitted, as they are copied.
 func TestFollowVersioned(t *testing.T) {
 	srv := testdb.MariaDB(t)
 	url := srv.NewDatabase(t, "versioned")
@@ -718,8 +718,8 @@ func TestFollowVersioned(t *testing.T) {
 	}
 }
 
-// A file without checksums is as good, in between others too; one that differs from its
-// checksums is not. A server that has nothing to say is heard all the same.
+// A file without checksums works, also between others; one that does not match its checksums fails.
+// A server that has nothing to send is still heard.
 func TestFollowChecksums(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "sums")
@@ -765,7 +765,7 @@ func TestFollowChecksums(t *testing.T) {
 	})
 }
 
-// Prepared transactions come when they are committed, wherever a stream begins.
+// Prepared transactions are emitted when they are committed, wherever a stream begins.
 func TestFollowXA(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "xa")
@@ -777,7 +777,7 @@ func TestFollowXA(t *testing.T) {
 		script(t, e, "INSERT INTO item VALUES (3,'between')", "FLUSH BINARY LOGS")
 		middle := endOf(t, e)
 		for _, sql := range []string{"XA COMMIT 'one'", "XA ROLLBACK 'two','b',7"} {
-			// MariaDB knows them by name once it has ended the sessions that have prepared them.
+			// MariaDB lists them by name once it has ended the sessions that prepared them.
 			for testdb.Query(t, url, "XA RECOVER") != "" {
 				if _, err := testdb.TryQuery(url, sql); err == nil {
 					break
@@ -791,7 +791,7 @@ func TestFollowXA(t *testing.T) {
 	})
 }
 
-// Statements that make rows, and those whose rows are made elsewhere.
+// Statements that write rows, and those whose rows are logged elsewhere.
 func TestFollowStatements(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "statements")
@@ -822,7 +822,7 @@ func TestFollowStatements(t *testing.T) {
 	})
 }
 
-// What is wrong is said in one sentence, with what to do.
+// Errors are one sentence each, with what to do.
 func TestFollowGoesWrong(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "wrong")
@@ -844,11 +844,11 @@ func TestFollowGoesWrong(t *testing.T) {
 		}
 		wrong(err, tidemark.KindOf(err), "")
 		_, err = e.Follow(t.Context(), "x", from|0xfffffff0)
-		wrong(err, tidemark.Lost, "ends before the place")
+		wrong(err, tidemark.Lost, "ends before position")
 		_, err = e.Follow(t.Context(), "x", from+5<<32)
-		wrong(err, tidemark.Lost, "of its log any more")
+		wrong(err, tidemark.Lost, "no longer has file")
 
-		// A session that is ended on the server, while another of the name may not begin.
+		// A session is killed on the server, while another one of that name may not begin.
 		s := stream(t, e, from)
 		got := make(chan *change.Tx, 9)
 		ended := make(chan error)
@@ -891,7 +891,7 @@ func TestFollowGoesWrong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for try := 0; ; try++ { // a session that was killed may still read it
+		for try := 0; ; try++ { // a killed session may still read it
 			testdb.Query(t, url, "PURGE BINARY LOGS TO '"+files[len(files)-1].Name+"'")
 			left, _ := e.Binlogs(t.Context())
 			if len(left) == 1 || try == 1000 {
@@ -900,11 +900,11 @@ func TestFollowGoesWrong(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		_, err = e.Follow(t.Context(), "x", from)
-		wrong(err, tidemark.Lost, "of its log any more; the oldest is "+files[len(files)-1].Name)
+		wrong(err, tidemark.Lost, "of its log; the oldest is "+files[len(files)-1].Name)
 	})
 }
 
-// Hold and Preflight say what is missing, and which SQL helps.
+// Hold and Preflight report what is missing, and the SQL that helps.
 func TestHoldLooksAtTheServer(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "hold")
@@ -974,10 +974,10 @@ func TestHoldLooksAtTheServer(t *testing.T) {
 	})
 }
 
-// A copy's view and the stream from its place have every row once.
+// A copy's view and the stream from its place have every row exactly once.
 func TestFreezeAndFollowMeet(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
-		url := srv.NewDatabase(t, "meet")
+		url := srv.NewDatabase(t, "join")
 		testdb.Query(t, url, "CREATE TABLE item (id int AUTO_INCREMENT PRIMARY KEY, n int)")
 		writer := open(t, url, server.Options{})
 		stop, done := make(chan bool), make(chan error)

@@ -16,23 +16,23 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A group is what belongs together in the log: a transaction, or one statement of DDL.
+// A group is a unit of the log: a transaction, or one statement of DDL.
 type group struct {
 	place  uint64
-	end    uint64 // if it is known
+	end    uint64 // if known
 	gtid   string
 	time   time.Time
 	begun  bool // BEGIN was read, or is implied
 	origin string
-	parts  int             // pieces that were given away
+	parts  int             // pieces already emitted
 	saved  map[string]mark // savepoints
-	xid    string          // of XA
+	xid    string          // of an XA transaction
 }
 
-// A mark is how far a piece was when a savepoint was set.
+// A mark is the size of a piece when a savepoint was set.
 type mark struct{ parts, size, rows int }
 
-// name is how a message calls the transaction.
+// name returns the transaction's name for messages.
 func (g *group) name() string {
 	if g.gtid != "" {
 		return g.gtid
@@ -40,17 +40,16 @@ func (g *group) name() string {
 	return server.PlaceText(g.place)
 }
 
-// beginGroup begins a transaction. Its Place is where its changes begin, behind the event
-// that gives it its GTID: the place of its end is not known before it has come, which
-// may be gigabytes later. It is larger than the End of the one before, and smaller than
-// its own.
+// beginGroup begins a transaction. Its Place is where its changes begin, after the event with its
+// GTID: the place of its end is unknown until it arrives, which may be gigabytes later. Place is
+// greater than the End of the transaction before, and less than its own End.
 func (s *assembly) beginGroup(g group) error {
 	err := s.rename(&g)
 	s.group, s.open, s.tx = g, true, nil
 	return err
 }
 
-// piece makes sure that there is a Tx to append to.
+// piece returns the Tx to append to, and creates it if necessary.
 func (s *assembly) piece() *change.Tx {
 	if s.tx == nil {
 		g := &s.group
@@ -64,7 +63,7 @@ func (s *assembly) piece() *change.Tx {
 	return s.tx
 }
 
-// mark notes that the transaction was made by our own apply.
+// mark records that our own apply made the transaction.
 func (s *assembly) mark() {
 	s.group.origin = "tidemark"
 	if s.tx != nil {
@@ -72,7 +71,7 @@ func (s *assembly) mark() {
 	}
 }
 
-// say puts a table's description into the stream, if it is not there.
+// say adds a table's description to the stream, unless it was added before.
 func (s *assembly) say(t *event.Table) {
 	tx := s.piece()
 	if !s.said[t.RelationID] {
@@ -81,7 +80,7 @@ func (s *assembly) say(t *event.Table) {
 	}
 }
 
-// cutPiece gives away what there is of a transaction that goes on.
+// cutPiece emits the pending part of a transaction that continues.
 func (s *assembly) cutPiece(ctx context.Context) error {
 	if s.prepared != nil {
 		return s.boundPrepared(len(s.tx.Changes)) // it may never be committed
@@ -121,25 +120,23 @@ func (s *assembly) endGroup() {
 	s.open, s.tx, s.prepared = false, nil, nil
 }
 
-// rollback drops a transaction: one that has changed tables without transactions is in
-// the log all the same.
+// rollback drops a transaction: the log includes it if it changed non-transactional tables.
 func (s *assembly) rollback() error {
 	if s.group.parts > 0 {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: errors.New("a transaction of more than 4 MB was rolled back after tables without transactions had been changed in it"), Hint: "Copy the tables again, and keep MyISAM and InnoDB apart."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: errors.New("a transaction of more than 4 MB was rolled back after non-transactional tables had been changed in it"), Hint: "Copy the tables again, and keep MyISAM and InnoDB apart."}
 	}
 	s.unsay()
 	s.endGroup()
 	return nil
 }
 
-// unsay forgets what was said of tables, when what said it may have been dropped.
+// unsay forgets which tables were described, because those descriptions may have been dropped.
 func (s *assembly) unsay() {
 	clear(s.said)
 	clear(s.unfollowed)
 }
 
-// implied begins a transaction whose GTID was before the place from which the stream
-// was asked for.
+// implied begins a transaction whose GTID precedes the place where the stream was opened.
 func (s *assembly) implied(at time.Time) error {
 	if s.open {
 		return nil
@@ -147,8 +144,8 @@ func (s *assembly) implied(at time.Time) error {
 	return s.beginGroup(group{place: s.eventPlace, time: at})
 }
 
-// query takes a statement. Rows are logged as rows, so it is one that begins or ends a
-// transaction, or DDL.
+// query processes a statement. Rows are logged as rows, so it begins or ends a transaction, or is
+// DDL.
 func (s *decoder) query(ctx context.Context, body []byte, at time.Time) error {
 	r := &event.Reader{Rest: body}
 	r.Take(8)
@@ -217,8 +214,8 @@ func (s *decoder) query(ctx context.Context, body []byte, at time.Time) error {
 	return s.commit(ctx)
 }
 
-// loadStatement takes LOAD DATA that was logged as a statement: the head of its event is a statement's, with numbers
-// about the file between it and the rest.
+// loadStatement processes LOAD DATA that was logged as a statement: its event begins like a
+// statement's, followed by numbers about the file and then the rest.
 func (s *decoder) loadStatement(ctx context.Context, body []byte, at time.Time) error {
 	const head, file = 13, 13
 	if len(body) < head+file {
@@ -227,14 +224,14 @@ func (s *decoder) loadStatement(ctx context.Context, body []byte, at time.Time) 
 	return s.query(ctx, append(slices.Clone(body[:head]), body[head+file:]...), at)
 }
 
-// queryVars is what the head of a statement says of its session.
+// queryVars are the session variables in the head of a statement.
 type queryVars struct {
 	mode   uint64 // sql_mode
-	client uint64 // number of a collation of the text's character set; 0: not said
+	client uint64 // number of a collation of the text's character set; 0: absent
 }
 
-// readQueryVars reads the first of the variables in the head of a statement
-// (libbinlogevents/include/statement_events.h): the order of these has never changed.
+// readQueryVars reads the first variables in the head of a statement
+// (libbinlogevents/include/statement_events.h): their order has never changed.
 func readQueryVars(p []byte) (v queryVars) {
 	r := &event.Reader{Rest: p}
 	for len(r.Rest) > 0 && !r.Bad {
@@ -259,8 +256,8 @@ func readQueryVars(p []byte) (v queryVars) {
 	return v
 }
 
-// savepoint notes how far the transaction is. Servers log savepoints only where one has
-// changed tables without transactions.
+// savepoint records the size of the transaction so far. Servers log savepoints only if a
+// transaction has changed non-transactional tables.
 func (s *assembly) savepoint(name string) {
 	tx := s.piece()
 	if s.group.saved == nil {
@@ -272,7 +269,7 @@ func (s *assembly) savepoint(name string) {
 func (s *assembly) backTo(name string) error {
 	m, ok := s.group.saved[strings.ToLower(name)]
 	if !ok || m.parts != s.group.parts {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: errors.New("a transaction of more than 4 MB was rolled back to a savepoint after tables without transactions had been changed in it"), Hint: "Copy the tables again, and keep MyISAM and InnoDB apart."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: errors.New("a transaction of more than 4 MB was rolled back to a savepoint after non-transactional tables had been changed in it"), Hint: "Copy the tables again, and keep MyISAM and InnoDB apart."}
 	}
 	tx := s.piece()
 	tx.Changes, tx.Rows = tx.Changes[:m.size], m.rows
@@ -280,7 +277,7 @@ func (s *assembly) backTo(name string) error {
 	return nil
 }
 
-// ddl says what a statement has done to tables, and forgets how they were.
+// ddl adds what a statement did to tables, and forgets their earlier definitions.
 func (s *decoder) ddl(ctx context.Context, st history.Statement, sql, db string, vars queryVars) error {
 	if st.Kind == history.Other {
 		return nil
@@ -319,7 +316,7 @@ func (s *decoder) ddl(ctx context.Context, st history.Statement, sql, db string,
 	return s.sayDDL(change.DDL{Tables: touched, Schema: history.SchemaOf(st.Name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD"), Actions: s.reader(vars, db).Actions(st, sql)})
 }
 
-// sayDDL puts a statement into the transaction.
+// sayDDL adds a statement to the transaction.
 func (s *assembly) sayDDL(d change.DDL) error {
 	data, err := json.Marshal(d)
 	if err != nil {
@@ -329,15 +326,15 @@ func (s *assembly) sayDDL(d change.DDL) error {
 	return nil
 }
 
-// sayMessage puts a message into the transaction.
+// sayMessage adds a message to the transaction.
 func (s *assembly) sayMessage(prefix string, data []byte) {
 	tx := s.piece()
 	m := change.LogicalMessage{Transactional: true, LSN: s.group.place, Prefix: prefix, Data: data}
 	tx.Changes = change.Append(tx.Changes, m.Append(nil))
 }
 
-// truncate says that tables were emptied. One that was not met before may not be there
-// any more: then nothing but its name is said of it.
+// truncate adds that tables were emptied. One that was not seen before may no longer exist: then
+// only its name is emitted.
 func (s *tables) truncate(ctx context.Context, ids []tidemark.TableID) error {
 	m := binary.BigEndian.AppendUint32([]byte{byte(tidemark.TruncateChange)}, uint32(len(ids)))
 	m = append(m, 0)
@@ -356,7 +353,7 @@ func (s *tables) truncate(ctx context.Context, ids []tidemark.TableID) error {
 	return nil
 }
 
-// byName describes a table whose rows were not met, to whoever knows it by its name.
+// byName describes a table whose rows were not seen, for targets that know it by name.
 func (s *tables) byName(ctx context.Context, id tidemark.TableID) (*event.Table, error) {
 	if known := s.journal.history.At(s.key(id), s.group.place); known != nil && known.Unknown == "" {
 		t := event.TableOf(id, known.Shown(s.e.Options.TinyInt1Bool), s.e.MariaDB)

@@ -12,12 +12,12 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A preparedTx is a transaction of XA that waits for its commit.
+// A preparedTx is an XA transaction that waits for its commit.
 type preparedTx struct {
 	tx *change.Tx
 }
 
-// xa takes the statements of XA that do not begin one.
+// xa processes the XA statements that do not begin a transaction.
 func (s *decoder) xa(ctx context.Context, st history.Statement, at time.Time) error {
 	if err := s.implied(at); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *decoder) xa(ctx context.Context, st history.Statement, at time.Time) er
 			s.tx = p.tx
 			g := &s.group
 			s.tx.Place, s.tx.GTID, s.tx.Time = g.place, g.gtid, g.time
-			s.unsay() // its own description of tables may come from before later ones
+			s.unsay() // its table descriptions may be older than ones emitted since
 		}
 		return s.commit(ctx)
 	case "ROLLBACK":
@@ -47,8 +47,8 @@ func (s *decoder) xa(ctx context.Context, st history.Statement, at time.Time) er
 	return nil // END, and what MariaDB calls PREPARE
 }
 
-// prepare takes the event that ends the first half of a transaction of XA: its changes
-// wait in memory for the second.
+// prepare processes the event that ends the first half of an XA transaction: its changes wait in
+// memory for the second.
 func (s *decoder) prepare(ctx context.Context, body []byte) error {
 	if len(body) > 0 && body[0] != 0 { // committed in one phase
 		s.prepared = nil
@@ -64,12 +64,12 @@ func (s *decoder) prepare(ctx context.Context, body []byte) error {
 		}
 	}
 	s.waiting[s.group.xid] = p
-	s.unsay() // what it says of tables comes later than what follows
+	s.unsay() // its table descriptions are emitted after what follows
 	s.endGroup()
 	return nil
 }
 
-// maxPrepared bounds what prepared transactions of XA hold.
+// maxPrepared limits the memory of prepared XA transactions, in bytes.
 const maxPrepared = 256 << 20
 
 func (s *assembly) boundPrepared(size int) error {
@@ -81,15 +81,14 @@ func (s *assembly) boundPrepared(size int) error {
 	if size <= maxPrepared {
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: fmt.Errorf("prepared transactions of XA have more than %d MB of changes that wait for their commit", maxPrepared>>20), Hint: "Look for prepared transactions that nobody ends (XA RECOVER on the source)."}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: fmt.Errorf("prepared XA transactions have more than %d MB of changes that wait for their commit", maxPrepared>>20), Hint: "Look for prepared transactions that nobody ends (XA RECOVER on the source)."}
 }
 
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// findPrepared looks in the log before here for a transaction of XA whose first half was
-// read by an earlier stream: this one began behind it. The files are searched from the
-// newest to the oldest.
+// findPrepared searches the log before the current place for an XA transaction whose first half an
+// earlier stream read: this stream began after it. It searches the files from newest to oldest.
 func (s *Stream) findPrepared(ctx context.Context, xid string) (*preparedTx, error) {
 	if s.seek != nil {
 		return &preparedTx{}, nil
@@ -107,10 +106,10 @@ func (s *Stream) findPrepared(ctx context.Context, xid string) (*preparedTx, err
 			return found, err
 		}
 	}
-	return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.group.name(), Err: errors.New("the log has the commit of a prepared transaction (XA), but not its changes any more"), Hint: "Copy again, and let the source keep its log longer."}
+	return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.group.name(), Err: errors.New("the log has the commit of a prepared XA transaction, but no longer its changes"), Hint: "Copy again, and let the source keep its log longer."}
 }
 
-// searchFile looks in one file, as far as to where this stream is.
+// searchFile searches one file, up to the stream's place.
 func (s *Stream) searchFile(ctx context.Context, f server.LogFile, xid string) (*preparedTx, error) {
 	other := s.e.newStream(s.name, f.Name, uint64(f.Number)<<32|4)
 	other.scope = s.scope
@@ -126,15 +125,14 @@ func (s *Stream) searchFile(ctx context.Context, f server.LogFile, xid string) (
 	return other.waiting[xid], nil
 }
 
-// A seeking is what a stream is for that looks for a prepared transaction, or only at
-// statements.
+// A seeking configures a stream that only looks for a prepared transaction, or only at statements.
 type seeking struct {
 	xid   string
 	until uint64
-	heard func(st history.Statement, sql string) // instead: gets all statements
+	heard func(st history.Statement, sql string) // if set, receives all statements instead
 }
 
-// passes reports whether the group under way is none that is looked for.
+// passes reports whether to ignore the current group in a search.
 func (s *assembly) passes() bool {
 	return s.seek != nil && (s.seek.heard != nil || s.group.xid != s.seek.xid)
 }
