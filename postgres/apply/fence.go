@@ -13,9 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Fence makes the database read-only for all sessions that begin from now on, and ends
-// those that others have. ALTER DATABASE ... RESET default_transaction_read_only undoes
-// it.
+// Fence makes the database read-only for all new sessions, and ends the sessions of others. ALTER
+// DATABASE ... RESET default_transaction_read_only undoes it.
 func (t *Target) Fence(ctx context.Context) error {
 	conn, release, err := t.Control(ctx)
 	if err != nil {
@@ -36,7 +35,7 @@ func (t *Target) Fence(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(start) > 30*time.Second {
-			return &tidemark.Error{Kind: tidemark.Transient, Op: "fence", Object: t.Config.Database, Err: fmt.Errorf("%d sessions of others do not end", left), Hint: "End them by hand, and try again; the database is read-only for new ones already."}
+			return &tidemark.Error{Kind: tidemark.Transient, Op: "fence", Object: t.Config.Database, Err: fmt.Errorf("%d other sessions do not end", left), Hint: "End them by hand and try again; new sessions are already read-only."}
 		}
 		if err := flow.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// ApplyFindings says what a stream into these tables will meet.
+// ApplyFindings reports what to expect of a stream into these tables.
 func (t *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error) {
 	conn, err := t.Connect(ctx)
 	if err != nil {
@@ -41,11 +41,11 @@ func (t *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([
 		list += fmt.Sprintf(" and %d more", n)
 	}
 	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "triggers",
-		Text: "triggers of the target fire for changes of the stream, and what the source's own have done comes too: " + list,
+		Text: "the target's triggers fire for the stream's changes, which already contain what the source's triggers did: " + list,
 		Hint: fmt.Sprintf("As a superuser, on PostgreSQL 15 or later: GRANT SET ON PARAMETER session_replication_role TO %s; or disable them.", server.QuoteIdent(t.Config.User))}}, nil
 }
 
-// Applied says of each stream into this database up to which place all of it is there.
+// Applied returns how far each stream into this database is applied.
 func (t *Target) Applied(ctx context.Context) (map[string]change.Progress, error) {
 	conn, release, err := t.Control(ctx)
 	if err != nil {
@@ -70,8 +70,7 @@ func (t *Target) Applied(ctx context.Context) (map[string]change.Progress, error
 	return out, t.Fail(ctx, "read progress", progressTable, err)
 }
 
-// EndApply forgets how far a stream was applied. What is left of the progress table
-// goes with the last stream.
+// EndApply deletes the progress of a stream. The last stream drops the rest of the progress table.
 func (t *Target) EndApply(ctx context.Context, queue string) error {
 	conn, release, err := t.Control(ctx)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A conversion turns the canonical text of one kind of value into that of another.
-// Most pairs of kinds need none, because PostgreSQL reads both.
+// A conversion turns the canonical text of one kind of value into that of another. Most pairs of
+// kinds need none, because PostgreSQL accepts both.
 type conversion uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	boolToInt             // t is 1
 	bitToInt              // binary digits to decimal
 	hexToBytes            // a geometry's hex to \x and hex
-	bytesToHex            // \x and hex to hex, which uuid reads
+	bytesToHex            // \x and hex to hex, which uuid accepts
 )
 
 func conversionOf(from, to tidemark.Type) conversion {
@@ -42,11 +42,11 @@ func conversionOf(from, to tidemark.Type) conversion {
 	return asIs
 }
 
-// converted puts the conversions that a move needs between take and its caller.
+// converted wraps take with the conversions that a move needs.
 func converted(w tidemark.Write, take func() (*tidemark.Batch, error)) (func() (*tidemark.Batch, error), error) {
 	m := w.Move
 	if w.Format == tidemark.LoadData {
-		return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "write", Object: server.QuoteTable(m.To.TableID), Err: errors.New("PostgreSQL does not speak " + w.Format.String())}
+		return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "write", Object: server.QuoteTable(m.To.TableID), Err: errors.New("PostgreSQL does not support the format " + w.Format.String())}
 	}
 	to := m.To.Stored()
 	how, any := make([]conversion, len(to)), false
@@ -75,8 +75,8 @@ func converted(w tidemark.Write, take func() (*tidemark.Batch, error)) (func() (
 	}, nil
 }
 
-// A converter walks over COPY text. What it knows between two batches is where in a
-// row it stands, since a large row comes in pieces.
+// A converter walks over COPY text. Between batches it remembers its position in a row, since a
+// large row arrives in pieces.
 type converter struct {
 	how   []conversion
 	col   int
@@ -110,7 +110,7 @@ func (c *converter) batch(in *tidemark.Batch) *tidemark.Batch {
 	return out
 }
 
-// field appends a piece of the current field; whole says that the field ends with it.
+// field appends a piece of the current field; whole: the field ends with it.
 func (c *converter) field(dst, p []byte, whole bool) []byte {
 	how := asIs
 	if c.col < len(c.how) {
@@ -139,8 +139,8 @@ func (c *converter) field(dst, p []byte, whole bool) []byte {
 	return convertValue(dst, p, how)
 }
 
-// convertValue appends a value in its other form. What is not of the expected form
-// stays as it is: the server will say what is wrong with it.
+// convertValue appends a value in its other form. A value of an unexpected form stays as it is: the
+// server will report what is wrong with it.
 func convertValue(dst, p []byte, how conversion) []byte {
 	if string(p) == `\N` {
 		return append(dst, p...)
@@ -180,7 +180,8 @@ func convertValue(dst, p []byte, how conversion) []byte {
 	return append(dst, p...)
 }
 
-// ConvertedText gives a value of type from as it is written in a column of type to: what the copy makes of it.
+// ConvertedText returns a value of type from in the form that the copy writes into a column of type
+// to.
 func ConvertedText(value string, from, to tidemark.Type) string {
 	switch how := conversionOf(from, schema.AsWritten(to)); how {
 	case asIs:

@@ -13,9 +13,9 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Read emits the rows of a range as COPY gives them. A lane whose session is gone
-// connects again and joins the snapshot; where that is gone too, Kind is Lost. An
-// error of emit ends the session, because the rest of the rows is on its way.
+// Read emits the rows of a range as COPY returns them. A lane that has lost its session reconnects
+// and joins the snapshot again; if the snapshot is gone too, Kind is Lost. An error of emit ends
+// the session, because more rows are in flight.
 func (v *Reader) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	v.readersMu.Lock()
 	var l = laneAt(v.readers, lane)
@@ -45,7 +45,7 @@ func (v *Reader) Read(ctx context.Context, lane int, r tidemark.Read, emit func(
 		if emitted || try > 0 || l.Conn != nil || tidemark.KindOf(err) != tidemark.Transient {
 			return err
 		}
-		// The session had ended while nobody looked, and nothing has been given away.
+		// The session had ended while it was idle, and nothing has been emitted.
 	}
 	if r.Cut != nil && q.cutSQL != "" {
 		return l.reportCuts(ctx, q, r)
@@ -60,12 +60,12 @@ func laneAt(lanes []*lane, i int) *lane {
 	return lanes[i]
 }
 
-// errNotPlain says that the server takes COPY of a query only: a foreign table that
-// no Split of this Engine has seen.
+// errNotPlain means that the server accepts COPY of a query only: a foreign table that no Split of
+// this Engine has seen.
 var errNotPlain = errors.New("not an ordinary table")
 
-// ReadNow reads as Read does, on a session of the caller's and as the rows are now; lock keeps them so until the session's
-// transaction ends.
+// ReadNow reads as Read does, but on the caller's session and with the rows' current values; lock
+// keeps them unchanged until the session's transaction ends.
 func (v *Reader) ReadNow(ctx context.Context, session *server.Lane, r tidemark.Read, lock bool, emit func(*tidemark.Batch) error) error {
 	q, err := v.rangeQuery(ctx, r)
 	if err != nil {
@@ -84,8 +84,7 @@ func (v *Reader) ReadNow(ctx context.Context, session *server.Lane, r tidemark.R
 	return err
 }
 
-// copyOut runs the COPY and fills batches from its messages. It says whether it has
-// given any away.
+// copyOut runs the COPY and fills batches from its messages. It reports whether it has emitted any.
 func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit func(*tidemark.Batch) error) (emitted bool, err error) {
 	release, err := l.Raw(ctx)
 	if err != nil {
@@ -117,8 +116,8 @@ func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit
 	return f.emitted, l.s.Fail(ctx, "read", q.object, err)
 }
 
-// receive reads messages until the server is ready again. The loop in it is the
-// hot path of a copy: one look at a message's head and one append per row.
+// receive reads messages until the server is ready again. Its loop is the hot path of a copy: one
+// look at a message's header and one append per row.
 func (l *lane) receive(f *filler) (a server.Answer, err error) {
 	binaryHead := f.r.Format == tidemark.CopyBinary
 	for {
@@ -138,7 +137,7 @@ func (l *lane) receive(f *filler) (a server.Answer, err error) {
 				return a, err
 			}
 			if n -= skipped; n < 0 {
-				return a, errors.New("the head of COPY's binary form is longer than its message")
+				return a, errors.New("the header of COPY's binary format is longer than its message")
 			}
 			binaryHead = false
 			if n == 0 {
@@ -154,7 +153,7 @@ func (l *lane) receive(f *filler) (a server.Answer, err error) {
 				continue // the trailer
 			}
 			if f.r.Format == tidemark.CopyText && (n == 0 || row[n-1] != '\n') {
-				return a, errors.New("a row in COPY's text form that does not end")
+				return a, errors.New("a row in COPY's text format has no end")
 			}
 			if err := f.row(row); err != nil {
 				return a, server.EmitError{Err: err}
@@ -167,8 +166,8 @@ func (l *lane) receive(f *filler) (a server.Answer, err error) {
 	}
 }
 
-// skipHeader consumes signature, flags and extension of COPY's binary form, which
-// stand in front of the first row in its message.
+// skipHeader consumes the signature, flags and extension of COPY's binary format, which precede the
+// first row in its message.
 func (l *lane) skipHeader() (int, error) {
 	head, err := l.Peek(19)
 	if err != nil {
@@ -176,13 +175,13 @@ func (l *lane) skipHeader() (int, error) {
 	}
 	ext := int(binary.BigEndian.Uint32(head[15:]))
 	if string(head[:11]) != "PGCOPY\n\xff\r\n\x00" || ext > 1024 {
-		return 0, fmt.Errorf("not the binary form of COPY")
+		return 0, fmt.Errorf("not COPY's binary format")
 	}
 	_, err = l.Body(19 + ext)
 	return 19 + ext, err
 }
 
-// A filler puts rows into batches and hands these over when they are full.
+// A filler puts rows into batches and emits them when they are full.
 type filler struct {
 	r       tidemark.Read
 	emit    func(*tidemark.Batch) error
@@ -206,8 +205,8 @@ func (f *filler) flush() error {
 	return f.emit(b)
 }
 
-// giant reads a row of n bytes straight from the socket into batches, in pieces if
-// it is larger than one may be.
+// giant reads a row of n bytes directly from the socket into batches, in pieces if it is larger
+// than a batch may be.
 func (f *filler) giant(l *lane, n int) error {
 	if f.b.Rows > 0 && len(f.b.Data)+n > tidemark.PieceSize {
 		if err := f.flush(); err != nil {
@@ -236,7 +235,7 @@ func (f *filler) giant(l *lane, n int) error {
 	return nil
 }
 
-// grow makes b longer by n bytes, and its memory no larger than needed.
+// grow extends b by n bytes, allocating no more memory than needed.
 func grow(b []byte, n int) []byte {
 	if len(b)+n <= cap(b) {
 		return b[:len(b)+n]
@@ -254,15 +253,15 @@ func (f *filler) finish() error {
 // A rangeQuery is how a range is read.
 type rangeQuery struct {
 	object  string // in messages
-	grant   string // what a missing privilege would be
+	grant   string // the privilege that may be missing
 	table   tidemark.TableID
-	plain   bool // copySQL is of the table itself
+	plain   bool // copySQL copies the table itself
 	copySQL string
 	cutSQL  string   // lists the rows with values that limited LOB mode shortens
-	cutCols []string // names of the columns whose lengths cutSQL gives after the key
+	cutCols []string // columns whose lengths cutSQL returns after the key
 }
 
-// rangeQuery makes the statements of one range.
+// rangeQuery builds the statements of one range.
 func (v *Reader) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, error) {
 	m := r.Move
 	table := sourceTable(m, r.Range)
@@ -272,7 +271,7 @@ func (v *Reader) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, 
 		options += " (FORMAT binary)"
 	}
 	if r.Format == tidemark.LoadData {
-		return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: q.object, Err: errors.New("PostgreSQL does not speak " + r.Format.String())}
+		return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: q.object, Err: errors.New("PostgreSQL does not support the format " + r.Format.String())}
 	}
 	where, err := WhereSQL(m, r.Range)
 	if err != nil {
@@ -288,8 +287,8 @@ func (v *Reader) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, 
 	if err != nil {
 		return nil, err
 	}
-	// COPY of a table as it is saves the executor's part of a query, but takes
-	// ordinary tables only.
+	// COPY of a table as it is saves the executor's part of a query, but works on ordinary tables
+	// only.
 	if ordinary := m.From.Form == tidemark.Ordinary || m.From.Form == tidemark.Partition || r.Range.Part != nil; ordinary && plain && where == "" && !v.foreign(table) {
 		if list != "" {
 			list = " (" + list + ")"
@@ -304,7 +303,7 @@ func (v *Reader) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, 
 	return q, nil
 }
 
-// sourceTable is what a range is read from: the table of the move or one of its leaves.
+// sourceTable returns what a range is read from: the table of the move or one of its leaves.
 func sourceTable(m *tidemark.Move, r *tidemark.Range) tidemark.TableID {
 	if r.Part != nil && r.Part.Table.Name != "" {
 		return r.Part.Table
@@ -312,11 +311,11 @@ func sourceTable(m *tidemark.Move, r *tidemark.Range) tidemark.TableID {
 	return m.From.TableID
 }
 
-// fromSQL gives " FROM ... WHERE ..." for the rows of a range.
+// FromSQL returns " FROM ... WHERE ..." for the rows of a range.
 func FromSQL(m *tidemark.Move, r *tidemark.Range, where string) string {
 	from := " FROM "
 	if m.From.Form == tidemark.Ordinary || r.Part != nil {
-		from += "ONLY " // children by inheritance are tables of their own
+		from += "ONLY " // children by inheritance are separate tables
 	}
 	from += server.QuoteTable(sourceTable(m, r))
 	if where != "" {
@@ -325,8 +324,7 @@ func FromSQL(m *tidemark.Move, r *tidemark.Range, where string) string {
 	return from
 }
 
-// selectList gives the expressions of a move's columns, and whether they are the
-// columns themselves.
+// selectList returns the expressions of a move's columns, and whether they are just the columns.
 func (v *Reader) selectList(q *rangeQuery, r tidemark.Read) (list string, plain bool, err error) {
 	plain = true
 	var exprs []string
@@ -349,13 +347,13 @@ func (v *Reader) selectList(q *rangeQuery, r tidemark.Read) (list string, plain 
 	return strings.Join(exprs, ", "), plain, nil
 }
 
-// charExpr writes a "char" beyond ASCII as servers since 15 do; older ones give the
-// bare byte, which is no text in any encoding of several bytes.
+// charExpr writes a "char" beyond ASCII as servers since 15 do; older ones return the bare byte,
+// which is invalid text in any multibyte encoding.
 func charExpr(c string) string {
 	return fmt.Sprintf(`CASE WHEN %[1]s::int >= 0 THEN %[1]s::text ELSE '\' || ((%[1]s::int & 255) >> 6) || ((%[1]s::int >> 3) & 7) || (%[1]s::int & 7) END`, c)
 }
 
-// whereSQL gives the condition of a range together with the move's filters.
+// WhereSQL returns the condition of a range together with the move's filters.
 func WhereSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	filter, err := FilterSQL(m)
 	if err != nil {
@@ -364,7 +362,7 @@ func WhereSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	var bound string
 	switch r.Kind {
 	case tidemark.Blocks:
-		// Block numbers have 32 bits, and so has the type tid.
+		// Block numbers have 32 bits, as in the type tid.
 		bound = fmt.Sprintf("ctid >= '(%d,0)'::tid", r.FromBlock)
 		if r.ToBlock >= 0 {
 			bound += fmt.Sprintf(" AND ctid < '(%d,0)'::tid", r.ToBlock)
@@ -387,10 +385,9 @@ func WhereSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	return "(" + bound + ") AND " + filter, nil
 }
 
-// keysSQL gives the condition of a range of keys. Rows are compared as PostgreSQL
-// orders them, by the first column that differs; a row with a NULL among the
-// columns compares as nothing, so these rows are named: they are in the range that
-// has Nulls, and in no other.
+// keysSQL returns the condition of a range of keys. Rows are compared as PostgreSQL orders them, by
+// the first column that differs. A row with a NULL among the columns has no order, so these rows
+// get a condition of their own: they are in the range that has Nulls, and in no other.
 func keysSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	var cols, isNull, notNull []string
 	for _, name := range r.Columns {
@@ -429,12 +426,12 @@ func keysSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	return strings.Join(append(notNull, conds...), " AND "), nil
 }
 
-// listedSQL gives the condition that names rows one by one.
+// ListedSQL returns the condition that selects the listed rows.
 func ListedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	rows := make([]string, len(r.Values))
 	for i, values := range r.Values {
 		if len(values) != len(r.Columns) {
-			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: server.QuoteTable(m.From.TableID), Err: errors.New("a row is named by another number of values than there are columns")}
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: server.QuoteTable(m.From.TableID), Err: errors.New("a row's key does not have one value per column")}
 		}
 		conds := make([]string, len(values))
 		for j, v := range values {
@@ -449,8 +446,7 @@ func ListedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	return strings.Join(rows, " OR "), nil
 }
 
-// cuttable says which columns limited LOB mode shortens: those without a limit of
-// their own.
+// cuttable reports whether limited LOB mode shortens a column: only those without their own limit.
 func cuttable(c *tidemark.Column) bool {
 	switch c.Type.Kind {
 	case tidemark.Text, tidemark.Blob, tidemark.JSON, tidemark.XML:
@@ -461,14 +457,14 @@ func cuttable(c *tidemark.Column) bool {
 	return false
 }
 
-// cutExpr gives a value's first max bytes, and never half a character.
+// cutExpr cuts a value to its first max bytes, or fewer so that no character is split.
 func cutExpr(c *tidemark.Column, max int64) string {
 	col := server.QuoteIdent(c.Name)
 	if c.Type.Kind.Bytes() {
 		return fmt.Sprintf("substring(%s from 1 for %d)", col, max)
 	}
-	// A byte 10xxxxxx goes on with a character. The cut stands before byte number
-	// max (from 0), or before the start of the character that this byte is in.
+	// A byte 10xxxxxx continues a character. The cut is before byte number max (from 0), or before
+	// the start of the character that contains this byte.
 	text := col + "::text"
 	cut := "CASE"
 	for i := range min(3, max) {
@@ -480,7 +476,7 @@ func cutExpr(c *tidemark.Column, max int64) string {
 		ELSE %[1]s END`, text, max, cut)
 }
 
-// cutSQL lists key and lengths of the rows that have a value to shorten.
+// cutSQL lists the key and lengths of rows that have a value to shorten.
 func cutSQL(q *rangeQuery, r tidemark.Read, where string) string {
 	m := r.Move
 	var lengths, long []string
@@ -513,7 +509,7 @@ func cutSQL(q *rangeQuery, r tidemark.Read, where string) string {
 	return "SELECT concat_ws(', ', " + strings.Join(key, ", ") + "), " + strings.Join(lengths, ", ") + FromSQL(m, r.Range, cond)
 }
 
-// reportCuts tells of each value that was shortened, from the same view.
+// reportCuts reports each value that was shortened, read from the same view.
 func (l *lane) reportCuts(ctx context.Context, q *rangeQuery, r tidemark.Read) error {
 	rows, err := l.Query(ctx, q.cutSQL)
 	if err != nil {

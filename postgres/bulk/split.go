@@ -13,21 +13,20 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// splitTarget is what a range should hold when nobody says: large enough that its
-// transaction costs nothing, small enough that a killed run loses little.
+// splitTarget is how many bytes a range should hold by default: large enough that its transaction
+// costs almost nothing, small enough that a killed run loses little.
 const splitTarget = 128 << 20
 
-// A heap is what the server has on disk under a name.
+// A heap is a relation's storage on the server.
 type heap struct {
 	id     tidemark.TableID
 	kind   string // pg_class.relkind
 	blocks int64  // of the heap
-	bytes  int64  // of the heap with what was moved out of line
+	bytes  int64  // of the heap with its out-of-line values
 	names  []string
 }
 
-// foreignTables remembers which tables are foreign ones, which COPY cannot take
-// without a query.
+// foreignTables remembers foreign tables, which COPY accepts only within a query.
 type foreignTables struct {
 	mu  sync.Mutex
 	ids map[tidemark.TableID]bool
@@ -48,15 +47,15 @@ func (v *Reader) noteForeign(id tidemark.TableID) {
 	v.foreigns.ids[id] = true
 }
 
-// Split cuts a move into ranges that together hold each row once. Automatic ranges
-// are of heap blocks, which need no index and are even whatever the keys are; the
-// last one has no end, since the table may have grown.
+// Split splits a move into ranges that together hold each row once. Automatic ranges are heap
+// blocks, which need no index and are even for any keys; the last one is open-ended, since the
+// table may have grown.
 func (v *Reader) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	if m.From.Form == tidemark.LargeObjects {
 		return v.splitLargeObjects(ctx, m)
 	}
 	if m.From.Form == tidemark.Partitioned && len(m.From.Partitions) == 0 {
-		return nil, nil // no leaf, or foreign tables alone, whose rows are not ours
+		return nil, nil // no leaf, or only foreign tables, whose rows are not ours
 	}
 	switch m.Split.Kind {
 	case tidemark.SplitBounds:
@@ -72,7 +71,7 @@ func (v *Reader) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range,
 	case tidemark.Partitioned:
 		return v.splitLeaves(ctx, m)
 	}
-	// Nobody need ask the server about each of ten thousand small tables.
+	// Saves asking the server about each of thousands of small tables.
 	if m.From.Bytes > 0 && m.From.Bytes < rangeBytes(m)/2 {
 		return []tidemark.Range{whole(m, nil)}, nil
 	}
@@ -105,11 +104,11 @@ func whole(m *tidemark.Move, part *tidemark.Part) tidemark.Range {
 	return r
 }
 
-// blocks cuts one relation into at most limit ranges of about the same bytes.
+// blocks cuts one relation into at most limit ranges of about the same number of bytes.
 func (v *Reader) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit int64) []tidemark.Range {
 	n := min((rel.bytes+rangeBytes(m)-1)/rangeBytes(m), limit, rel.blocks)
 	if v.Major < 14 {
-		// Before PostgreSQL 14 a range of ctids is found by reading the whole table.
+		// Before PostgreSQL 14 finding a range of ctids reads the whole table.
 		n = min(n, 4)
 	}
 	rows := m.From.Rows
@@ -133,7 +132,7 @@ func (v *Reader) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit i
 	return out
 }
 
-// splitLeaves cuts each leaf of a partitioned table by itself.
+// splitLeaves splits each leaf of a partitioned table separately.
 func (v *Reader) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	rels, err := v.heaps(ctx, m, leafIDs(m))
 	if err != nil {
@@ -145,7 +144,7 @@ func (v *Reader) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.
 	}
 	var out []tidemark.Range
 	for i, rel := range rels {
-		// The limit is the table's: each leaf gets its share of it, and at least one.
+		// The limit applies to the table: each leaf gets its share of it, and at least one range.
 		limit := max(1, maxRanges(m)*rel.bytes/max(total, 1))
 		out = append(out, v.blocks(m, &m.From.Partitions[i], rel, limit)...)
 	}
@@ -160,8 +159,8 @@ func leafIDs(m *tidemark.Move) []tidemark.TableID {
 	return ids
 }
 
-// splitParts makes one range of each leaf. A leaf belongs to a name in Parts that is
-// its own, with or without schema, or that of a partition above it.
+// splitParts creates one range for each leaf. A name in Parts selects the leaf of that name, with
+// or without schema, and the leaves below a partition of that name.
 func (v *Reader) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	object := server.QuoteTable(m.From.TableID)
 	if m.From.Form != tidemark.Partitioned {
@@ -205,7 +204,7 @@ const heapsSQL = `SELECT w.n, coalesce(c.relkind::text, ''), coalesce(pg_relatio
 	LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace) ON n.nspname = w.schema AND c.relname = w.name
 	ORDER BY w.n`
 
-// heaps looks tables up, in the order that they are given in.
+// heaps looks tables up, in the order of ids.
 func (v *Reader) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.TableID) ([]heap, error) {
 	conn, release, err := v.Leader(ctx)
 	if err != nil {
@@ -241,12 +240,12 @@ func noColumn(m *tidemark.Move, name string) error {
 	return &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: server.QuoteTable(m.From.TableID), Err: errors.New("there is no column " + server.QuoteIdent(name)), Hint: "Name columns of the source table; names are case sensitive."}
 }
 
-// splitBounds cuts at the user's boundaries. Rows with a NULL among the columns are
-// in the first range.
+// splitBounds splits at the user's boundaries. Rows with a NULL among the columns are in the first
+// range.
 func (v *Reader) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	s := &m.Split
 	if len(s.Columns) == 0 {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: server.QuoteTable(m.From.TableID), Err: errors.New("boundaries without columns"), Hint: "Name the columns that the boundaries are of."}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: server.QuoteTable(m.From.TableID), Err: errors.New("boundaries without columns"), Hint: "Name the columns of the boundaries."}
 	}
 	if err := v.checkBounds(ctx, m); err != nil {
 		return nil, err
@@ -266,9 +265,9 @@ func (v *Reader) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.
 	return out, nil
 }
 
-// checkBounds has the server compare the boundaries, as it will compare the rows
-// with them: boundaries out of order would copy rows twice. It uses a session of its
-// own, because an error would end the frozen transaction.
+// checkBounds has the server compare the boundaries as it will compare the rows with them:
+// boundaries out of order would copy rows twice. It uses a separate session, because an error would
+// end the frozen transaction.
 func (v *Reader) checkBounds(ctx context.Context, m *tidemark.Move) error {
 	object := server.QuoteTable(m.From.TableID)
 	var rows []string
@@ -299,12 +298,12 @@ func (v *Reader) checkBounds(ctx context.Context, m *tidemark.Move) error {
 	if err != nil {
 		out := v.Fail(ctx, "split", object, err)
 		if te, ok := out.(*tidemark.Error); ok && te.Kind != tidemark.Transient && te.Kind != tidemark.Cancelled {
-			te.Kind, te.Hint = tidemark.Invalid, "A boundary is not a value of its column: correct the boundaries."
+			te.Kind, te.Hint = tidemark.Invalid, "A boundary is not a valid value of its column: correct the boundaries."
 		}
 		return out
 	}
 	if at >= 0 {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: object, Err: fmt.Errorf("boundary %d (%s) is not above the one before it", at+1, strings.Join(m.Split.Bounds[at], ", ")), Hint: "Give boundaries in ascending order, as the column's own order has it."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: object, Err: fmt.Errorf("boundary %d (%s) is not above the one before it", at+1, strings.Join(m.Split.Bounds[at], ", ")), Hint: "Give boundaries in the column's ascending order."}
 	}
 	return nil
 }

@@ -19,29 +19,30 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A Backup is an online backup of the server's files, which are read here, on its own
-// host, while it runs (https://www.postgresql.org/docs/current/continuous-archiving.html,
-// "Making a Base Backup Using the Low Level API").
+// A Backup is an online backup of the server's files, which are read here, on the server's own
+// host, while it runs (https://www.postgresql.org/docs/current/continuous-archiving.html, "Making a
+// Base Backup Using the Low Level API").
 //
-// The session that has begun it is held until Close: should it be lost, the server has
-// ended the backup, and End says so. A temporary slot on that session keeps what the
-// backup needs of the log until then.
+// The session that began it stays open until Close: if it is lost, the server ends the backup, and
+// End reports that. Until then a temporary slot of that session retains the WAL that the backup
+// needs.
 type Backup struct {
 	dataFolder
 	begun    time.Time
 	start    uint64
-	slot     string // that keeps the log; "" none could be made
+	slot     string // retains the log; "": none could be created
 	timeline uint32 // of the last checkpoint when it began
 	end      ending
 
-	unlogged  map[string]numbers  // of databases' folders, when they were listed
-	versions  []tidemark.DataFile // of these, that say of which version they are
+	unlogged  map[string]numbers  // by database folder, as of the listing
+	versions  []tidemark.DataFile // those of these folders that record its version
 	relations int64               // bytes of relations' files
 	changes                       // since an earlier backup
-	base      *changes            // if that was not finished: since the one did on which it builds; nil: on none
+	base      *changes            // changes since the base of an unfinished earlier backup; nil: it has none
 }
 
-// A dataFolder is a server's, with the session that holds a backup of it, and what the server has said of itself.
+// A dataFolder is a server's data folder, with the session that holds a backup of it, and what the
+// server has reported about itself.
 type dataFolder struct {
 	e    *Cluster
 	opt  BackupOptions
@@ -51,23 +52,23 @@ type dataFolder struct {
 	facts
 
 	namesMu sync.Mutex
-	names   map[string]*pgx.Conn // sessions that look up names of relations, by database
+	names   map[string]*pgx.Conn // sessions that look up relation names, by database
 }
 
-// BackupOptions of a Backup. The zero value is good.
+// BackupOptions configure a Backup. The zero value is good.
 type BackupOptions struct {
-	Label  string // what backup_label says; "" means "tidemark"
-	Dir    string // the data folder, where it is not called here as on the server: seen from beside its container
-	Spread bool   // let the first checkpoint take its time, instead of making it at once
+	Label  string // for backup_label; "" means "tidemark"
+	Dir    string // the data folder, if its path here differs from that on the server, as outside its container
+	Spread bool   // spread the first checkpoint over time, instead of making it at once
 	Way    Way    // how to find out what has changed
 }
 
-// facts are what the server says of itself at the beginning.
+// facts are what the server reports about itself at the beginning.
 type facts struct {
 	checksums      bool
 	page           int    // bytes
-	segment        int64  // bytes of a file of a relation, at most
-	segmentSize    int64  // bytes of a file of the log
+	segment        int64  // maximum bytes of a relation's file
+	segmentSize    int64  // bytes of a WAL file
 	standby        bool   // it is one
 	system         uint64 // identifier
 	catalogVersion uint32
@@ -76,7 +77,7 @@ type facts struct {
 
 const backupOp = "back up"
 
-// Backup prepares a backup of the server's files. Nothing is done before Begin.
+// Backup prepares a backup of the server's files. Nothing happens before Begin.
 func (c *Cluster) Backup(opt BackupOptions) *Backup {
 	if opt.Label == "" {
 		opt.Label = "tidemark"
@@ -84,9 +85,9 @@ func (c *Cluster) Backup(opt BackupOptions) *Backup {
 	return &Backup{dataFolder: dataFolder{e: c, opt: opt, names: map[string]*pgx.Conn{}}}
 }
 
-// Begin begins the backup, waits for its first checkpoint, and lists what is to be read.
-// Kind Forbidden: the files cannot be read here, or the user may not begin a backup.
-// Kind Invalid: the files here are not those of the server.
+// Begin begins the backup, waits for its first checkpoint, and lists what to read. Kind Forbidden:
+// the files cannot be read here, or the user may not begin a backup. Kind Invalid: the files here
+// are not those of the server.
 func (b *Backup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	if err := b.find(ctx); err != nil {
 		return nil, err
@@ -105,10 +106,10 @@ func (b *Backup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	return set, b.list(set)
 }
 
-// find connects to the server and looks whether its data folder can be read here.
+// find connects to the server and checks whether its data folder can be read here.
 func (d *dataFolder) find(ctx context.Context) error {
 	if d.conn != nil {
-		return nil // Elsewhere has looked
+		return nil // Elsewhere has already done it
 	}
 	var err error
 	if d.conn, err = d.e.Connect(ctx); err != nil {
@@ -120,7 +121,7 @@ func (d *dataFolder) find(ctx context.Context) error {
 	return d.checkFolder()
 }
 
-// Elsewhere says why the server's files cannot be read here; "" they can.
+// Elsewhere returns why the server's files cannot be read here; "" if they can.
 func (d *dataFolder) Elsewhere(ctx context.Context) (why string, err error) {
 	err = d.find(ctx)
 	var own *tidemark.Error
@@ -128,23 +129,23 @@ func (d *dataFolder) Elsewhere(ctx context.Context) (why string, err error) {
 		return "", err
 	}
 	if own.Object == d.e.Object {
-		return "the role may not ask where they are", nil
+		return "the role may not read where they are", nil
 	}
 	return fmt.Sprintf("%s on this host: %s", own.Object, own.Err), nil
 }
 
-// newSet is what is known of the data before anything is read.
+// newSet returns what is known about the data before anything is read.
 func (d *dataFolder) newSet() *tidemark.DataSet {
 	set := &tidemark.DataSet{System: strconv.FormatUint(d.system, 10), Version: d.e.Version(), Major: d.e.Major, Standby: d.standby,
 		PageSize: d.page, Checksums: d.checksums, LogFile: d.segmentSize, Databases: d.facts.names}
 	if !d.checksums {
 		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: d.e.Object,
-			Text: "its pages have no checksums, so that damage of its files is not noticed", Hint: "pg_checksums --enable gives them some, while the server is stopped."})
+			Text: "its data checksums are off: damage to its files goes unnoticed", Hint: "Stop the server and run pg_checksums --enable."})
 	}
 	return set
 }
 
-// ask reads what the server says of its data. folder is how it is asked for the folder.
+// ask reads the server's facts about its data. folder is the SQL expression for the data folder.
 func (d *dataFolder) ask(ctx context.Context, folder string) error {
 	var checksums, page, segment, log, catalog string
 	var system int64
@@ -187,7 +188,7 @@ func (d *dataFolder) askDatabases(ctx context.Context) error {
 	return d.e.Fail(ctx, backupOp, d.e.Object, err)
 }
 
-// checkFolder looks whether the server's data folder can be read here, and is its own.
+// checkFolder checks whether the server's data folder can be read here, and is its own.
 func (d *dataFolder) checkFolder() error {
 	control, err := os.ReadFile(filepath.Join(d.dir, controlPath))
 	if err != nil {
@@ -198,15 +199,15 @@ func (d *dataFolder) checkFolder() error {
 		return &tidemark.Error{Op: backupOp, Object: d.dir, Kind: kind, Hint: hint, Err: causeOf(err)}
 	}
 	if c, ok := parseControl(control); ok && c.system != d.system {
-		return d.foreign("its data has another identifier than that of the server")
+		return d.foreign("its system identifier is not the server's")
 	}
 	return nil
 }
 
-// checkSame looks whether the folder is the server's own. A copy of it, such as that of a
-// standby which runs here while the server is elsewhere, has its identifier too, and may be in a
-// folder of the same name. But it has not the slot that the server has just made, nor the
-// checkpoint that the backup has begun with; and the server there was started at another time.
+// checkSame checks whether the folder is the server's own. A copy of it, such as that of a standby
+// which runs here while the server runs elsewhere, has its identifier too, and may be in a folder
+// of the same name. But a copy lacks the slot that the server has just created, and the checkpoint
+// that the backup has begun with; and its server was started at another time.
 func (b *Backup) checkSame(ctx context.Context) error {
 	c, _, err := b.control(ctx)
 	if err != nil {
@@ -214,11 +215,11 @@ func (b *Backup) checkSame(ctx context.Context) error {
 	}
 	b.timeline = c.timeline
 	if c.redo < b.start {
-		return b.foreign("it has not the checkpoint that the server has just made")
+		return b.foreign("it lacks the checkpoint that the server has just made")
 	}
 	if b.slot != "" {
 		if _, err := os.Stat(filepath.Join(b.dir, "pg_replslot", b.slot)); err != nil {
-			return b.foreign("it has not the slot that the server has just made")
+			return b.foreign("it lacks the slot that the server has just created")
 		}
 		return nil
 	}
@@ -232,18 +233,19 @@ func (b *Backup) checkSame(ctx context.Context) error {
 			return nil
 		}
 	}
-	return b.foreign("the server there was started at another time than the one that was asked")
+	return b.foreign("the server there was started at another time than the one that answers")
 }
 
-// startSlack is how many seconds may lie between the two times that a server notes when it starts.
+// startSlack is how many seconds may lie between the two times that a server records when it
+// starts.
 const startSlack = 30
 
 func (d *dataFolder) foreign(cause string) error {
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: backupOp, Object: d.dir, Err: errors.New(cause), Hint: "On this host that folder is not the server's own: run it on the server's host, or in its container, or have the server send its files (--via protocol)."}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: backupOp, Object: d.dir, Err: errors.New(cause), Hint: "On this host that folder is not the server's data directory: run it on the server's host, or in its container, or have the server send its files (--via protocol)."}
 }
 
-// holdLog makes the slot that keeps the log. Without one the server may remove, before
-// it was read, what the backup needs: then End fails.
+// holdLog creates the slot that retains the log. Without one the server may remove log that the
+// backup needs before it was read: then End fails.
 func (b *Backup) holdLog(ctx context.Context) *tidemark.Finding {
 	name := fmt.Sprintf("tidemark_backup_%d", b.conn.PgConn().PID())
 	_, err := b.conn.Exec(ctx, "SELECT pg_create_physical_replication_slot($1::name, true, true)", name)
@@ -252,8 +254,8 @@ func (b *Backup) holdLog(ctx context.Context) *tidemark.Finding {
 		return nil
 	}
 	return &tidemark.Finding{Severity: tidemark.Warning, Object: b.e.Object,
-		Text: "no slot could be made (" + server.PlainCause(err) + "): the server may remove what the backup needs of its log before that is read, and the backup would fail",
-		Hint: "Raise max_replication_slots, and give the role REPLICATION; or let wal_keep_size keep as much as is written during a backup."}
+		Text: "no slot could be created (" + server.PlainCause(err) + "): the server may remove WAL that the backup still needs, and the backup would fail",
+		Hint: "Raise max_replication_slots and give the role REPLICATION, or set wal_keep_size to at least the WAL of a whole backup."}
 }
 
 func (b *Backup) begin(ctx context.Context) error {
@@ -278,8 +280,8 @@ func (b *Backup) begin(ctx context.Context) error {
 	return b.e.FailGrant(ctx, backupOp, b.e.Object, err, "EXECUTE ON FUNCTION pg_catalog."+name+"("+types+")")
 }
 
-// Open opens a file of DataSet or DataEnd. An error that is fs.ErrNotExist says that it
-// was removed since it was listed.
+// Open opens a file of DataSet or DataEnd. fs.ErrNotExist means that it was removed since it was
+// listed.
 func (d *dataFolder) Open(f *tidemark.DataFile) (*os.File, error) {
 	file, err := os.Open(filepath.Join(d.dir, filepath.FromSlash(f.Path)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -288,8 +290,8 @@ func (d *dataFolder) Open(f *tidemark.DataFile) (*os.File, error) {
 	return file, err
 }
 
-// Close ends the session that holds the backup. If End was not called, the server
-// ends the backup with it, and nothing is left there.
+// Close ends the session that holds the backup. If End was not called, the server ends the backup
+// with it and keeps nothing.
 func (b *Backup) Close() {
 	server.CloseConn(b.conn)
 	b.namesMu.Lock()
@@ -300,7 +302,7 @@ func (b *Backup) Close() {
 	b.names = nil
 }
 
-// causeOf takes the path out of an error of the file system: messages have it already.
+// causeOf removes the path from a file system error: messages already have it.
 func causeOf(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -17,11 +17,11 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// ending is what a backup's end has found.
+// ending is what the end of a backup has found.
 type ending struct {
 	stop     uint64
 	timeline uint32     // at the end
-	ranges   []logRange // of the log that is needed, oldest first
+	ranges   []logRange // of the log that the backup needs, oldest first
 }
 
 // A logRange is a part of the log, in one timeline.
@@ -30,10 +30,9 @@ type logRange struct {
 	from, to uint64
 }
 
-// End ends the backup, when all files were read. It reads pg_control, which has to be
-// the last of them: of a standby it tells up to where the log has to be replayed before
-// what was read is consistent. Kind Lost: the session that held the backup is gone, or
-// a part of the log that is needed.
+// End ends the backup once all files were read. It reads pg_control, which must be the last of
+// them: on a standby it says how far the WAL must be replayed before the files are consistent. Kind
+// Lost: the session that held the backup is gone, or part of the log that the backup needs.
 func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 	_, control, err := b.control(ctx)
 	if err != nil {
@@ -60,7 +59,7 @@ func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 		return nil, b.e.Fail(ctx, backupOp, b.e.Object, err)
 	}
 	if b.end.stop < b.least {
-		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.e.Object, Err: errors.New("it ends at " + lsn + ", before " + wal.FormatLSN(b.least) + ", up to where the backup that it builds on has read"), Hint: "Make a full backup."}
+		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.e.Object, Err: errors.New("it ends at " + lsn + ", before " + wal.FormatLSN(b.least) + ", the end of the backup that it builds on"), Hint: "Make a full backup."}
 	}
 	if err := b.timelines(ctx, label); err != nil {
 		return nil, err
@@ -75,20 +74,20 @@ func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 	return end, err
 }
 
-// spoilt is the error of a server that says at the end that the backup is of no use: a standby was promoted
-// meanwhile, or its primary has written log without the pages (full_page_writes).
+// spoilt is the error of a server that reports at the end that the backup is unusable: a standby
+// was promoted meanwhile, or its primary has written log without full pages (full_page_writes).
 func (b *Backup) spoilt(err error) error {
-	return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.e.Object, Err: errors.New(server.PlainCause(err)), Hint: "Nothing was kept: begin again."}
+	return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.e.Object, Err: errors.New(server.PlainCause(err)), Hint: "Start the backup again; nothing of this one was kept."}
 }
 
-// made is a file that was made now. Where the group may look into the data folder, it may
-// read the server's files.
+// made returns a file created by us. If the group may read the data folder, it may read this file
+// too.
 func (d *dataFolder) made(p string, content []byte) tidemark.MadeFile {
 	return tidemark.MadeFile{DataFile: tidemark.DataFile{Path: p, Size: int64(len(content)), Modified: time.Now(), Mode: 0o600 | d.mode&0o040}, Content: content}
 }
 
-// timelines finds the parts of the log that are needed. A primary stays in its timeline.
-// A standby follows its primary into another one.
+// timelines finds the parts of the log that the backup needs. A primary stays in its timeline. A
+// standby follows its primary into another one.
 func (b *Backup) timelines(ctx context.Context, label string) error {
 	first, err := labelTimeline(label)
 	if err != nil {
@@ -105,7 +104,7 @@ func (b *Backup) timelines(ctx context.Context, label string) error {
 		name := path.Join(logFolder, wal.HistoryName(b.end.timeline))
 		text, err := os.ReadFile(filepath.Join(b.dir, filepath.FromSlash(name)))
 		if err != nil {
-			return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Lost, Err: causeOf(err), Hint: "The standby has gone into another timeline meanwhile: begin again."}
+			return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Lost, Err: causeOf(err), Hint: "The standby switched to another timeline: start the backup again."}
 		}
 		history = string(text)
 	}
@@ -113,7 +112,7 @@ func (b *Backup) timelines(ctx context.Context, label string) error {
 	return b.e.Fail(ctx, backupOp, wal.HistoryName(b.end.timeline), err)
 }
 
-// logRanges are the parts of the log from a place in one timeline to another in the same or a
+// logRanges returns the parts of the log from a place in one timeline to a place in the same or a
 // later one. history is that of the later one.
 func logRanges(history string, first, last uint32, from, stop uint64) (out []logRange, err error) {
 	for timeline := first; timeline < last; timeline++ {
@@ -129,7 +128,7 @@ func logRanges(history string, first, last uint32, from, stop uint64) (out []log
 	return append(out, logRange{last, from, stop}), nil
 }
 
-// dataLogs are the parts as the repository has them.
+// dataLogs returns the parts in the repository's form.
 func (b *Backup) dataLogs() (out []tidemark.DataLog) {
 	for _, r := range b.end.ranges {
 		out = append(out, tidemark.DataLog{Timeline: r.timeline, From: wal.FormatLSN(r.from), To: wal.FormatLSN(r.to),
@@ -149,15 +148,15 @@ func labelTimeline(label string) (uint32, error) {
 	return 0, errors.New("it has no START TIMELINE")
 }
 
-// log lists the files of the log that are needed, and the histories of timelines, by
-// which a restored server finds its way through the log.
+// log lists the WAL files that the backup needs, and the histories of timelines, which a restored
+// server needs to find its way through the log.
 func (b *Backup) log() (out tidemark.DataList, err error) {
 	add := func(name string) error {
 		p := path.Join(logFolder, name)
 		info, err := os.Stat(filepath.Join(b.dir, filepath.FromSlash(p)))
 		if err != nil {
 			return &tidemark.Error{Op: "read", Object: p, Kind: tidemark.Lost, Err: causeOf(err),
-				Hint: "The backup needs this file of the log, and the server has removed it: raise wal_keep_size, and max_slot_wal_keep_size if it is set."}
+				Hint: "The backup needs this WAL file, and the server has removed it: raise wal_keep_size, and max_slot_wal_keep_size if it is set."}
 		}
 		out.Add(tidemark.DataFile{Path: p, Size: info.Size(), Modified: info.ModTime(), Mode: uint32(info.Mode().Perm())})
 		return nil
@@ -165,7 +164,7 @@ func (b *Backup) log() (out tidemark.DataList, err error) {
 	for i, r := range b.end.ranges {
 		for at := r.from / uint64(b.segmentSize) * uint64(b.segmentSize); at < r.to; at += uint64(b.segmentSize) {
 			if i+1 < len(b.end.ranges) && at+uint64(b.segmentSize) > r.to {
-				continue // the next timeline begins in it, with a copy of what is before
+				continue // the next timeline begins in it, with a copy of what precedes
 			}
 			if err := add(wal.SegmentName(r.timeline, at, uint32(b.segmentSize))); err != nil {
 				return out, err
@@ -184,7 +183,7 @@ func (b *Backup) log() (out tidemark.DataList, err error) {
 	return out, nil
 }
 
-// archived names the file that has a place of the log, in the folder that an archive has for
+// archived returns the file that contains a log position, in the folder that an archive has for
 // each timeline.
 func (d *dataFolder) archived(timeline uint32, place uint64) string {
 	return fmt.Sprintf("%08X/%s", timeline, wal.SegmentName(timeline, place, uint32(d.segmentSize)))

@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	controlPath     = "global/" + controlFileName // read by End, when all others have been
+	controlPath     = "global/" + controlFileName // read by End, after all other files
 	controlFileName = "pg_control"
 	logFolder       = "pg_wal"
 	spaceFolder     = "pg_tblspc"
 	versionFile     = "PG_VERSION" // in a database's folder, in its own tablespace
 )
 
-// What is left out is what PostgreSQL's own backup leaves out: files that a server makes
-// anew when it starts, that mean something only to the one that runs, or that would make
-// a copy believe that it is that one.
+// A backup leaves out what PostgreSQL's own backup leaves out: files that a server recreates when
+// it starts, that only the running server can use, or that would make a copy believe that it is
+// that server.
 
-// emptied are folders of which the server needs only that they are there.
+// emptied are folders that must exist, but whose contents the server does not need.
 var emptied = []string{"pg_dynshmem", "pg_notify", "pg_replslot", "pg_serial", "pg_snapshots", "pg_stat_tmp", "pg_subtrans", logFolder}
 
-// leftOutNames are left out wherever they are.
+// leftOutNames are left out in every folder.
 var leftOutNames = []string{"postmaster.pid", "postmaster.opts", "backup_label", "backup_label.old", "tablespace_map", "tablespace_map.old",
 	"backup_manifest", "backup_manifest.tmp", "postgresql.auto.conf.tmp", "current_logfiles.tmp", "recovery.signal", "standby.signal"}
 
@@ -47,7 +47,7 @@ type lister struct {
 	version string
 }
 
-// list finds what is to be read. What comes into the folder later is in the log.
+// list finds what to read. What is added to the folder later is in the log.
 func (b *Backup) list(set *tidemark.DataSet) error {
 	root, err := os.Stat(b.dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *Backup) list(set *tidemark.DataSet) error {
 	return l.folder("")
 }
 
-// numbers are those of relations, ascending: there may be many.
+// numbers are the file numbers of relations, ascending: there may be many.
 type numbers []uint64
 
 func (n numbers) has(number string) bool {
@@ -69,7 +69,8 @@ func (n numbers) has(number string) bool {
 	return found && err == nil
 }
 
-// unloggedIn are the numbers of relations in a database's folder that are not logged: those with an _init file.
+// unloggedIn returns the numbers of unlogged relations in a database's folder: those with an _init
+// file.
 func unloggedIn(all *fileNames) (out numbers) {
 	for name := range all.each() {
 		if number, found := strings.CutSuffix(name, "_init"); found && isNumber(number) {
@@ -81,9 +82,9 @@ func unloggedIn(all *fileNames) (out numbers) {
 	return out
 }
 
-// unloggedSince says which files were listed as a logged relation's, and are not; nil: none. An
-// index of a table that is not logged gets its _init file when it has been filled. With such a
-// file in the backup, a server that makes the _init file in its recovery would stop at the end of that.
+// unloggedSince reports which files were listed as those of a logged relation, but are not; nil:
+// none. An index of an unlogged table gets its _init file once it is filled. With such a file in
+// the backup, a server that creates the _init file during recovery would stop when recovery ends.
 func (b *Backup) unloggedSince() func(path string) bool {
 	since := map[string]numbers{}
 	for at, was := range b.unlogged {
@@ -105,7 +106,7 @@ func (b *Backup) unloggedSince() func(path string) bool {
 	}
 }
 
-// fileNames are names of files in little memory, sorted.
+// fileNames is a sorted list of file names that uses little memory.
 type fileNames struct {
 	text []byte
 	at   []uint32 // where in text each begins: its length in two bytes, then the name
@@ -125,7 +126,8 @@ func (n *fileNames) each() iter.Seq[string] {
 	}
 }
 
-// namesIn reads the names in the folder at a path below the data folder, some at a time: it may have a million.
+// namesIn reads the names in the folder at a path below the data folder, in portions: there may be
+// a million.
 func (b *Backup) namesIn(at string) (*fileNames, error) {
 	n := &fileNames{}
 	folder, err := os.Open(filepath.Join(b.dir, filepath.FromSlash(at)))
@@ -137,7 +139,7 @@ func (b *Backup) namesIn(at string) (*fileNames, error) {
 		some, err := folder.Readdirnames(1000)
 		for _, name := range some {
 			if len(n.text) > math.MaxInt32 {
-				return n, errors.New("it has more files than a list can have")
+				return n, errors.New("it has more files than a list can hold")
 			}
 			n.at = append(n.at, uint32(len(n.text)))
 			n.text = append(binary.LittleEndian.AppendUint16(n.text, uint16(len(name))), name...)
@@ -157,7 +159,7 @@ func (b *Backup) listFailed(object string, err error) error {
 	return &tidemark.Error{Op: "list", Object: object, Kind: tidemark.Forbidden, Err: causeOf(err), Hint: "Run it as the user that the server runs as, or as root."}
 }
 
-// folder lists what is in the folder at a path below the data folder.
+// folder lists the contents of the folder at a path below the data folder.
 func (l *lister) folder(at string) error {
 	names, err := l.b.namesIn(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -214,7 +216,7 @@ func (l *lister) entry(p string) error {
 		l.set.Files.Add(f)
 		return l.folder(p)
 	}
-	what := "it is no file and no folder"
+	what := "it is neither a file nor a folder"
 	if info.Mode()&fs.ModeSymlink != 0 {
 		what = "it is a symbolic link, which PostgreSQL's own backup leaves out too"
 	}
@@ -222,7 +224,7 @@ func (l *lister) entry(p string) error {
 	return nil
 }
 
-// empty keeps a folder without what is in it, which may itself be elsewhere.
+// empty keeps a folder without its contents; the folder itself may be elsewhere.
 func (l *lister) empty(p string) error {
 	keep := []string{p}
 	if p == logFolder {
@@ -258,7 +260,7 @@ func (l *lister) tablespace(p, oid string) error {
 	}
 	info, err := os.Stat(target)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // dropped meanwhile, or it would hinder the server too
+		return nil // dropped in the meantime, or it would hinder the server too
 	}
 	if err != nil {
 		return l.b.listFailed(target, err)
@@ -277,14 +279,14 @@ func (l *lister) tablespace(p, oid string) error {
 	return l.folder(inside)
 }
 
-// leftOut says whether a name is that of something that is in no backup.
+// leftOut reports whether a name belongs to a file that no backup contains.
 func leftOut(name string) bool {
 	return name == controlFileName || slices.Contains(leftOutNames, name) || strings.HasPrefix(name, "pgsql_tmp") ||
 		strings.HasPrefix(name, "pg_internal.init")
 }
 
-// isDatabaseFolder says whether a path is that of a database's folder, in which names
-// are those of relations: base/5, pg_tblspc/16400/PG_15_202209061/5.
+// isDatabaseFolder reports whether a path is that of a database's folder, whose files are named
+// after relations: base/5, pg_tblspc/16400/PG_15_202209061/5.
 func isDatabaseFolder(p string) bool {
 	words := strings.Split(p, "/")
 	switch {
@@ -296,10 +298,10 @@ func isDatabaseFolder(p string) bool {
 	return false
 }
 
-// A relationFile is what the name of a relation's file says: "16384_vm.2".
+// A relationFile is the parsed name of a relation's file: "16384_vm.2".
 type relationFile struct {
 	number  string
-	fork    string // "" the rows, "fsm", "vm", "init"
+	fork    string // "" the main fork, "fsm", "vm", "init"
 	segment int64
 }
 
@@ -320,7 +322,7 @@ func parseRelation(name string) (r relationFile, ok bool) {
 	return r, isNumber(r.number)
 }
 
-// relationAt reads the path of a relation's file.
+// relationAt parses the path of a relation's file.
 func relationAt(p string) (r relationFile, ok bool) {
 	folder, name := path.Split(p)
 	if folder != "global/" && !isDatabaseFolder(path.Clean(folder)) {
@@ -329,7 +331,7 @@ func relationAt(p string) (r relationFile, ok bool) {
 	return parseRelation(name)
 }
 
-// isTemporary says whether a name is that of a temporary relation's file: t3_16384.
+// isTemporary reports whether a name is that of a temporary relation's file: t3_16384.
 func isTemporary(name string) bool {
 	rest, found := strings.CutPrefix(name, "t")
 	if !found {
@@ -340,8 +342,8 @@ func isTemporary(name string) bool {
 	return found && isNumber(session) && relation
 }
 
-// isUnlogged says whether a file is one that a restored server makes anew from its
-// relation's _init.
+// isUnlogged reports whether a file is one that a restored server recreates from its relation's
+// _init.
 func isUnlogged(name string, unlogged numbers) bool {
 	r, ok := parseRelation(name)
 	return ok && r.fork != "init" && unlogged.has(r.number)

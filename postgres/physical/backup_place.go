@@ -8,11 +8,11 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// Place says which part of the log has all changes that may be in what was read until now. A page is not
-// written before the log up to its place is, nor on a standby before pg_control says so.
+// Place returns the part of the log that has all changes that may be in what was read so far. A
+// page is not written before the WAL up to its LSN, nor on a standby before pg_control says so.
 //
-// It asks by the session that holds the backup: if that is gone, what was read since the server
-// has ended the backup may have been torn with nothing in the log to mend it.
+// It uses the session that holds the backup: if that is gone, pages read since the server ended the
+// backup may be torn, and nothing in the log repairs them.
 func (b *Backup) Place(ctx context.Context) (tidemark.DataLog, error) {
 	question := "SELECT pg_current_wal_flush_lsn()::text, pg_is_in_recovery()"
 	if b.standby {
@@ -40,5 +40,5 @@ func (b *Backup) Place(ctx context.Context) (tidemark.DataLog, error) {
 }
 
 func sessionGone(object string, err error) error {
-	return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: object, Err: errors.New("the session that held the backup is gone: " + err.Error()), Hint: "The server has ended the backup with it: begin again."}
+	return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: object, Err: errors.New("the session that held the backup is gone: " + err.Error()), Hint: "The server ended the backup with it: start the backup again."}
 }

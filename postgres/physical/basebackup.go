@@ -20,54 +20,54 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A BaseBackup is an online backup of the server's files that the server itself reads and
-// sends (BASE_BACKUP, https://www.postgresql.org/docs/current/protocol-replication.html): from
-// wherever it can be connected to. The role needs REPLICATION and nothing else.
+// A BaseBackup is an online backup of the server's files that the server itself reads and sends
+// (BASE_BACKUP, https://www.postgresql.org/docs/current/protocol-replication.html), to any host
+// that can connect to it. The role needs REPLICATION and nothing else.
 //
-// The server sends the files as tar archives in one stream, which is why reading them on its
-// own host is faster. The log that the backup needs comes through a second session meanwhile, as a
-// standby gets it; a temporary slot of a third one keeps what has not come yet.
+// The server sends the files as tar archives in one stream, so reading them on its own host is
+// faster. The WAL that the backup needs arrives through a second session meanwhile, as for a
+// standby; a temporary slot of a third session retains what was not received yet.
 type BaseBackup struct {
 	opt BaseBackupOptions
-	// about is what is known of the server, and asks it for the names of what is damaged. Its
-	// session holds the slot.
+	// about holds what is known about the server, and asks it for the names of damaged relations.
+	// Its session holds the slot.
 	about *Backup
 	set   *tidemark.DataSet
 
 	lane *server.Lane
-	// life ends when the backup is given up: then nothing is read from the session any more.
+	// life ends when the backup is given up: then nothing more is read from the session.
 	life context.Context
 	end  context.CancelCauseFunc
 
-	timeline uint32 // in which it has begun
+	timeline uint32 // in which it began
 	mode     uint32 // permission bits of the data folder
 	spaces   []tidemark.Tablespace
-	archives []string  // in which the server sends files: where below the data folder they are
+	archives []string  // the folders below the data folder that the server sends, one archive each
 	said     sumsRead  // the server's own list of what it has sent
-	listed   int64     // bytes that this has at most
-	parts    *fileSums // of an incremental one: what came as pages, by the names that the server gives; else nil
+	listed   int64     // maximum size of that list, in bytes
+	parts    *fileSums // of an incremental backup: sums of files sent as pages, by the server's names; else nil
 	label    []byte    // backup_label
 	control  []byte    // pg_control
 
-	sent    chan struct{} // closed when all files have come: then about.end.stop and timeline are known
+	sent    chan struct{} // closed when all files have arrived: then about.end.stop and timeline are known
 	logMu   sync.Mutex
 	history map[uint32]string // of timelines
 
 	wrong  atomic.Int64 // pages that Check has found
-	rotten string       // what the server says of pages that it has found
+	rotten string       // the server's message about damaged pages
 }
 
-// BaseBackupOptions of a BaseBackup. The zero value is good.
+// BaseBackupOptions configure a BaseBackup. The zero value is good.
 type BaseBackupOptions struct {
-	Label  string // what backup_label says; "" means "tidemark"
-	Spread bool   // let the first checkpoint take its time, instead of making it at once
-	Rate   int64  // bytes that the server sends a second at most; 0: as many as it can
-	// Why says, for the findings, why the files are not read on the server's host.
+	Label  string // for backup_label; "" means "tidemark"
+	Spread bool   // spread the first checkpoint over time, instead of making it at once
+	Rate   int64  // maximum bytes per second that the server sends; 0: unlimited
+	// Why is the reason, for the findings, why the files are not read on the server's host.
 	Why string
 }
 
-// BaseBackup prepares a backup of the server's files that the server sends. Nothing is done
-// before Begin.
+// BaseBackup prepares a backup of the server's files that the server sends. Nothing happens before
+// Begin.
 func (c *Cluster) BaseBackup(opt BaseBackupOptions) *BaseBackup {
 	if opt.Label == "" {
 		opt.Label = "tidemark"
@@ -75,8 +75,8 @@ func (c *Cluster) BaseBackup(opt BaseBackupOptions) *BaseBackup {
 	return &BaseBackup{opt: opt, about: c.Backup(BackupOptions{}), history: map[uint32]string{}, sent: make(chan struct{})}
 }
 
-// Begin connects, and says what is known of the server; Start or Since begins the backup. Kind
-// Forbidden: the role lacks REPLICATION.
+// Begin connects, and returns what is known about the server; Start or Since begins the backup.
+// Kind Forbidden: the role lacks REPLICATION.
 func (b *BaseBackup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	e := b.about.e
 	b.life, b.end = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -104,7 +104,7 @@ func (b *BaseBackup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	b.about.mode = b.mode
 	b.set = b.about.newSet()
 	if b.opt.Why != "" {
-		b.find(tidemark.Note, "the server sends its files, in one stream: "+b.opt.Why, "On the server's host, as its user, they are read by many workers at once.")
+		b.find(tidemark.Note, "the server sends its files in one stream: "+b.opt.Why, "Run this on the server's host, as the server's user, to read them with several workers.")
 	}
 	if finding := b.about.holdLog(ctx); finding != nil {
 		b.set.Findings = append(b.set.Findings, *finding)
@@ -113,11 +113,11 @@ func (b *BaseBackup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	return b.set, b.failed(ctx, err)
 }
 
-// Start has the server begin, and waits for its first checkpoint. Then the set has also where that
-// is, the tablespaces, and how much will come.
+// Start makes the server begin, and waits for its first checkpoint. Then the set also has that
+// position, the tablespaces, and the expected size.
 func (b *BaseBackup) Start(ctx context.Context) error {
 	if b.about.start > 0 {
-		return nil // on an earlier backup
+		return nil // builds on an earlier backup
 	}
 	defer b.endsWith(ctx)()
 	return b.failed(ctx, b.begin())
@@ -135,19 +135,19 @@ func (b *BaseBackup) begin() error {
 	return nil
 }
 
-// endsWith gives the backup up when ctx ends, until the function that it gives is called.
+// endsWith ends the backup when ctx ends, unless the returned function is called first.
 func (b *BaseBackup) endsWith(ctx context.Context) (release func() bool) {
 	return crash.OnDone(ctx, func() { b.end(context.Cause(ctx)) })
 }
 
-// find notes a finding. Files and Log go on at the same time.
+// find records a finding. Files and Log run at the same time.
 func (b *BaseBackup) find(severity tidemark.Severity, text, hint string) {
 	b.logMu.Lock()
 	defer b.logMu.Unlock()
 	b.set.Findings = append(b.set.Findings, tidemark.Finding{Severity: severity, Object: b.about.e.Object, Text: text, Hint: hint})
 }
 
-// command is BASE_BACKUP, which has parentheses since 15.
+// command returns the BASE_BACKUP command, which has parentheses since 15.
 func (b *BaseBackup) command() string {
 	checkpoint := "fast"
 	if b.opt.Spread {
@@ -155,7 +155,7 @@ func (b *BaseBackup) command() string {
 	}
 	rate := int64(0)
 	if b.opt.Rate > 0 {
-		rate = min(max(b.opt.Rate>>10, 32), 1<<20) // the bounds that the server has
+		rate = min(max(b.opt.Rate>>10, 32), 1<<20) // the server's bounds
 	}
 	if b.about.e.Major >= 15 {
 		options := []string{"LABEL " + server.QuoteLiteral(b.opt.Label), "PROGRESS", "CHECKPOINT '" + checkpoint + "'", "WAIT 0", "MANIFEST 'yes'", "MANIFEST_CHECKSUMS 'CRC32C'"}
@@ -177,8 +177,8 @@ func (b *BaseBackup) command() string {
 	return command
 }
 
-// begun reads what the server says when its checkpoint is made: the place where the backup
-// begins, and the tablespaces.
+// begun reads the server's answer once its checkpoint is done: the place where the backup begins,
+// and the tablespaces.
 func (b *BaseBackup) begun() (err error) {
 	rows, err := b.rows()
 	if err != nil {
@@ -192,9 +192,9 @@ func (b *BaseBackup) begun() (err error) {
 	}
 	for _, row := range rows {
 		if len(row) < 3 {
-			return fmt.Errorf("a tablespace that is not in its format: %q", row)
+			return fmt.Errorf("a malformed tablespace %q", row)
 		}
-		kilobytes, _ := strconv.ParseInt(string(row[2]), 10, 64) // none where it is not known
+		kilobytes, _ := strconv.ParseInt(string(row[2]), 10, 64) // stays 0 if it is unknown
 		b.set.Estimate += kilobytes << 10
 		if row[0] == nil {
 			b.archives = append(b.archives, "")
@@ -202,20 +202,20 @@ func (b *BaseBackup) begun() (err error) {
 		}
 		oid, err := strconv.ParseUint(string(row[0]), 10, 32)
 		if err != nil {
-			return fmt.Errorf("a tablespace that is not in its format: %q", row)
+			return fmt.Errorf("a malformed tablespace %q", row)
 		}
 		b.archives = append(b.archives, spaceFolder+"/"+string(row[0]))
-		if strings.HasPrefix(string(row[1]), "/") { // else it is in the data folder itself
+		if strings.HasPrefix(string(row[1]), "/") { // otherwise it is in the data folder itself
 			b.spaces = append(b.spaces, tidemark.Tablespace{OID: uint32(oid), Path: string(row[1])})
 		}
 	}
 	return nil
 }
 
-// placeRow reads the one row that says a place of the log and its timeline.
+// placeRow reads a row with a log position and its timeline.
 func placeRow(rows [][][]byte) (place uint64, timeline uint32, err error) {
 	if len(rows) != 1 || len(rows[0]) < 2 {
-		return 0, 0, fmt.Errorf("a place of the log that is not in its format: %q", rows)
+		return 0, 0, fmt.Errorf("a malformed log position %q", rows)
 	}
 	n, err := strconv.ParseUint(string(rows[0][1]), 10, 32)
 	if err != nil {
@@ -243,7 +243,7 @@ func (b *BaseBackup) rows() (out [][][]byte, err error) {
 			}
 			for i, v := range row.Values {
 				if v != nil {
-					row.Values[i] = append([]byte{}, v...) // body is read into again
+					row.Values[i] = append([]byte{}, v...) // body is reused for the next message
 				}
 			}
 			if out = append(out, row.Values); len(out) > maxRows || len(body) > maxLine {
@@ -252,13 +252,12 @@ func (b *BaseBackup) rows() (out [][][]byte, err error) {
 		case 'C':
 			return out, nil
 		case 'Z':
-			return nil, errors.New("the server ended the command and did not answer it")
+			return nil, errors.New("the server ended the command without an answer")
 		}
 	}
 }
 
-// message reads the next message that has to do with the backup. Its body is valid until
-// the next one is read.
+// message reads the next message about the backup. Its body is valid until the next call.
 func (b *BaseBackup) message() (kind byte, body []byte, err error) {
 	for {
 		kind, n, err := b.lane.Head()
@@ -297,14 +296,14 @@ func (b *BaseBackup) forbidden(err error) error {
 	return err
 }
 
-// failed words what ends the session that sends.
+// failed explains why the sending session has ended.
 func (b *BaseBackup) failed(ctx context.Context, err error) error {
 	var own *tidemark.Error
 	switch {
 	case err == nil || errors.As(err, &own):
 		return err
 	case ctx.Err() == nil && server.Broken(err) || server.SQLState(err) != "" && server.Ended(err):
-		return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: errors.New("the session in which the server sends its files is gone: " + server.PlainCause(err)), Hint: "Nothing was kept: begin again."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: errors.New("the session in which the server sends its files is gone: " + server.PlainCause(err)), Hint: "Start the backup again; nothing of this one was kept."}
 	case server.SQLState(err) == "55000":
 		return b.about.spoilt(err)
 	case server.SQLState(err) == "42501":
@@ -313,10 +312,10 @@ func (b *BaseBackup) failed(ctx context.Context, err error) error {
 	return b.about.e.Fail(ctx, backupOp, b.about.e.Object, err)
 }
 
-// Check gives the offsets in content of pages that are not as their checksums say. Those that
-// were written since the backup began may be torn, and no one can look again at what was sent:
-// the log brings them back. A page without a header is new, and may be just being written. So
-// the server judges itself, and it has read a page that seems wrong to it once more.
+// Check returns the offsets in content of pages whose checksums are wrong. Pages written since the
+// backup began may be torn, and what was sent cannot be read again: WAL replay restores them. A
+// page without a header is new, and may be in the middle of being written. So the server decides:
+// it rereads a page that looks wrong.
 func (b *BaseBackup) Check(f *tidemark.DataFile, at int64, content []byte) (wrong []int) {
 	page, block := b.about.page, b.about.block(f, at)
 	for off := 0; off+page <= len(content); off += page {
@@ -331,16 +330,16 @@ func (b *BaseBackup) Check(f *tidemark.DataFile, at int64, content []byte) (wron
 	return wrong
 }
 
-// NamePage says of which relation the page at an offset of a file is, as Backup does.
+// NamePage returns the relation that the page at an offset of a file belongs to, as Backup does.
 func (b *BaseBackup) NamePage(ctx context.Context, f *tidemark.DataFile, at int64) string {
 	return b.about.NamePage(ctx, f, at)
 }
 
-// End says what was not given as a file. Kind Corrupt: the server has found a damaged page
-// that has come undamaged.
+// End returns what was not emitted as a file. Kind Corrupt: the server found a damaged page that
+// arrived undamaged.
 func (b *BaseBackup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 	if b.rotten != "" && b.wrong.Load() == 0 {
-		return nil, &tidemark.Error{Kind: tidemark.Corrupt, Op: "read", Object: b.about.e.Object, Err: errors.New("the server has found damage, and what it has sent has none: " + b.rotten), Hint: "Look at the disk and the memory of the server's host, and back up again."}
+		return nil, &tidemark.Error{Kind: tidemark.Corrupt, Op: "read", Object: b.about.e.Object, Err: errors.New("the server found damage that the files it sent do not have: " + b.rotten), Hint: "Check the disk and the memory of the server's host, then back up again."}
 	}
 	end := &b.about.end
 	b.logMu.Lock()
@@ -351,12 +350,12 @@ func (b *BaseBackup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 		return nil, b.about.e.Fail(ctx, backupOp, b.about.e.Object, err)
 	}
 	if b.label == nil || b.control == nil {
-		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: errors.New("the server has not sent backup_label and pg_control"), Hint: "Nothing was kept: begin again."}
+		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: errors.New("the server has not sent backup_label and pg_control"), Hint: "Start the backup again; nothing of this one was kept."}
 	}
 	return &tidemark.DataEnd{Ranges: b.about.dataLogs(), Made: []tidemark.MadeFile{b.about.made("backup_label", ownLabel(b.label)), b.about.made(controlPath, b.control)}, Spaces: spaceMap(b.spaces)}, nil
 }
 
-// spaceMap is PostgreSQL's tablespace_map.
+// spaceMap returns PostgreSQL's tablespace_map.
 func spaceMap(spaces []tidemark.Tablespace) string {
 	var text strings.Builder
 	escape := strings.NewReplacer("\\", "\\\\", "\n", "\\\n", "\r", "\\\r")
@@ -366,7 +365,7 @@ func spaceMap(spaces []tidemark.Tablespace) string {
 	return text.String()
 }
 
-// Close ends the sessions. A backup that has not ended is given up by the server.
+// Close ends the sessions. The server aborts an unfinished backup.
 func (b *BaseBackup) Close() {
 	if b.lane != nil {
 		select {
@@ -382,5 +381,5 @@ func (b *BaseBackup) Close() {
 	b.about.Close()
 }
 
-// patience is how long the session that receives the log may be without a connection.
+// patience is how long the session that receives the log may stay without a connection.
 const patience = time.Minute

@@ -20,10 +20,10 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// giver takes a file that was sent.
+// giver receives a file that was sent.
 type giver = func(f *tidemark.DataFile, content io.Reader) error
 
-// Files gives what the server sends: the files in tar archives, one for each tablespace and the
+// Files emits what the server sends: the files in tar archives, one for each tablespace and the
 // data folder's last, and then its backup_manifest.
 func (b *BaseBackup) Files(ctx context.Context, give func(f *tidemark.DataFile, content io.Reader) error) error {
 	defer b.endsWith(ctx)()
@@ -54,14 +54,14 @@ func (b *BaseBackup) Files(ctx context.Context, give func(f *tidemark.DataFile, 
 	return b.failed(ctx, err)
 }
 
-// An archive is the bytes of one of the archives, which come in messages. That of 15 and
-// later are told apart by their first byte.
+// An archive is the content of one tar archive, which arrives in messages. Messages of 15 and later
+// begin with an extra type byte.
 type archive struct {
 	b     *BaseBackup
 	typed bool
 	rest  []byte // of the last message
 	over  bool
-	next  []byte // the message that begins what comes behind; nil: nothing does
+	next  []byte // the message that begins what follows; nil: nothing follows
 }
 
 // Read implements io.Reader.
@@ -84,8 +84,8 @@ func (a *archive) Read(p []byte) (int, error) {
 			a.rest = body[1:]
 		case body[0] == 'n' || body[0] == 'm':
 			a.over, a.next = true, append([]byte{}, body...)
-		case body[0] != 'p': // progress, of which the sizes tell enough
-			return 0, fmt.Errorf("a message in the middle of an archive that is not in its format: %.20q", body)
+		case body[0] != 'p': // progress: the sizes of files say enough
+			return 0, fmt.Errorf("a malformed message in the middle of an archive: %.20q", body)
 		}
 	}
 	n := copy(p, a.rest)
@@ -102,13 +102,13 @@ func (b *BaseBackup) copying() error {
 	return err
 }
 
-// sentAtOnce takes what 15 and later send: one stream for everything.
+// sentAtOnce receives what 15 and later send: one stream for everything.
 func (b *BaseBackup) sentAtOnce(take giver) error {
 	if err := b.copying(); err != nil {
 		return err
 	}
 	a := &archive{b: b, typed: true}
-	if _, err := io.Copy(io.Discard, a); err != nil { // nothing stands before the first one
+	if _, err := io.Copy(io.Discard, a); err != nil { // nothing precedes the first archive
 		return err
 	}
 	for n := 0; a.next != nil; n++ {
@@ -120,7 +120,7 @@ func (b *BaseBackup) sentAtOnce(take giver) error {
 			}
 			continue
 		}
-		// Their names are no more than their order: OID.tar, and base.tar the last.
+		// Their names only show their order: OID.tar, and base.tar last.
 		if n >= len(b.archives) {
 			return errors.New("the server sends more archives than it has tablespaces")
 		}
@@ -131,7 +131,7 @@ func (b *BaseBackup) sentAtOnce(take giver) error {
 	return nil
 }
 
-// sentOneByOne takes what 13 and 14 send: a stream for each archive, and one for the manifest.
+// sentOneByOne receives what 13 and 14 send: a stream for each archive, and one for the manifest.
 func (b *BaseBackup) sentOneByOne(take giver) error {
 	for _, at := range b.archives {
 		if err := b.copying(); err != nil {
@@ -147,7 +147,7 @@ func (b *BaseBackup) sentOneByOne(take giver) error {
 	return b.manifest(&archive{b: b}, take)
 }
 
-// sentEnd reads where the backup ends.
+// sentEnd reads the position where the backup ends.
 func (b *BaseBackup) sentEnd() error {
 	rows, err := b.rows()
 	if err != nil {
@@ -159,7 +159,7 @@ func (b *BaseBackup) sentEnd() error {
 	for {
 		kind, _, err := b.message()
 		switch {
-		case server.SQLState(err) == "XX001": // at the very end the server says that it has found damaged pages
+		case server.SQLState(err) == "XX001": // at the very end the server reports damaged pages
 			b.rotten = server.PlainCause(err)
 			continue
 		case err != nil:
@@ -171,7 +171,7 @@ func (b *BaseBackup) sentEnd() error {
 	}
 }
 
-// unpack gives the files of an archive. at is where below the data folder they are.
+// unpack emits the files of an archive. at is their folder below the data folder.
 func (b *BaseBackup) unpack(at string, a *archive, take giver) error {
 	files := tar.NewReader(a)
 	for {
@@ -191,8 +191,8 @@ func (b *BaseBackup) unpack(at string, a *archive, take giver) error {
 		default:
 			return fmt.Errorf("%q is of the type %q, which servers do not send", h.Name, h.Typeflag)
 		}
-		if len(h.PAXRecords) > 0 { // they could say of a file that it is sparse, and has any size
-			return fmt.Errorf("%q is in another form of tar than the server's", h.Name)
+		if len(h.PAXRecords) > 0 { // they could declare a sparse file of any size
+			return fmt.Errorf("%q is in another tar format than the server's", h.Name)
 		}
 		f := tidemark.DataFile{Path: path.Join(at, h.Name), Size: h.Size, Modified: h.ModTime, Mode: uint32(h.Mode) & 0o777, Dir: h.Typeflag == tar.TypeDir}
 		if !fs.ValidPath(f.Path) {
@@ -208,7 +208,7 @@ func (b *BaseBackup) unpackFile(f *tidemark.DataFile, kind byte, content io.Read
 	folder, name := path.Split(f.Path)
 	switch {
 	case kind == tar.TypeSymlink, name == "standby.signal" && folder == "", name == "recovery.signal" && folder == "":
-		return nil // links of tablespaces are made by who restores; what makes a standby is none of the data
+		return nil // the restore makes the links of tablespaces; what makes a standby is not data
 	case f.Path == controlPath:
 		b.control, err = small(f, content)
 		return err
@@ -225,7 +225,8 @@ func (b *BaseBackup) unpackFile(f *tidemark.DataFile, kind byte, content io.Read
 	return take(f, content)
 }
 
-// maxSmall bounds the files that are kept in memory: pg_control has 8 kB, and backup_label less.
+// maxSmall bounds, in bytes, the files that are kept in memory: pg_control has 8 kB, and
+// backup_label less.
 const maxSmall = 1 << 20
 
 func small(f *tidemark.DataFile, content io.Reader) ([]byte, error) {
@@ -235,17 +236,16 @@ func small(f *tidemark.DataFile, content io.Reader) ([]byte, error) {
 	return io.ReadAll(content)
 }
 
-// hasPages notes whether a file consists of pages with checksums.
+// hasPages records whether a file consists of pages with checksums.
 func (b *BaseBackup) hasPages(f *tidemark.DataFile) {
 	folder, name := path.Split(f.Path)
 	_, is := parseRelation(name)
 	f.Pages = is && b.about.checksums && (isDatabaseFolder(path.Clean(folder)) || folder == "global/")
 }
 
-// manifest gives backup_manifest, and notes what it says. The server does not say how
-// large it is.
+// manifest emits backup_manifest, and records its contents. The server does not announce its size.
 func (b *BaseBackup) manifest(a *archive, take giver) error {
-	if b.parts != nil { // it is one of pages: whoever puts files together makes another
+	if b.parts != nil { // it describes pages: combining the files creates a new one
 		b.parts.sort()
 		b.said.parts = b.parts
 		if _, err := io.Copy(&b.said, a); err != nil {
@@ -260,10 +260,10 @@ func (b *BaseBackup) manifest(a *archive, take giver) error {
 	return b.said.finish()
 }
 
-// Compare looks whether the files are those of the server's manifest.
+// Compare checks the files against the server's manifest.
 func (b *BaseBackup) Compare(files iter.Seq2[tidemark.DataSum, error]) error {
 	if b.parts != nil && b.parts.left() > 0 {
-		return changedOnTheWay(ManifestPath, fmt.Sprintf("%d files have come of which the server says nothing", b.parts.left()))
+		return changedOnTheWay(ManifestPath, fmt.Sprintf("%d files were received that the server's manifest does not list", b.parts.left()))
 	}
 	b.said.sums.sort()
 	for f, err := range files {
@@ -280,13 +280,13 @@ func (b *BaseBackup) Compare(files iter.Seq2[tidemark.DataSum, error]) error {
 		b.said.sums.take(left)
 	}
 	if n := b.said.sums.left(); n > 0 {
-		return changedOnTheWay(ManifestPath, fmt.Sprintf("%d files that the server has sent have not come", n))
+		return changedOnTheWay(ManifestPath, fmt.Sprintf("%d files of the server's manifest were not received", n))
 	}
 	return nil
 }
 
-// Log gives the segments of the log from the one in which the backup begins to the one in which
-// it ends, and the histories of timelines.
+// Log emits the segments of the log from the one in which the backup begins to the one in which it
+// ends, and the histories of timelines.
 func (b *BaseBackup) Log(ctx context.Context, give func(f *tidemark.DataFile, content io.Reader) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -304,7 +304,7 @@ func (b *BaseBackup) Log(ctx context.Context, give func(f *tidemark.DataFile, co
 	lost := func() {
 		b.logMu.Lock()
 		defer b.logMu.Unlock()
-		stop(&tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: fmt.Errorf("the log that the backup needs does not come: for %s there was no connection: %v", patience, last), Hint: "A backup takes two of max_wal_senders. Nothing was kept: begin again."})
+		stop(&tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: fmt.Errorf("the WAL that the backup needs does not arrive: no connection for %s: %v", patience, last), Hint: "A backup uses two of max_wal_senders. Start the backup again; nothing of this one was kept."})
 	}
 	crash.Go(func() { b.watchLog(ctx, r, lost) })
 	err = r.Run(ctx, func(_ context.Context, f *tidemark.LogFile) error { return b.takeLog(ctx, f, give) })
@@ -314,8 +314,8 @@ func (b *BaseBackup) Log(ctx context.Context, give func(f *tidemark.DataFile, co
 	return err
 }
 
-// watchLog tells the receiver where to end, when that is known, and gives up one that is
-// without a connection for too long.
+// watchLog sets the receiver's end once it is known, and gives up a receiver that stays without a
+// connection for too long.
 func (b *BaseBackup) watchLog(ctx context.Context, r *Receiver, lost func()) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -339,10 +339,10 @@ func (b *BaseBackup) watchLog(ctx context.Context, r *Receiver, lost func()) {
 	}
 }
 
-// takeLog gives a file of the log, as far as the backup needs it. The server needs not keep it
-// any more.
+// takeLog emits a file of the log, as far as the backup needs it. The server need not keep it any
+// longer.
 func (b *BaseBackup) takeLog(ctx context.Context, f *tidemark.LogFile, give giver) error {
-	var stop uint64 // 0: not known yet
+	var stop uint64 // 0: not yet known
 	select {
 	case <-b.sent:
 		stop = b.about.end.stop
@@ -356,24 +356,24 @@ func (b *BaseBackup) takeLog(ctx context.Context, f *tidemark.LogFile, give give
 		return give(&out, bytes.NewReader(f.Bytes))
 	}
 	switch {
-	case stop > 0 && f.Place >= stop, // behind the backup's end
-		!f.Whole() && (stop == 0 || f.End() < stop): // more will come of it, or the next timeline has it
+	case stop > 0 && f.Place >= stop, // after the backup's end
+		!f.Whole() && (stop == 0 || f.End() < stop): // more of it will arrive, or the next timeline has it
 		return nil
 	case f.Damage != "":
-		return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: f.Name, Err: errors.New("the server's segment is damaged, and a recovery would end in it: " + f.Damage), Hint: "Look at the server's disk, and back up again."}
+		return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: f.Name, Err: errors.New("the server's segment is damaged, and a recovery would end in it: " + f.Damage), Hint: "Check the server's disk, then back up again."}
 	}
 	if err := give(&out, io.MultiReader(bytes.NewReader(f.Bytes), io.LimitReader(zeros{}, int64(f.Size-len(f.Bytes))))); err != nil {
 		return err
 	}
 	if b.about.slot != "" {
-		// Where this fails the server keeps more than it has to, or the session is gone and with it the
-		// slot; what comes next is asked for by the receiver in any case.
+		// If this fails, the server keeps more than it has to, or the session is gone and with it
+		// the slot; the receiver requests what follows in any case.
 		_, _ = b.about.conn.Exec(ctx, "SELECT pg_replication_slot_advance($1, $2::pg_lsn)", b.about.slot, wal.FormatLSN(f.End()))
 	}
 	return nil
 }
 
-// zeros are what a segment has behind the end of the log.
+// zeros are the bytes of a segment after the end of the log.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -17,19 +17,19 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// sumsRead reads a backup_manifest as it comes, line by line
-// (https://www.postgresql.org/docs/current/backup-manifest-format.html), and notes the
-// sums of the files.
+// sumsRead reads a backup_manifest as it arrives, line by line
+// (https://www.postgresql.org/docs/current/backup-manifest-format.html), and records the checksums
+// of the files.
 type sumsRead struct {
-	line  []byte    // what has come of it
-	parts *fileSums // with which it is compared as it comes; nil: there are none
+	line  []byte    // the part of it that has arrived
+	parts *fileSums // compared with it as it arrives; nil: there are none
 	sums  fileSums  // of all other files
 	all   hash.Hash // SHA-256 of all lines but the last
-	last  []byte    // the line before
+	last  []byte    // the previous line
 	err   error
 }
 
-// fileSums are the sizes and sums of files, by hashes of their names: 24 bytes for each.
+// fileSums are the sizes and checksums of files, by hashes of their names: 24 bytes for each.
 type fileSums struct {
 	all  []fileSum
 	seed maphash.Seed
@@ -43,16 +43,16 @@ type fileSum struct {
 	taken bool
 }
 
-// compare compares what the server has said of a file with what has come.
+// compare compares the server's record of a file with what has arrived.
 func (s fileSum) compare(name string, size int64, crc uint32) error {
 	if s.size == size && s.crc == crc {
 		return nil
 	}
-	return changedOnTheWay(name, fmt.Sprintf("%d bytes with the CRC-32C %08x have come, and the server has sent %d with %08x", size, crc, s.size, s.crc))
+	return changedOnTheWay(name, fmt.Sprintf("received %d bytes with CRC-32C %08x, and the server sent %d with %08x", size, crc, s.size, s.crc))
 }
 
 func changedOnTheWay(name, what string) error {
-	return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: name, Err: errors.New(what), Hint: "Something between the server's disk and here has changed it, or it was lost: look at the hosts and the network between, and back up again."}
+	return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: name, Err: errors.New(what), Hint: "It was changed or lost between the server's disk and here: check both hosts and the network, then back up again."}
 }
 
 func (s *fileSums) add(name string, size int64, crc uint32) {
@@ -62,12 +62,12 @@ func (s *fileSums) add(name string, size int64, crc uint32) {
 	s.all = append(s.all, fileSum{name: maphash.String(s.seed, name), size: size, crc: crc})
 }
 
-// sort has to be called when all were added, and before the first is taken.
+// sort must be called after all sums were added, and before the first is taken.
 func (s *fileSums) sort() {
 	slices.SortFunc(s.all, func(a, b fileSum) int { return cmp.Compare(a.name, b.name) })
 }
 
-// take gives the sum of a file, once.
+// take returns the sum of a file, once.
 func (s *fileSums) take(name string) (sum fileSum, ok bool) {
 	if s == nil || s.all == nil {
 		return sum, false
@@ -81,19 +81,19 @@ func (s *fileSums) take(name string) (sum fileSum, ok bool) {
 	return s.all[i], true
 }
 
-// left is how many were not taken.
+// left returns how many were not taken.
 func (s *fileSums) left() int { return len(s.all) - s.gone }
 
-// maxLine is more than a line of a manifest has, whose longest part is a path.
+// maxLine exceeds any line of a manifest, whose longest part is a path.
 const maxLine = 1 << 20
 
-// Write implements io.Writer. What is wrong is told by finish.
+// Write implements io.Writer. finish returns the errors.
 func (r *sumsRead) Write(p []byte) (int, error) {
 	if r.all == nil {
 		r.all = sha256.New()
 	}
-	if len(r.line) > maxLine { // nothing of it is kept any more
-		r.err = cmp.Or[error](r.err, errors.New("it has a line without an end"))
+	if len(r.line) > maxLine { // from here on nothing is kept
+		r.err = cmp.Or[error](r.err, errors.New("it has a line that does not end"))
 		return len(p), nil
 	}
 	r.line = append(r.line, p...)
@@ -114,7 +114,7 @@ func (r *sumsRead) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// read takes a line. Each file has one.
+// read parses a line. Each file has one.
 func (r *sumsRead) read(line []byte) error {
 	text := bytes.TrimSuffix(bytes.TrimSpace(line), []byte(","))
 	if !bytes.HasPrefix(text, []byte("{ \"Path\"")) && !bytes.HasPrefix(text, []byte("{ \"Encoded-Path\"")) {
@@ -149,20 +149,20 @@ func (r *sumsRead) read(line []byte) error {
 	return nil
 }
 
-// finish looks whether the manifest is whole: its last line has the SHA-256 of all before.
+// finish checks whether the manifest is complete: its last line has the SHA-256 of all before.
 func (r *sumsRead) finish() error {
 	if r.err == nil && (len(r.line) > 0 || r.all == nil) {
-		r.err = errors.New("it is cut")
+		r.err = errors.New("it is truncated")
 	}
 	if r.err == nil {
 		want := hex.EncodeToString(r.all.Sum(nil))
 		if !strings.Contains(string(r.last), "\"Manifest-Checksum\": \""+want+"\"") {
-			r.err = errors.New("it is not as its checksum says")
+			r.err = errors.New("its checksum is wrong")
 		}
 	}
 	var own *tidemark.Error
 	if r.err != nil && !errors.As(r.err, &own) {
-		return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: ManifestPath, Err: r.err, Hint: "The server has sent it so: back up again."}
+		return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: ManifestPath, Err: r.err, Hint: "The server sent it like this: back up again."}
 	}
 	return r.err
 }

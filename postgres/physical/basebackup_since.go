@@ -16,8 +16,8 @@ import (
 )
 
 // A server of 17 and later knows from its summaries of the log (summarize_wal) what has changed
-// since an earlier backup. It is told of that by its manifest (UPLOAD_MANIFEST), and sends of most
-// files the pages that have changed: in place of a file one whose name begins with INCREMENTAL.
+// since an earlier backup. It identifies that backup by its manifest (UPLOAD_MANIFEST), and sends
+// only the changed pages of most files: instead of a file, one whose name begins with INCREMENTAL.
 // (src/backend/backup/basebackup_incremental.c).
 
 const (
@@ -25,20 +25,20 @@ const (
 	incrementalMagic  = 0xd3ae1f0d
 )
 
-// Since tells the server of an earlier backup, and has it begin one that builds on it. Kind
-// Unsupported: it cannot. Kind Invalid: not on that one.
+// Since sends the server an earlier backup's manifest, and starts a backup that builds on it. Kind
+// Unsupported: the server cannot do this. Kind Invalid: it cannot build on that backup.
 func (b *BaseBackup) Since(ctx context.Context, since tidemark.DataSince) (way string, findings []tidemark.Finding, err error) {
 	defer b.endsWith(ctx)()
 	e := b.about.e
 	if e.Major < 17 {
-		return "", nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "build on an earlier backup", Object: e.Object, Err: errors.New("a server before 17 does not know what has changed"), Hint: "Where its files can be read, on its own host, it is found out there."}
+		return "", nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "build on an earlier backup", Object: e.Object, Err: errors.New("a server before 17 does not record which blocks changed"), Hint: "Run this on the server's own host: changed blocks are found in the files there."}
 	}
 	var summarize string
 	if err := b.about.conn.QueryRow(ctx, "SELECT current_setting('summarize_wal')").Scan(&summarize); err != nil {
 		return "", nil, e.Fail(ctx, backupOp, e.Object, err)
 	}
 	if summarize != "on" {
-		return "", nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "build on an earlier backup", Object: e.Object, Err: errors.New("the server does not note what changes"), Hint: "ALTER SYSTEM SET summarize_wal = on; and make a full backup, on which later ones build."}
+		return "", nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "build on an earlier backup", Object: e.Object, Err: errors.New("the server does not summarize its WAL"), Hint: "ALTER SYSTEM SET summarize_wal = on; and make a full backup, on which later ones build."}
 	}
 	no := func(format string, args ...any) error {
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "build on an earlier backup", Object: e.Object, Err: fmt.Errorf(format, args...), Hint: "Make a full backup."}
@@ -57,7 +57,8 @@ func (b *BaseBackup) Since(ctx context.Context, since tidemark.DataSince) (way s
 	return "the server's summaries of its log", nil, nil
 }
 
-// refused words what a server says of an earlier backup. It is ready for another command then.
+// refused explains the server's error about an earlier backup. The server is then ready for another
+// command.
 func (b *BaseBackup) refused(ctx context.Context, err error, no func(string, ...any) error) error {
 	if server.SQLState(err) == "" || server.Ended(err) || server.SQLState(err) == "42501" {
 		return b.failed(ctx, err)
@@ -68,7 +69,7 @@ func (b *BaseBackup) refused(ctx context.Context, err error, no func(string, ...
 	return no("%s", server.PlainCause(err))
 }
 
-// ready reads until the server takes the next command.
+// ready reads until the server accepts the next command.
 func (b *BaseBackup) ready() error {
 	for {
 		kind, _, err := b.message()
@@ -81,15 +82,15 @@ func (b *BaseBackup) ready() error {
 	}
 }
 
-// upload gives the server a manifest that says what it asks of one: the names and sizes of the
-// files, and the log from which the backup was consistent.
+// upload sends the server a manifest with what it needs: the names and sizes of the files, and the
+// log from which the backup was consistent.
 func (b *BaseBackup) upload(since tidemark.DataSince) error {
 	if err := b.lane.Send("UPLOAD_MANIFEST"); err != nil {
 		return err
 	}
 	if kind, _, err := b.message(); err != nil || kind != 'G' {
 		if err == nil {
-			err = fmt.Errorf("a message of type %q instead of the wish for a manifest", kind)
+			err = fmt.Errorf("a message of type %q instead of the manifest", kind)
 		}
 		return err
 	}
@@ -98,10 +99,10 @@ func (b *BaseBackup) upload(since tidemark.DataSince) error {
 		if f.Path == ManifestPath {
 			return nil
 		}
-		return w.Add(tidemark.DataSum{Path: f.Path, Size: f.Size, Modified: f.Modified}) // sums are not asked for
+		return w.Add(tidemark.DataSum{Path: f.Path, Size: f.Size, Modified: f.Modified}) // checksums are not needed
 	})
 	if err != nil {
-		_ = b.lane.SendFail("the backup cannot be read") // what is returned says why
+		_ = b.lane.SendFail("the backup cannot be read") // the returned error says why
 		return err
 	}
 	if err := w.Close(since.Ranges); err != nil {
@@ -118,7 +119,7 @@ func (b *BaseBackup) upload(since tidemark.DataSince) error {
 	}
 }
 
-// unpackPages gives the pages of a file that have changed.
+// unpackPages emits the pages of a file that have changed.
 func (b *BaseBackup) unpackPages(f *tidemark.DataFile, content io.Reader, take giver) error {
 	name, size := f.Path, f.Size
 	folder, last := path.Split(name)
@@ -137,7 +138,7 @@ func (b *BaseBackup) unpackPages(f *tidemark.DataFile, content io.Reader, take g
 		used += (page - used%page) % page
 	}
 	if le.Uint32(head) != incrementalMagic || size != used+n*page || n*page > b.about.segment || int64(limit)*page > b.about.segment {
-		return fmt.Errorf("%s is not in the form of files of which pages are sent", name)
+		return fmt.Errorf("%s is not a valid incremental file", name)
 	}
 	numbers := make([]byte, used-12)
 	if _, err := io.ReadFull(sum, numbers); err != nil {
@@ -148,7 +149,7 @@ func (b *BaseBackup) unpackPages(f *tidemark.DataFile, content io.Reader, take g
 	for i := range f.Change.Pages {
 		f.Change.Pages[i] = le.Uint32(numbers[4*i:])
 		if i > 0 && f.Change.Pages[i] <= f.Change.Pages[i-1] {
-			return fmt.Errorf("the pages of %s are not in their order", name)
+			return fmt.Errorf("the pages of %s are out of order", name)
 		}
 		if (int64(f.Change.Pages[i])+1)*page > b.about.segment {
 			return fmt.Errorf("%s has a page %d, which is behind its end", name, f.Change.Pages[i])
@@ -164,7 +165,7 @@ func (b *BaseBackup) unpackPages(f *tidemark.DataFile, content io.Reader, take g
 	return nil
 }
 
-// A sumReader is a reader that sums what is read.
+// A sumReader computes the checksum of what is read.
 type sumReader struct {
 	from io.Reader
 	crc  uint32
@@ -176,8 +177,8 @@ func (s *sumReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ownLabel is a backup_label without the lines by which a server refuses to start: what is restored
-// is put together before it does.
+// ownLabel returns a backup_label without the lines that make a server refuse to start: a restored
+// backup is combined before it starts.
 func ownLabel(label []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(label) {

@@ -14,28 +14,26 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// changes are what a backup knows of what has changed since an earlier one began.
+// changes are what a backup knows about changes since an earlier backup began.
 //
-// There are three ways to know it: the server's own summaries of its log, the log itself, and the
-// place in the log that each page has. The first two may be mixed, since a summary begins and
-// ends where a scan of the log may. What the log says is exact; pages have to be read all, and do
-// not tell everything.
+// There are three ways to find them: the server's own summaries of its log, the log itself, and the
+// LSN of each page. The first two may be combined, since a summary begins and ends where a scan of
+// the log may. The log is exact; the third way has to read all pages, and does not find everything.
 type changes struct {
 	since tidemark.DataSince
-	after uint64     // the place in the log where the earlier one began
-	least uint64     // where the earlier one ended, and this one has to end at the earliest
-	past  []logRange // of the log from there to where this one begins, oldest first
+	after uint64     // the log position where the earlier backup began
+	least uint64     // where the earlier one ended, and the earliest position where this one may end
+	past  []logRange // of the log from after to where this one begins, oldest first
 
-	logged *wal.Changes // what that has changed; nil: pages have to be looked at
-	// Where they have to be, databases are those whose folders are the ones of the earlier
-	// backup, by number; and hints says that hints are logged, so that no page changes and keeps
-	// its place.
+	logged *wal.Changes // what that has changed; nil: pages have to be read
+	// If pages have to be read: databases are those, by number, whose folders are still the earlier
+	// backup's; hints: hint bits are logged, so that no page changes without a new LSN.
 	databases map[string]bool
 	hints     bool
 }
 
-// of gives what is known of a file: what has changed since the earlier backup began, or where that was not
-// finished and has not the file, since the one did on which it builds.
+// of returns what is known about a file: what has changed since the earlier backup began, or, if
+// that one is unfinished and lacks the file, since its base began.
 func (b *Backup) of(path string) (c *changes, was tidemark.DataFile, there bool) {
 	c = &b.changes
 	if was, there = c.since.Was(path); !there && b.base != nil {
@@ -45,10 +43,10 @@ func (b *Backup) of(path string) (c *changes, was tidemark.DataFile, there bool)
 	return c, was, there
 }
 
-// A Way is one in which it is found out what has changed.
+// A Way is a method of finding changed pages.
 type Way string
 
-// The ways. Where one that is named leads nowhere, all pages are read.
+// The ways. If the chosen one does not work, all pages are read.
 const (
 	AnyWay      Way = ""          // the one that reads least
 	BySummaries Way = "summaries" // and by the log where there are none
@@ -56,9 +54,9 @@ const (
 	ByPages     Way = "pages"
 )
 
-// Since finds what has changed since an earlier backup began, of what happened before this one
-// did: all that came later is in the log that it replays. Kind Invalid: that backup is not of
-// the past of these data, or their checksums were switched on or off since.
+// Since finds what changed between the start of an earlier backup and the start of this one: later
+// changes are in the log that it replays. Kind Invalid: that backup is not in the history of these
+// data, or their checksums were switched on or off since.
 func (b *Backup) Since(ctx context.Context, since tidemark.DataSince) (way string, findings []tidemark.Finding, err error) {
 	b.base = nil
 	if since.Base == nil {
@@ -73,10 +71,10 @@ func (b *Backup) Since(ctx context.Context, since tidemark.DataSince) (way strin
 	if way, findings, err = b.sinceOne(ctx, since); err != nil {
 		return "", nil, err
 	}
-	return way + "; of files that it had not come to by " + old, append(notes, findings...), nil
+	return way + "; for files that it had not reached, by " + old, append(notes, findings...), nil
 }
 
-// sinceOne is Since of one that has no Base.
+// sinceOne is Since for an earlier backup without a Base.
 func (b *Backup) sinceOne(ctx context.Context, since tidemark.DataSince) (way string, findings []tidemark.Finding, err error) {
 	if err := b.follows(ctx, since); err != nil {
 		return "", nil, err
@@ -84,12 +82,12 @@ func (b *Backup) sinceOne(ctx context.Context, since tidemark.DataSince) (way st
 	b.since = since
 	if way, findings, err = b.byLog(ctx); way == "" && err == nil {
 		err = b.byPages(ctx)
-		way = fmt.Sprintf("the place in the log that each page has (all %s are read)", formatBytes(b.relations))
+		way = fmt.Sprintf("the LSN of each page (all %s are read)", formatBytes(b.relations))
 	}
 	return way, findings, err
 }
 
-// follows looks whether an earlier backup, with all of its log, is of the past of these data.
+// follows checks whether an earlier backup, with all of its log, belongs to the past of these data.
 func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 	no := func(format string, args ...any) error {
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "build on an earlier backup", Object: b.e.Object, Err: fmt.Errorf(format, args...), Hint: "Make a full backup."}
@@ -98,7 +96,7 @@ func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 		return no("the checksums of pages were switched on or off since")
 	}
 	if len(since.Ranges) == 0 {
-		return no("it does not say from where to where its log goes")
+		return no("it does not record its WAL range")
 	}
 	var least uint64
 	lines, err := b.lines(ctx, since)
@@ -109,16 +107,16 @@ func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 		from, err := wal.ParseLSN(r.From)
 		to, terr := wal.ParseLSN(r.To)
 		if err != nil || terr != nil {
-			return no("its log goes from %q to %q", r.From, r.To)
+			return no("its WAL range is malformed: from %q to %q", r.From, r.To)
 		}
 		at := slices.IndexFunc(lines, func(l logRange) bool { return l.timeline == r.Timeline })
 		switch {
 		case at < 0:
-			return no("it is of timeline %d, from which the server's timeline %d has not come", r.Timeline, b.timeline)
+			return no("it is of timeline %d, which is not in the history of the server's timeline %d", r.Timeline, b.timeline)
 		case to > lines[at].to:
 			return no("the server has left timeline %d at %s, before the end of that backup at %s", r.Timeline, wal.FormatLSN(lines[at].to), r.To)
-		case to > b.start && !since.Unfinished: // of one that was not finished the end of this one has to be behind that
-			return no("it ends at %s, and this one begins before that, at %s: a standby has not got on since", r.To, wal.FormatLSN(b.start))
+		case to > b.start && !since.Unfinished: // an unfinished one only needs this one to end after it
+			return no("it ends at %s, and this one would begin before that, at %s: the standby has not advanced since", r.To, wal.FormatLSN(b.start))
 		}
 		if i == 0 {
 			b.after = from
@@ -134,8 +132,8 @@ func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 	return nil
 }
 
-// lines are the parts of the log that lead to where the server is now, oldest first. Of one that
-// is still in the timeline of the earlier backup the ones before do not matter.
+// lines returns the parts of the log that lead to the server's current position, oldest first. If
+// the earlier backup is on the current timeline, earlier timelines do not matter.
 func (b *Backup) lines(ctx context.Context, since tidemark.DataSince) (lines []logRange, err error) {
 	var from uint64
 	if since.Ranges[0].Timeline != b.timeline {
@@ -155,7 +153,7 @@ func (b *Backup) lines(ctx context.Context, since tidemark.DataSince) (lines []l
 	return append(lines, logRange{b.timeline, from, math.MaxUint64}), nil
 }
 
-// history reads a timeline's history, of the server's or of the archive.
+// history reads a timeline's history, from the server or the archive.
 func (b *Backup) history(ctx context.Context, since tidemark.DataSince, name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(b.dir, logFolder, name))
 	if err == nil || since.Log == nil {
@@ -170,7 +168,7 @@ func (b *Backup) history(ctx context.Context, since tidemark.DataSince, name str
 	return string(text), err
 }
 
-// Changed says what of a file has changed. In doubt it is all of it.
+// Changed returns what has changed of a file. In doubt it is all of it.
 func (b *Backup) Changed(f *tidemark.DataFile) tidemark.FileChange {
 	r, ok := relationAt(f.Path)
 	c, was, there := b.of(f.Path)
@@ -183,15 +181,15 @@ func (b *Backup) Changed(f *tidemark.DataFile) tidemark.FileChange {
 	return b.changedByLog(c, f, r, was)
 }
 
-// wholePercent is how much of a file has to have changed for all of it to be taken.
+// wholePercent is the percentage of a file's pages from which the whole file is taken.
 const wholePercent = 90
 
-// changedByLog says it from what the log has changed.
+// changedByLog decides by the log's changes.
 //
-// The free space map is not logged. And of the visibility map it is not logged when bits are
-// cleared, other than by the records of the table's pages. So what is taken of both, if anything of
-// the table has changed, is all. The free space map may have changed with nothing else; but it
-// only hints at where there may be room, so that the time of its file is enough to tell.
+// The free space map is not logged. Clearing bits of the visibility map is not logged either,
+// except by the records of the table's pages. So both are taken whole if anything of the table has
+// changed. The free space map may change without the table; but it only hints at where there may be
+// room, so the time of its file is enough to decide.
 func (b *Backup) changedByLog(c *changes, f *tidemark.DataFile, r relationFile, was tidemark.DataFile) tidemark.FileChange {
 	fork := forkAt(f.Path, r)
 	whole, pages := tidemark.FileChange{Whole: true}, uint32(f.Size/int64(b.page))
@@ -221,21 +219,21 @@ func (b *Backup) changedByLog(c *changes, f *tidemark.DataFile, r relationFile, 
 	return tidemark.FileChange{Pages: list, Limit: min(limit-first, pages)}
 }
 
-// unmodified says whether a file is as long and as old as it was.
+// unmodified reports whether a file has the same size and time as before.
 func unmodified(f *tidemark.DataFile, was tidemark.DataFile) bool {
 	return was.Size == f.Size && was.Modified.Equal(f.Modified)
 }
 
-// Tablespaces that have no folder of their own in pg_tblspc (catalog/pg_tablespace_d.h).
+// Tablespaces without their own folder in pg_tblspc (catalog/pg_tablespace_d.h).
 const (
 	defaultSpace = 1663
 	globalSpace  = 1664
 )
 
-// forkAt gives the fork that a relation's file at a path is of.
+// forkAt returns the fork of a relation's file at a path.
 func forkAt(p string, r relationFile) wal.Fork {
 	number := func(s string) uint32 {
-		n, _ := strconv.ParseUint(s, 10, 32) // its form was looked at
+		n, _ := strconv.ParseUint(s, 10, 32) // its form was checked
 		return uint32(n)
 	}
 	fork := wal.Fork{Relation: number(r.number)}

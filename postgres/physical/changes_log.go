@@ -16,14 +16,14 @@ import (
 
 const summaryFolder = "summaries" // in logFolder
 
-// littleLog is how much of the log is read in any case: that takes less than a second, and what
-// it says is exact.
+// littleLog is how many bytes of the log are read in any case: this takes less than a second, and
+// the result is exact.
 const littleLog = 256 << 20
 
-// A logPlan is what has to be read to know what the log has changed.
+// A logPlan is what to read to find what the log has changed.
 type logPlan struct {
 	summaries []wal.Summary
-	scans     []logRange // what they do not have
+	scans     []logRange // what they lack
 	archive   bool       // take segments from the archive even if the server has them
 }
 
@@ -43,22 +43,21 @@ func (p *logPlan) String() string {
 		parts = append(parts, fmt.Sprintf("the log from %s to %s (%s)", wal.FormatLSN(p.scans[0].from), wal.FormatLSN(p.scans[len(p.scans)-1].to), formatBytes(p.bytes())))
 	}
 	if len(parts) == 0 {
-		return "nothing: nothing was logged since"
+		return "nothing: no WAL was written since"
 	}
 	return strings.Join(parts, ", and ")
 }
 
-// byLog finds what has changed in summaries of the log, and in the log where there are none. Where
-// that fails, or would have to read more of the log than all pages are, way is "", and findings
-// say why.
+// byLog finds changes in summaries of the log, and in the log where there are none. If that fails,
+// or would have to read more of the log than all pages are, way is "", and findings say why.
 func (b *Backup) byLog(ctx context.Context) (way string, findings []tidemark.Finding, err error) {
 	note := func(format string, args ...any) {
 		findings = append(findings, tidemark.Finding{Object: b.e.Object, Text: fmt.Sprintf(format, args...)})
 	}
 	for _, p := range b.logPlans(ctx, note) {
 		if n := p.bytes(); n > max(b.relations, littleLog) && b.opt.Way == AnyWay {
-			note("what has changed is not looked for in the log: that has %s since the earlier backup, and all pages are %s", formatBytes(n), formatBytes(b.relations))
-			break // the others read no less
+			note("changed pages are not taken from the WAL: it has %s since the earlier backup, and all pages have %s", formatBytes(n), formatBytes(b.relations))
+			break // the others do not read less
 		}
 		changed, failed := b.readLog(ctx, p)
 		if ctx.Err() != nil {
@@ -68,15 +67,15 @@ func (b *Backup) byLog(ctx context.Context) (way string, findings []tidemark.Fin
 			b.logged = changed
 			return p.String(), findings, nil
 		}
-		note("what has changed is not taken from %s: %v", &p, failed)
+		note("changed pages are not taken from %s: %v", &p, failed)
 		if errors.Is(failed, wal.ErrTooMany) {
-			break // the others say the same
+			break // the others would fail in the same way
 		}
 	}
 	return "", findings, nil
 }
 
-// logPlans gives what may be read, that which reads least first.
+// logPlans returns the possible plans, the one that reads least first.
 func (b *Backup) logPlans(ctx context.Context, note func(string, ...any)) (plans []logPlan) {
 	var summaries []wal.Summary
 	switch b.opt.Way {
@@ -86,7 +85,7 @@ func (b *Backup) logPlans(ctx context.Context, note func(string, ...any)) (plans
 		summaries = b.summaries()
 	}
 	if b.opt.Way != ByLog && b.e.Major >= 17 && len(summaries) == 0 {
-		note("the server makes no summaries of its log, in which the least would have to be read: set summarize_wal = on")
+		note("the server writes no WAL summaries, which would be the least to read: set summarize_wal = on")
 	}
 	first := b.planLog(summaries)
 	plans = append(plans, first)
@@ -101,9 +100,9 @@ func (b *Backup) logPlans(ctx context.Context, note func(string, ...any)) (plans
 	return plans
 }
 
-// summaries are those that the server has.
+// summaries returns the server's summaries.
 func (b *Backup) summaries() (out []wal.Summary) {
-	entries, _ := os.ReadDir(filepath.Join(b.dir, logFolder, summaryFolder)) // it may not be there
+	entries, _ := os.ReadDir(filepath.Join(b.dir, logFolder, summaryFolder)) // it may be missing
 	for _, e := range entries {
 		if s, ok := wal.ParseSummaryName(e.Name()); ok {
 			out = append(out, s)
@@ -112,8 +111,8 @@ func (b *Backup) summaries() (out []wal.Summary) {
 	return out
 }
 
-// planLog takes summaries as far as they go, and the log where there are none: at least at the
-// end, since the server makes them a while behind.
+// planLog uses summaries as far as they reach, and the log where there are none: at least at the
+// end, since the server writes summaries with a delay.
 func (b *Backup) planLog(summaries []wal.Summary) (p logPlan) {
 	for _, l := range b.past {
 		for at := l.from; at < l.to; {
@@ -135,7 +134,7 @@ func (b *Backup) planLog(summaries []wal.Summary) (p logPlan) {
 	return p
 }
 
-// readLog reads what a plan names. An error says in a sentence why that is of no use.
+// readLog reads what a plan lists. The error is a sentence that explains why this failed.
 func (b *Backup) readLog(ctx context.Context, p logPlan) (*wal.Changes, error) {
 	changed := wal.NewChanges()
 	for _, s := range p.summaries {
@@ -160,8 +159,8 @@ func (b *Backup) readLog(ctx context.Context, p logPlan) (*wal.Changes, error) {
 	return changed, nil
 }
 
-// openSegment opens the segment at a place: the one of the timeline in which it ends, which has
-// what is before too.
+// openSegment opens the segment at a place, from the timeline in which it ends: that one also has
+// what precedes.
 func (b *Backup) openSegment(ctx context.Context, at uint64, archive bool) (io.ReadCloser, error) {
 	var timeline uint32
 	for _, l := range b.past {
@@ -194,12 +193,12 @@ func readSmall(in io.Reader) ([]byte, error) {
 	const most = 1 << 20
 	b, err := io.ReadAll(io.LimitReader(in, most))
 	if err == nil && len(b) == most {
-		err = errors.New("it is longer than such a file can be")
+		err = errors.New("it is too long for such a file")
 	}
 	return b, err
 }
 
-// formatBytes writes a number of bytes for people.
+// formatBytes formats a number of bytes for people.
 func formatBytes(n int64) string {
 	switch {
 	case n < 1e6:

@@ -17,8 +17,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// TestChangesOverPromotion finds what has changed on a standby that was promoted since, in its
-// two timelines, also since two backups of which one was not finished; and refuses a backup of what its
+// TestChangesOverPromotion finds what has changed on a standby that was promoted since, in its two
+// timelines, also since two backups of which one was unfinished; and refuses a backup of what its
 // primary did alone.
 func TestChangesOverPromotion(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestChangesOverPromotion(t *testing.T) {
 	follow()
 	was := snap(t, standby)
 	since := was.earlier(t)
-	if _, _, err := was.b.Since(t.Context(), since); tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "a standby has not got on since") {
+	if _, _, err := was.b.Since(t.Context(), since); tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "the standby has not advanced since") {
 		t.Errorf("a backup on itself: %v", err)
 	}
 	testdb.Load(t, primary.URL("postgres"), strings.NewReader("DELETE FROM before WHERE id % 999 = 0; CHECKPOINT;"))
@@ -70,7 +70,7 @@ func TestChangesOverPromotion(t *testing.T) {
 		part, base := part, since
 		part.Begun, base.Begun, part.Base = part.Begun.Add(2*databaseSlack), base.Begun.Add(2*databaseSlack), &base // the databases' folders are as new as the server
 		text, _, err := now.b.Since(t.Context(), part)
-		if err != nil || strings.Count(text, "each page has") != map[Way]int{ByPages: 2}[way] {
+		if err != nil || strings.Count(text, "of each page") != map[Way]int{ByPages: 2}[way] {
 			t.Fatalf("%s: %s, %v", way, text, err)
 		}
 		now.b.hints = true
@@ -82,8 +82,8 @@ func TestChangesOverPromotion(t *testing.T) {
 	}
 }
 
-// halfOf is a backup that was stopped when it had every other file, and not one that has changed since an earlier
-// backup; and what there is then over that one.
+// halfOf returns an unfinished backup that has every other file, but not the file without, which
+// has changed since an earlier backup; and the earlier snapshot below with these files over it.
 func halfOf(t *testing.T, s *testdb.Server, below *snapshot, without string) (tidemark.DataSince, *snapshot) {
 	t.Helper()
 	p := snap(t, s)
@@ -103,7 +103,7 @@ func halfOf(t *testing.T, s *testdb.Server, below *snapshot, without string) (ti
 		Was: func(path string) (tidemark.DataFile, bool) { f, ok := has[path]; return f, ok }}, merged
 }
 
-// TestWaysThatAreNotThere finds what has changed where the way that would read least is not there.
+// TestWaysThatAreNotThere finds changes when the way that would read least is unavailable.
 func TestWaysThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 17, "-c", "autovacuum=off", "-c", "wal_keep_size=1GB")
@@ -134,8 +134,8 @@ func TestWaysThatAreNotThere(t *testing.T) {
 			since.Log = archive
 			now.b.dir = filepath.Dir(filepath.Dir(elsewhere))
 		}},
-		{"none", "the place in the log ", "the server has not kept ", func(*tidemark.DataSince) {}},
-		{"much", "the place in the log ", "and all pages are 1 kB", func(*tidemark.DataSince) {
+		{"none", "the LSN of each page ", "the server has not kept ", func(*tidemark.DataSince) {}},
+		{"much", "the LSN of each page ", "and all pages have 1 kB", func(*tidemark.DataSince) {
 			now.b.relations, now.b.dir = 1000, folder
 			now.b.start += littleLog
 		}},
@@ -158,7 +158,7 @@ func TestWaysThatAreNotThere(t *testing.T) {
 			}
 			text := fmt.Sprint(findings)
 			if x.name == "archive" {
-				text += "there is no" // nothing is amiss
+				text += "there is no" // no fault to report
 			}
 			if !strings.Contains(text, x.finding) {
 				t.Errorf("findings %s", text)
@@ -175,10 +175,10 @@ func TestWaysThatAreNotThere(t *testing.T) {
 		since      tidemark.DataSince
 	}{
 		{"checksums", "the checksums of pages were switched on or off since", tidemark.DataSince{Checksums: true, Ranges: since.Ranges}},
-		{"no log", "it does not say from where to where its log goes", tidemark.DataSince{}},
+		{"no log", "it does not record its WAL range", tidemark.DataSince{}},
 		{"timeline", "the history of the server's timeline 1 is not known: no such file", tidemark.DataSince{Ranges: []tidemark.DataLog{{Timeline: 2, From: "0/1", To: "0/2"}}}},
-		{"later", "it ends at FFFF/0, and this one begins before that, at ", tidemark.DataSince{Ranges: []tidemark.DataLog{{Timeline: 1, From: "0/1", To: "FFFF/0"}}}},
-		{"place", `its log goes from "0/1" to "here"`, tidemark.DataSince{Ranges: []tidemark.DataLog{{Timeline: 1, From: "0/1", To: "here"}}}},
+		{"later", "it ends at FFFF/0, and this one would begin before that, at ", tidemark.DataSince{Ranges: []tidemark.DataLog{{Timeline: 1, From: "0/1", To: "FFFF/0"}}}},
+		{"place", `its WAL range is malformed: from "0/1" to "here"`, tidemark.DataSince{Ranges: []tidemark.DataLog{{Timeline: 1, From: "0/1", To: "here"}}}},
 	} {
 		if _, _, err := now.b.Since(t.Context(), x.since); tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), ": "+x.want) {
 			t.Errorf("%s: %v", x.name, err)
@@ -186,7 +186,7 @@ func TestWaysThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestMinimalLog refuses a log that leaves out what is in relations that were made.
+// TestMinimalLog refuses a log that omits the contents of newly created relations.
 func TestMinimalLog(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 13, "-c", "autovacuum=off", "-c", "wal_keep_size=1GB")
@@ -201,7 +201,7 @@ func TestMinimalLog(t *testing.T) {
 	now := snap(t, s)
 	now.b.hints = false
 	way, findings, err := now.b.Since(t.Context(), since)
-	if err != nil || !strings.HasPrefix(way, "the place in the log ") || !strings.Contains(fmt.Sprint(findings), "wal_level was minimal for a time") {
+	if err != nil || !strings.HasPrefix(way, "the LSN of each page ") || !strings.Contains(fmt.Sprint(findings), "wal_level was minimal for a time") {
 		t.Errorf("%s: %v, %v", way, findings, err)
 	}
 	if m := now.over(was); len(m.wrong) > 0 {

@@ -13,28 +13,28 @@ import (
 )
 
 // A Partial is a restore of some databases. A server cannot start without the others: its log
-// speaks of their pages. So these are there as zeros, which take no room, and their own
-// catalogues too, so that nobody can open one of them and take it for empty. They can be dropped.
+// refers to their pages. So the others are restored as zeros, which take no space. This includes
+// their catalogues, so that nobody can open one of them and mistake it for empty. They can be
+// dropped.
 //
-// What the log says of a page that is zeros counts for nothing, unless it brings the whole page
-// along. It does so for the first change since a checkpoint, so mostly nothing is left that
-// the server would miss at the end of its recovery and stop for. But some changes never bring
-// a page along (that a page has become visible to all, without checksums and wal_log_hints):
-// Write has the server pass over these.
+// Recovery ignores log records for a zero page unless they contain the whole page. The first change
+// since a checkpoint does, so usually no page is missing at the end of recovery, which would make
+// the server stop. But some changes never contain the whole page (that a page has become
+// all-visible, without checksums and wal_log_hints): Write makes the server skip these.
 type Partial struct {
-	// Left are the names of the databases that are left out.
+	// Left returns the names of the databases that are left out.
 	Left []string
 	oids map[string]bool
 }
 
-// systemOIDs is the first number that databases of users have. Those that initdb makes have lower ones.
+// systemOIDs is the lowest OID of user databases. Those that initdb creates have lower ones.
 const systemOIDs = 16384
 
-// PartOf chooses databases of those that a backup has. The ones that a server itself cannot do
-// without come back in any case. Kind NotFound: a name is none of them.
+// PartOf selects databases of a backup. Those that a server needs are always restored. Kind
+// NotFound: a name is not among them.
 func PartOf(have []tidemark.DatabaseName, wanted []string) (*Partial, error) {
 	if len(have) == 0 {
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: strings.Join(wanted, ", "), Err: errors.New("the backup does not say which databases it has"), Hint: "It was made by a version that did not note them: restore all of it, or take a newer backup."}
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: strings.Join(wanted, ", "), Err: errors.New("the backup does not record which databases it has"), Hint: "It was made by a version that did not record them: restore all of it, or use a newer backup."}
 	}
 	p := &Partial{oids: map[string]bool{}}
 	var known []string
@@ -53,14 +53,14 @@ func PartOf(have []tidemark.DatabaseName, wanted []string) (*Partial, error) {
 	return p, nil
 }
 
-// Leaves says whether a file, by its path below the data folder, is of a database that is left
-// out. Its version stays, which a server looks for in each database's folder.
+// Leaves reports whether a file, by its path below the data folder, belongs to a database that is
+// left out. The version file stays: a server looks for it in each database's folder.
 func (p *Partial) Leaves(name string) bool {
 	folder := path.Dir(name)
 	return isDatabaseFolder(folder) && p.oids[path.Base(folder)] && path.Base(name) != versionFile
 }
 
-// Write puts the setting into a restored data folder that a recovery needs.
+// Write adds the setting that recovery needs to a restored data folder.
 func (p *Partial) Write(dir string) error {
 	if len(p.Left) == 0 {
 		return nil
@@ -68,7 +68,8 @@ func (p *Partial) Write(dir string) error {
 	return appendSettings(dir, "ignore_invalid_pages = on\n")
 }
 
-// Findings say what was left out of a restored data folder, of how many bytes, and what is to be done.
+// Findings report what was left out of a restored data folder, how many bytes that is, and what to
+// do about it.
 func (p *Partial) Findings(dir string, bytes int64) []tidemark.Finding {
 	if len(p.Left) == 0 {
 		return nil
@@ -79,5 +80,5 @@ func (p *Partial) Findings(dir string, bytes int64) []tidemark.Finding {
 	}
 	return []tidemark.Finding{{Severity: tidemark.Warning, Object: dir,
 		Text: fmt.Sprintf("left out, with zeros in place of %d MB: %s", bytes>>20, strings.Join(p.Left, ", ")),
-		Hint: "Nobody can open them. When the server has started: " + strings.Join(drops, " ") + " ALTER SYSTEM RESET ignore_invalid_pages; and restart it some time."}}
+		Hint: "Nobody can open them. Once the server has started: " + strings.Join(drops, " ") + " ALTER SYSTEM RESET ignore_invalid_pages; and restart it some time."}}
 }

@@ -15,72 +15,72 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A SlotUse says what becomes of a physical slot.
+// A SlotUse is how a physical slot is used.
 type SlotUse uint8
 
 const (
-	UseSlot       SlotUse = iota // it has to be there
-	MakeSlot                     // it is made where it is not there, and stays
-	TemporarySlot                // it is made, and lasts as long as the session with the server
+	UseSlot       SlotUse = iota // must exist
+	MakeSlot                     // created if missing, and permanent
+	TemporarySlot                // created, and lasts as long as the session
 )
 
-// ReceiveOptions say which part of a server's log is received, and how.
+// ReceiveOptions configure which part of a server's log to receive, and how.
 type ReceiveOptions struct {
-	// Ends are the first place that is wanted of each timeline of which there is something
-	// already, which begins a segment. The newest that the server's history has is gone on with.
+	// Ends are the first place that is still missing of each timeline already received in part;
+	// each begins a segment. Receiving continues with the newest one that is in the server's
+	// history.
 	Ends []tidemark.LogPlace
-	// From is where to begin where Ends have nothing: with the segment that holds it. 0: where
-	// the slot has kept the log from, or else where the log ends now.
+	// From is where to begin if Ends is empty: with the segment that contains it. 0: where the slot
+	// begins, or else the current end of the log.
 	From uint64
-	// Until is where to end: the segment that holds it comes as far as it is there by then. 0:
-	// never. See also End.
+	// Until is where to end: the segment that contains it is received as far as it exists by then.
+	// 0: never. See also End.
 	Until uint64
 	// System is the system identifier of the server's data; "": the first server's.
 	System string
 
-	// Slot is the physical slot that keeps the log for us; "": none, or with TemporarySlot one
-	// with a name of our own.
+	// Slot is the physical slot that retains the log; "": none, or with TemporarySlot a generated
+	// name.
 	Slot    string
 	SlotUse SlotUse
 
-	// Partial is how often a segment that is not full is given, if something has come. 0: only
-	// when nothing more comes of it.
+	// Partial is how often an unfinished segment is emitted if it has grown. 0: only when nothing
+	// more of it will arrive.
 	Partial time.Duration
-	// Reconnect is to connect again for as long as it takes when the connection is lost.
+	// Reconnect makes Run reconnect after a lost connection, for as long as it takes.
 	Reconnect bool
-	// Event, if it is set, is told what happens to the connection: a sentence, and an error
-	// where one is the reason. It returns soon.
+	// Event, if set, is notified of events of the connection: a sentence, and the error that caused
+	// it, if any. It must return soon.
 	Event func(what string, err error)
 }
 
-// A Receiver receives a server's log as a standby does, and hands it on as the files that the
-// server has. The role needs REPLICATION.
+// A Receiver receives a server's log as a standby does, and emits it as the server's files. The
+// role needs REPLICATION.
 //
-// It begins with a whole segment and leaves nothing out: what is handed on are segments one
-// after the other, each whole, and of the last one, from time to time and when nothing more
-// comes of it, what is there. When the server changes its timeline, the unfinished segment of
-// the old one is handed on, then the history of the new one, then its segments from the one in
-// which the timelines part.
+// It begins with a whole segment and skips nothing: it emits segments in order, each whole, and the
+// unfinished last one from time to time and when nothing more of it will arrive. When the server
+// changes its timeline, it emits the unfinished segment of the old timeline, then the history of
+// the new one, then its segments from the one in which the timelines separate.
 //
-// The server hears only of what was taken: it keeps the rest, as far as a slot makes it.
+// It confirms only what was taken: the server keeps the rest if there is a slot.
 type Receiver struct {
 	e    *Cluster
 	opt  ReceiveOptions
 	size uint64 // of a segment
-	page int    // and of a page
+	page int    // of a WAL page
 
 	system string
 	ends   map[uint32]uint64 // as in ReceiveOptions
-	given  map[uint32]bool   // timelines whose history was handed on
+	given  map[uint32]bool   // timelines whose history was emitted
 
 	mu     sync.Mutex
 	until  uint64
-	at     tidemark.LogPlace // end of what has come
-	safe   tidemark.LogPlace // and of what was taken of it
+	at     tidemark.LogPlace // end of what was received
+	safe   tidemark.LogPlace // end of what was taken of it
 	end    uint64            // of the server's log, as far as is known
 	marks  []mark
 	linked bool
-	wake   func() // makes the server say where its log ends
+	wake   func() // makes the server report the end of its log
 }
 
 // A mark is when the server's log was known to reach a place.
@@ -89,20 +89,20 @@ type mark struct {
 	seen  time.Time
 }
 
-// ReceiveStatus is how far a Receiver is.
+// ReceiveStatus is the progress of a Receiver.
 type ReceiveStatus struct {
 	Connected bool
 	Timeline  uint32
-	Received  uint64        // end of what has come
-	Taken     uint64        // and of what was taken of it
+	Received  uint64        // end of what was received
+	Taken     uint64        // end of what was taken of it
 	ServerEnd uint64        // end of the server's log, as far as is known
-	Lag       time.Duration // for how long the oldest of what was not taken is known to be there
+	Lag       time.Duration // for how long the oldest data not yet taken is known to exist
 }
 
-// Receive makes a Receiver.
+// Receive creates a Receiver.
 func (c *Cluster) Receive(opt ReceiveOptions) (*Receiver, error) {
 	if opt.SlotUse != TemporarySlot && opt.Slot == "" && opt.SlotUse != UseSlot {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: c.Object, Err: errors.New("a slot is to be made that has no name"), Hint: "Name the slot."}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: c.Object, Err: errors.New("the slot to create has no name"), Hint: "Name the slot."}
 	}
 	if opt.Event == nil {
 		opt.Event = func(string, error) {}
@@ -114,7 +114,7 @@ func (c *Cluster) Receive(opt ReceiveOptions) (*Receiver, error) {
 	return r, nil
 }
 
-// End says where to end a Run, also one that is under way.
+// End sets where a Run ends, even one in progress.
 func (r *Receiver) End(until uint64) {
 	r.mu.Lock()
 	r.until = until
@@ -125,7 +125,7 @@ func (r *Receiver) End(until uint64) {
 	}
 }
 
-// Status says how far it is.
+// Status returns the progress.
 func (r *Receiver) Status() ReceiveStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,20 +136,20 @@ func (r *Receiver) Status() ReceiveStatus {
 	return s
 }
 
-// A taker is what Run hands files to.
+// A taker receives the files that Run emits.
 type taker = func(ctx context.Context, f *tidemark.LogFile) error
 
-// How long Run waits before it connects again, first and at most.
+// How long Run waits before it reconnects, initially and at most.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 10 * time.Second
 )
 
-// Run hands on the log until ctx ends, Until is reached or something fails. When take returns
-// nil the file is safe, and the server may forget it; its ctx lasts a little longer than that
-// of Run, so that what has come can be kept. An error of take is returned as it is. Kind Lost: the server has removed what is to come next; Invalid: it has
-// other data, or is in an older timeline; Forbidden: the role lacks REPLICATION; NotFound: the
-// slot is not there.
+// Run emits the log until ctx ends, Until is reached or an error occurs. Once take returns nil the
+// file is safe, and the server may remove it; take's ctx lasts a little longer than Run's, so that
+// received data can be stored. An error of take is returned unchanged. Kind Lost: the server has
+// removed what comes next; Invalid: it has other data, or is on an older timeline; Forbidden: the
+// role lacks REPLICATION; NotFound: the slot does not exist.
 func (r *Receiver) Run(ctx context.Context, take taker) error {
 	pause := firstPause
 	for {
@@ -184,7 +184,7 @@ func (r *Receiver) Run(ctx context.Context, take taker) error {
 	}
 }
 
-// again reports whether what failed may be better later.
+// again reports whether a retry may succeed.
 func again(err error) bool {
 	k := tidemark.KindOf(err)
 	return k == tidemark.Transient || k == tidemark.Unreachable
@@ -196,7 +196,7 @@ func (r *Receiver) place() tidemark.LogPlace {
 	return r.safe
 }
 
-// connect receives in one session, until it ends or the server's timeline does.
+// connect receives in one session, until it or the server's timeline ends.
 func (r *Receiver) connect(ctx context.Context, take taker) error {
 	conn, err := r.e.ReplicationConn(ctx)
 	if err != nil {
@@ -245,23 +245,23 @@ func (r *Receiver) connect(ctx context.Context, take taker) error {
 	return r.failed(ctx, r.stream(ctx, lane, slot, at, take))
 }
 
-// behind is the error of a server whose log ends before what is there of it.
+// behind is the error of a server whose log ends before what was already received.
 func (r *Receiver) behind(at tidemark.LogPlace, server *line) error {
-	text := fmt.Sprintf("its log ends at %s of timeline %d, and what comes before %s was received of it", wal.FormatLSN(server.end), at.Timeline, wal.FormatLSN(at.Place))
+	text := fmt.Sprintf("its log ends at %s of timeline %d, but it was already received up to %s", wal.FormatLSN(server.end), at.Timeline, wal.FormatLSN(at.Place))
 	if server.standby {
-		return &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Object: r.e.Object, Err: errors.New(text), Hint: "A standby has this later."}
+		return &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Object: r.e.Object, Err: errors.New(text), Hint: "Wait until the standby has caught up, or receive from the primary."}
 	}
-	return &tidemark.Error{Kind: tidemark.Lost, Op: "receive", Object: r.e.Object, Err: errors.New(text), Hint: "The server has lost a part of its log, or is a copy of the one that it was received from: what it writes now is another history. Begin with a new archive."}
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "receive", Object: r.e.Object, Err: errors.New(text), Hint: "The server lost a part of its WAL, or is a copy of the server that was received from: what it writes now is another history. Start a new archive."}
 }
 
-// failed words what ends a session.
+// failed explains why a session has ended.
 func (r *Receiver) failed(ctx context.Context, err error) error {
 	var em server.EmitError
 	switch {
 	case err == nil || errors.As(err, &em):
 		return err
 	case logRemoved(err):
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "receive", Object: r.e.Object, Err: errors.New(server.PlainCause(err) + ": there is a gap from " + wal.FormatLSN(r.next()) + " on"), Hint: "Put the missing segments into the archive from elsewhere, or begin behind the gap and make a new backup; a slot keeps the server from removing what is still to come."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "receive", Object: r.e.Object, Err: errors.New(server.PlainCause(err) + ": there is a gap from " + wal.FormatLSN(r.next()) + " on"), Hint: "Put the missing segments into the archive from elsewhere, or start after the gap and make a new backup; a slot keeps the server from removing WAL that is still to be received."}
 	case r.opt.Slot != "" && slices.Contains([]string{"55006", "42710", "42704", "55000"}, server.SQLState(err)):
 		return r.slotFailed(err)
 	case server.SQLState(err) == "53400" || server.SQLState(err) == "42501":
@@ -270,37 +270,37 @@ func (r *Receiver) failed(ctx context.Context, err error) error {
 	return r.e.Fail(ctx, "receive", r.e.Object, err)
 }
 
-// next is the place from which on something is asked for.
+// next returns the first place that is still missing.
 func (r *Receiver) next() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.at.Place
 }
 
-// slotFailed words what a server says about the slot.
+// slotFailed explains the server's error about the slot.
 func (r *Receiver) slotFailed(err error) error {
 	out := &tidemark.Error{Op: "receive", Object: r.opt.Slot, Err: errors.New(server.PlainCause(err))}
 	switch server.SQLState(err) {
 	case "55006":
-		out.Kind, out.Hint = tidemark.Transient, "Another process receives from this slot: stop it, or wait until the server has noticed that it is gone."
+		out.Kind, out.Hint = tidemark.Transient, "Another process receives from this slot: stop it, or wait until the server notices that it is gone."
 	case "42710":
-		out.Kind, out.Hint = tidemark.Exists, "Name another slot: a slot of this name is there already."
+		out.Kind, out.Hint = tidemark.Exists, "Name another slot: this name is taken."
 	case "42704":
 		out.Kind, out.Hint = tidemark.NotFound, "Have it made, or make it: SELECT pg_create_physical_replication_slot("+server.QuoteLiteral(r.opt.Slot)+", true);"
 	default:
-		out.Kind, out.Hint = tidemark.Lost, "The server has given up the slot, and removed log that was still to come: drop it, and begin anew."
+		out.Kind, out.Hint = tidemark.Lost, "The server invalidated the slot and removed WAL that was still to be received: drop the slot and start over."
 	}
 	return out
 }
 
-// identify asks which server this is and in which line of history.
+// identify asks which server this is and which timelines led to it.
 func (r *Receiver) identify(ctx context.Context, conn *pgconn.PgConn) (*line, error) {
 	row, err := server.AnswerRow(ctx, conn, "IDENTIFY_SYSTEM")
 	if err != nil {
 		return nil, err
 	}
 	if len(row) < 3 {
-		return nil, errors.New("an answer to IDENTIFY_SYSTEM that is not in its format")
+		return nil, errors.New("a malformed answer to IDENTIFY_SYSTEM")
 	}
 	origin := &line{}
 	if _, err = fmt.Sscan(string(row[1]), &origin.timeline); err != nil {
@@ -314,7 +314,7 @@ func (r *Receiver) identify(ctx context.Context, conn *pgconn.PgConn) (*line, er
 		r.system = system
 	}
 	if system != r.system {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: r.e.Object, Err: fmt.Errorf("its data has the system identifier %s, and what was received before %s: it is another server, and no copy of that one", system, r.system), Hint: "Give the server that the archive began with or a standby of it, or another archive."}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: r.e.Object, Err: fmt.Errorf("its system identifier is %s, and that of the archive %s: it is another server, not a copy of that one", system, r.system), Hint: "Give the server that the archive began with or a standby of it, or another archive."}
 	}
 	sizes, err := askSizes(ctx, conn)
 	if err != nil {
@@ -337,8 +337,8 @@ func (r *Receiver) identify(ctx context.Context, conn *pgconn.PgConn) (*line, er
 	return origin, err
 }
 
-// histories hands on the history of each timeline in the server's line up to one, as far as
-// it was not handed on yet. That of an older one need not be there.
+// histories emits the history of each timeline in the server's line up to last, unless it was
+// already emitted. That of an older timeline may be missing.
 func (r *Receiver) histories(ctx context.Context, conn *pgconn.PgConn, origin *line, last uint32, take taker) error {
 	for _, n := range origin.numbers() {
 		if n == 1 || n > last || r.given[n] {
@@ -363,9 +363,9 @@ func (r *Receiver) histories(ctx context.Context, conn *pgconn.PgConn, origin *l
 	return nil
 }
 
-// slot sees to it that the slot is there, and says from which place on it keeps the log; 0:
-// from none. One that the server has given up is made anew where it may be made: it keeps nothing
-// any more for anybody, and servers before 18 would go on without a word.
+// slot makes sure that the slot exists, and returns the position from which it keeps the log; 0:
+// none. A slot that the server has invalidated is re-created if SlotUse allows it: it no longer
+// keeps anything, and servers before 18 would continue silently.
 func (r *Receiver) slot(ctx context.Context, conn *pgconn.PgConn) (name string, kept uint64, err error) {
 	name = r.opt.Slot
 	if r.opt.SlotUse == TemporarySlot && name == "" {
@@ -393,7 +393,7 @@ func (r *Receiver) slot(ctx context.Context, conn *pgconn.PgConn) (name string, 
 	return name, kept, err
 }
 
-// makeSlot makes the slot where it is to be made.
+// makeSlot creates the slot if SlotUse says so.
 func (r *Receiver) makeSlot(ctx context.Context, conn *pgconn.PgConn, name string) error {
 	temporary := ""
 	switch r.opt.SlotUse {
@@ -403,20 +403,20 @@ func (r *Receiver) makeSlot(ctx context.Context, conn *pgconn.PgConn, name strin
 		temporary = "TEMPORARY "
 	}
 	_, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+server.QuoteIdent(name)+" "+temporary+"PHYSICAL RESERVE_WAL").ReadAll()
-	if r.opt.SlotUse == MakeSlot && server.SQLState(err) == "42710" { // it is there
+	if r.opt.SlotUse == MakeSlot && server.SQLState(err) == "42710" { // it exists
 		return nil
 	}
 	return err
 }
 
-// givenUp is a slot that the server has given up.
+// givenUp is the error of a slot that the server has invalidated.
 type givenUp struct{ setting string }
 
 func (g *givenUp) Error() string {
-	return "the server has given the slot up (" + g.setting + "), and keeps no log for it any more"
+	return "the server has invalidated the slot (" + g.setting + ") and no longer keeps WAL for it"
 }
 
-// lookAtSlot says from where on the slot keeps the log.
+// lookAtSlot returns the position from which the slot keeps the log.
 func (r *Receiver) lookAtSlot(ctx context.Context, conn *pgconn.PgConn, name string) (kept uint64, err error) {
 	row, err := server.AnswerRow(ctx, conn, "SELECT slot_type, coalesce(restart_lsn::text, ''), coalesce(wal_status, ''), coalesce(to_jsonb(s) ->> 'invalidation_reason', '') FROM pg_replication_slots s WHERE slot_name = "+server.QuoteLiteral(name)+
 		" UNION ALL SELECT '', '', '', '' WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = "+server.QuoteLiteral(name)+")")
@@ -427,7 +427,7 @@ func (r *Receiver) lookAtSlot(ctx context.Context, conn *pgconn.PgConn, name str
 	case kind == "":
 		return 0, r.slotFailed(&pgconn.PgError{Code: "42704", Message: "there is no such slot"})
 	case kind != "physical":
-		return 0, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: name, Err: errors.New("it is a logical slot, and the log itself needs a physical one"), Hint: "Name another slot."}
+		return 0, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: name, Err: errors.New("it is a logical slot, and receiving WAL needs a physical one"), Hint: "Name another slot."}
 	case string(row[2]) == "lost":
 		up := &givenUp{"max_slot_wal_keep_size"}
 		if string(row[3]) == "idle_timeout" { // since 18
@@ -441,7 +441,7 @@ func (r *Receiver) lookAtSlot(ctx context.Context, conn *pgconn.PgConn, name str
 	return kept, err
 }
 
-// DropLogSlot removes a physical slot if it is there.
+// DropLogSlot drops a physical slot if it exists.
 func (c *Cluster) DropLogSlot(ctx context.Context, name string) error {
 	conn, release, err := c.Control(ctx)
 	if err != nil {
@@ -452,7 +452,7 @@ func (c *Cluster) DropLogSlot(ctx context.Context, name string) error {
 	return c.slotFailedUnless(ctx, "drop slot", name, err)
 }
 
-// slotFailedUnless is slotFailed where there is an error.
+// slotFailedUnless is slotFailed if there is an error.
 func (c *Cluster) slotFailedUnless(ctx context.Context, op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -460,16 +460,15 @@ func (c *Cluster) slotFailedUnless(ctx context.Context, op, name string, err err
 	return c.SlotFailed(ctx, op, name, err)
 }
 
-// A line is how a server's data came to be what it is: the timelines through which it has
-// gone.
+// A line is the history of a server's data: the timelines that led to it.
 type line struct {
-	timeline uint32              // that it is in
+	timeline uint32              // the current one
 	end      uint64              // of its log
-	standby  bool                // it has what another sends it
-	left     []tidemark.LogPlace // those before, in their order, and where each was left
+	standby  bool                // it receives its log from another server
+	left     []tidemark.LogPlace // earlier timelines in order, and where each was left
 }
 
-// numbers are those of the timelines, in their order.
+// numbers returns the numbers of the timelines, in order.
 func (s *line) numbers() (out []uint32) {
 	for _, p := range s.left {
 		out = append(out, p.Timeline)
@@ -477,13 +476,13 @@ func (s *line) numbers() (out []uint32) {
 	return append(out, s.timeline)
 }
 
-// begin says with which segment to go on, size bytes each: with that of the newest timeline of
-// the server's line of which there is something. Where there is nothing at all, the one that
-// holds from. note says what whoever reads it should know; the error is a sentence.
+// begin returns the place of the segment to continue with, size bytes each: that of the newest
+// timeline in the server's line of which something was received; if nothing was received at all,
+// the one that contains from. note is a warning for the user; the error is a sentence.
 func (s *line) begin(ends map[uint32]uint64, from, size uint64) (at tidemark.LogPlace, note string, err error) {
 	for n := range ends {
 		if n > s.timeline {
-			return at, "", fmt.Errorf("it is in timeline %d, and there is a part of timeline %d already: it is not the server that was promoted last", s.timeline, n)
+			return at, "", fmt.Errorf("it is on timeline %d, and the archive already has WAL of timeline %d: it is not the server that was promoted last", s.timeline, n)
 		}
 	}
 	numbers := s.numbers()
@@ -495,7 +494,7 @@ func (s *line) begin(ends map[uint32]uint64, from, size uint64) (at tidemark.Log
 	case i >= 0:
 		at = tidemark.LogPlace{Timeline: numbers[i], Place: ends[numbers[i]]}
 	case len(ends) > 0:
-		return at, "", fmt.Errorf("the history of its timeline %d has none of those of which there is a part", s.timeline)
+		return at, "", fmt.Errorf("the history of its timeline %d has no timeline of the archive", s.timeline)
 	default:
 		for i = 0; i < len(s.left) && s.left[i].Place <= from; {
 			i++
@@ -505,7 +504,7 @@ func (s *line) begin(ends map[uint32]uint64, from, size uint64) (at tidemark.Log
 	for ; i < len(s.left) && at.Place >= s.left[i].Place; i++ {
 		p := s.left[i]
 		if at.Place >= p.Place+size {
-			note = fmt.Sprintf("timeline %d was left at %s, and there is a part of it up to %s: the server does not have what is in there behind that place", p.Timeline, wal.FormatLSN(p.Place), wal.FormatLSN(at.Place))
+			note = fmt.Sprintf("the server left timeline %d at %s, and the archive has it up to %s: the server lacks the WAL after that point", p.Timeline, wal.FormatLSN(p.Place), wal.FormatLSN(at.Place))
 		}
 		at = tidemark.LogPlace{Timeline: numbers[i+1], Place: p.Place / size * size}
 	}

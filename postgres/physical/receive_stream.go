@@ -17,9 +17,9 @@ import (
 
 // A course is what a Receiver receives in one session, of one timeline.
 //
-// The reader fills a segment while the keeper hands on the one before: two buffers of a
-// segment's size are all the memory there is. Where the keeper is slow the reader waits, and
-// with it the server; the reporter tells the server meanwhile that we live.
+// The reader fills a segment while the keeper emits the previous one: two buffers of a segment's
+// size are all the memory used. If the keeper is slow the reader waits, and with it the server; the
+// reporter meanwhile tells the server that we are alive.
 type course struct {
 	r        *Receiver
 	lane     *server.Lane
@@ -28,8 +28,8 @@ type course struct {
 	take     taker
 	reports  server.Reporter
 
-	next uint64 // place of the segment that is opened next
-	bufs int    // buffers so far
+	next uint64 // place of the segment to open next
+	bufs int    // buffers allocated so far
 	free chan []byte
 
 	mu   sync.Mutex
@@ -38,16 +38,16 @@ type course struct {
 	full  chan *tidemark.LogFile
 	scan  *wal.Stream
 	last  int64  // the latest commit in the segment that is being scanned
-	given uint64 // end of what was handed on
+	given uint64 // end of what was emitted
 }
 
 const (
 	buffers = 2
-	// lastWords is how long what has come may take to be kept once Run is told to end.
+	// lastWords is how long storing the received data may take once Run has to end.
 	lastWords = 30 * time.Second
 )
 
-// stream receives from a place on. nil: the timeline ends, or what was wanted is there.
+// stream receives from a place on. nil: the timeline has ended, or all that was wanted has arrived.
 func (r *Receiver) stream(ctx context.Context, l *server.Lane, slot string, at tidemark.LogPlace, take taker) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -78,14 +78,14 @@ func (r *Receiver) stream(ctx context.Context, l *server.Lane, slot string, at t
 	return c.run(ctx, reading, stop)
 }
 
-// run is stream once the server sends. ctx is the caller's, reading the reader's, and stop
-// ends that.
+// run is stream once the server sends. ctx is the caller's, reading the reader's; stop ends
+// reading.
 func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc) error {
 	r, socket := c.r, c.lane.Conn.Conn()
 	r.mu.Lock()
 	r.linked = true
 	r.wake = func() {
-		_, _ = socket.Write(server.StatusMessage(c.start, 0, true)) // who reads notices the same
+		_, _ = socket.Write(server.StatusMessage(c.start, 0, true)) // the reader notices a broken connection too
 	}
 	r.mu.Unlock()
 	r.opt.Event(fmt.Sprintf("receives timeline %d from %s on", c.timeline, wal.FormatLSN(c.start)), nil)
@@ -101,7 +101,7 @@ func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc)
 	keeper.Wait()
 	quiet()
 	reporter.Wait()
-	if ctx.Err() != nil { // the server need not send again, nor keep, what was taken last
+	if ctx.Err() != nil { // so the server need not send again, or keep, what was taken last
 		_ = socket.SetDeadline(time.Now().Add(time.Second))
 		_, _ = socket.Write(c.status())
 	}
@@ -110,12 +110,12 @@ func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc)
 	}
 	if err == nil && next.Timeline != 0 {
 		r.ends[next.Timeline] = next.Place / r.size * r.size
-		r.opt.Event(fmt.Sprintf("timeline %d ends at %s, and timeline %d goes on", c.timeline, wal.FormatLSN(next.Place), next.Timeline), nil)
+		r.opt.Event(fmt.Sprintf("timeline %d ends at %s, and timeline %d continues", c.timeline, wal.FormatLSN(next.Place), next.Timeline), nil)
 	}
 	return err
 }
 
-// status is the message that says how far we are.
+// status returns the message that reports our position.
 func (c *course) status() []byte {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *course) status() []byte {
 	return server.StatusMessage(c.r.at.Place, c.r.safe.Place, false)
 }
 
-// read takes what the server sends. next is where the log goes on when the timeline ends.
+// read reads what the server sends. next is where the log continues when the timeline ends.
 func (c *course) read(ctx context.Context) (next tidemark.LogPlace, err error) {
 	for at := c.start; ; {
 		if c.r.enough(at) {
@@ -138,7 +138,7 @@ func (c *course) read(ctx context.Context) (next tidemark.LogPlace, err error) {
 		case over:
 			return c.turn()
 		case len(m.Data) > 0 && m.At != at:
-			return next, fmt.Errorf("the server sends the log from %s on, and %s is to come", wal.FormatLSN(m.At), wal.FormatLSN(at))
+			return next, fmt.Errorf("the server sent the log from %s instead of %s", wal.FormatLSN(m.At), wal.FormatLSN(at))
 		}
 		for data := m.Data; len(data) > 0; {
 			n, err := c.fill(ctx, data)
@@ -155,7 +155,7 @@ func (c *course) read(ctx context.Context) (next tidemark.LogPlace, err error) {
 	}
 }
 
-// fill puts bytes into the segment that is open, as many as there is room for.
+// fill puts bytes into the open segment, as many as it has room for.
 func (c *course) fill(ctx context.Context, data []byte) (int, error) {
 	if c.open == nil {
 		if err := c.begin(ctx); err != nil {
@@ -181,7 +181,7 @@ func (c *course) fill(ctx context.Context, data []byte) (int, error) {
 	}
 }
 
-// begin opens the next segment, in a buffer that is free.
+// begin opens the next segment, in a free buffer.
 func (c *course) begin(ctx context.Context) error {
 	var buf []byte
 	if c.bufs < buffers {
@@ -202,7 +202,7 @@ func (c *course) begin(ctx context.Context) error {
 	return nil
 }
 
-// turn reads what the server says at the end of a timeline: where the log goes on.
+// turn reads the server's message at the end of a timeline: where the log continues.
 func (c *course) turn() (next tidemark.LogPlace, err error) {
 	if _, err := c.lane.Conn.Conn().Write([]byte{'c', 0, 0, 0, 4}); err != nil {
 		return next, err
@@ -225,7 +225,7 @@ func (c *course) turn() (next tidemark.LogPlace, err error) {
 		var a server.Answer
 		if done := c.lane.Other(&a, kind, n); done || a.Err != nil {
 			if a.Err == nil && next.Timeline == 0 {
-				a.Err = errors.New("the server ended the stream and does not say where its log goes on")
+				a.Err = errors.New("the server ended the stream without saying where its log continues")
 			}
 			return next, a.Err
 		}
@@ -235,7 +235,7 @@ func (c *course) turn() (next tidemark.LogPlace, err error) {
 // parseTurn reads a row of two texts: the next timeline, and the place where it begins.
 func parseTurn(row []byte) (next tidemark.LogPlace, err error) {
 	var columns [2]string
-	wrong := fmt.Errorf("an end of a timeline that is not in its format: %.40q", row)
+	wrong := fmt.Errorf("a malformed end of a timeline: %.40q", row)
 	if len(row) < 2 || binary.BigEndian.Uint16(row) != 2 {
 		return next, wrong
 	}
@@ -256,8 +256,8 @@ func parseTurn(row []byte) (next tidemark.LogPlace, err error) {
 	return next, err
 }
 
-// keep hands on what the reader has filled, one file at a time, and at last what is there of
-// the segment that is open.
+// keep emits what the reader has filled, one file at a time, and finally what there is of the open
+// segment.
 func (c *course) keep(ctx context.Context, stop context.CancelCauseFunc) {
 	var tick <-chan time.Time
 	if c.r.opt.Partial > 0 {
@@ -303,14 +303,14 @@ func (c *course) keepWhole(ctx context.Context, f *tidemark.LogFile) error {
 	return nil
 }
 
-// keepOpen hands on what is there of the segment that is open, if that is more than before.
+// keepOpen emits what there is of the open segment, if it has grown.
 func (c *course) keepOpen(ctx context.Context) error {
 	c.mu.Lock()
 	if c.open == nil || c.open.End() <= c.given {
 		c.mu.Unlock()
 		return nil
 	}
-	f := *c.open // the reader goes on behind these bytes
+	f := *c.open // the reader appends after these bytes
 	c.mu.Unlock()
 	if err := c.check(&f); err != nil {
 		return err
@@ -328,7 +328,7 @@ func (c *course) handOn(ctx context.Context, f *tidemark.LogFile) error {
 	return nil
 }
 
-// check compares a segment's header with what is to come.
+// check compares a segment's header with the expected one.
 func (c *course) check(f *tidemark.LogFile) error {
 	h, err := wal.ParseSegment(f.Bytes)
 	if err != nil {
@@ -347,10 +347,10 @@ func (c *course) check(f *tidemark.LogFile) error {
 	default:
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.BadInput, Op: "receive", Object: f.Name, Err: errors.New("the server sends a segment that says it is " + wrong), Hint: "The file of that name in the server's pg_wal is damaged."}
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "receive", Object: f.Name, Err: errors.New("the server sent a segment whose header says " + wrong), Hint: "The file of that name in the server's pg_wal is damaged."}
 }
 
-// enough reports whether what is wanted has come.
+// enough reports whether all that was wanted has arrived.
 func (r *Receiver) enough(at uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -362,7 +362,7 @@ const (
 	mostMarks = 1024
 )
 
-// came notes what has come, and where the server's log ended then.
+// came records what has arrived, and where the server's log ended then.
 func (r *Receiver) came(at tidemark.LogPlace, end uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -373,7 +373,7 @@ func (r *Receiver) came(at tidemark.LogPlace, end uint64) {
 	r.end = max(r.end, end)
 	now, n := time.Now(), len(r.marks)
 	if n > 0 && now.Sub(r.marks[n-1].seen) < markEvery {
-		r.marks[n-1].place = end // a little of it is said to be older than it is
+		r.marks[n-1].place = end // makes a little of it seem older than it is
 		return
 	}
 	if n == mostMarks {
@@ -385,7 +385,7 @@ func (r *Receiver) came(at tidemark.LogPlace, end uint64) {
 	r.marks = append(r.marks, mark{end, now})
 }
 
-// took notes what was taken.
+// took records what was taken.
 func (r *Receiver) took(safe tidemark.LogPlace) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

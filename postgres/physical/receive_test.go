@@ -18,11 +18,11 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A shelf keeps what a Receiver hands on, and says what is wrong with its order.
+// A shelf stores what a Receiver emits, and reports faults in its order.
 type shelf struct {
 	mu    sync.Mutex
 	files map[string][]byte
-	names []string // of whole files, in their order
+	names []string // of whole files, in order
 	last  int64    // the latest commit
 	wrong []string
 }
@@ -52,7 +52,7 @@ func (s *shelf) take(_ context.Context, f *tidemark.LogFile) error {
 	return nil
 }
 
-// receiving runs a Receiver until it is told to end.
+// receiving runs a Receiver until it has to end.
 func receiving(t *testing.T, e *Cluster, opt ReceiveOptions, take taker) (r *Receiver, end func() error) {
 	t.Helper()
 	opt.Event = func(what string, err error) { t.Log(what, err) }
@@ -91,8 +91,8 @@ func (s *shelf) compare(t *testing.T, srv *testdb.Server, least int) {
 	}
 }
 
-// What is received is what the server has, with nothing missing and nothing twice, whatever
-// happens to the connection; and the server keeps what was not taken.
+// What is received equals what the server has, nothing missing and nothing twice, whatever happens
+// to the connection; and the server keeps what was not taken.
 func TestReceiveIsTheFiles(t *testing.T) {
 	for _, c := range []struct{ major, megabytes int }{{13, 16}, {15, 1}, {18, 16}} {
 		t.Run(fmt.Sprint(c.major), func(t *testing.T) {
@@ -142,8 +142,8 @@ func TestReceiveIsTheFiles(t *testing.T) {
 	}
 }
 
-// What was not taken is not said to be safe, and comes again; an end that is given later ends
-// the run with all before it.
+// What was not taken is not reported as safe, and is sent again; an end set later ends the run
+// after everything before it.
 func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "wal_keep_size=64MB", "-c", "max_wal_size=64MB")
@@ -162,7 +162,7 @@ func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 	})
 	testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 20000) g")
 	first := <-came
-	testdb.Query(t, url, "SELECT pg_sleep(1.2)") // it is told something once a second
+	testdb.Query(t, url, "SELECT pg_sleep(1.2)") // the server sends it a message once a second
 	if now := testdb.Query(t, url, "SELECT restart_lsn FROM pg_replication_slots WHERE slot_name = 'arch'"); now != kept {
 		t.Errorf("the slot went from %s to %s though nothing was taken", kept, now)
 	}
@@ -171,7 +171,7 @@ func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 	}
 	close(release)
 
-	// The error is of whoever takes, as it is.
+	// take's error is returned unchanged.
 	again, err := e.Receive(ReceiveOptions{Slot: "arch", Reconnect: true})
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 	}
 	s.compare(t, srv, 3)
 
-	// A temporary slot lasts as long as the session, and a name that is taken is refused.
+	// A temporary slot lasts as long as the session, and a name in use is refused.
 	temporary, end := receiving(t, e, ReceiveOptions{SlotUse: TemporarySlot}, s.take)
 	testdb.Within(t, "a temporary slot", func() bool { return temporary.Status().Connected })
 	if n := testdb.Query(t, url, "SELECT count(*) FROM pg_replication_slots WHERE temporary AND active AND restart_lsn IS NOT NULL"); n != "1" {
@@ -214,13 +214,13 @@ func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 	})
 }
 
-// What cannot be received is said in one sentence, and what is missing is never passed over.
+// What cannot be received is reported in one sentence, and what is missing is never skipped.
 func TestReceiveRefusals(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "max_wal_size=4MB", "-c", "min_wal_size=2MB", "-c", "max_slot_wal_keep_size=1MB")
 	url := srv.URL("postgres")
 	testdb.Query(t, url, "SELECT pg_create_physical_replication_slot('behind', true), pg_create_physical_replication_slot('behind2', true)")
-	for range 6 { // segments go where they are not needed
+	for range 6 { // the server removes segments that it does not need
 		testdb.Load(t, url, strings.NewReader("CREATE TABLE item AS SELECT g FROM generate_series(1, 20000) g; DROP TABLE item; SELECT pg_switch_wal(); CHECKPOINT;"))
 	}
 	testdb.Query(t, url, "SELECT pg_create_logical_replication_slot('rows', 'pgoutput'); CREATE ROLE plain LOGIN PASSWORD '"+srv.Password+"'")
@@ -231,12 +231,12 @@ func TestReceiveRefusals(t *testing.T) {
 		says string
 	}{
 		"gone":           {"", ReceiveOptions{Ends: []tidemark.LogPlace{{Timeline: 1, Place: 0x200000}}}, tidemark.Lost, "has already been removed: there is a gap from 0/200000 on"},
-		"ahead":          {"", ReceiveOptions{Ends: []tidemark.LogPlace{{Timeline: 1, Place: 1 << 40}}}, tidemark.Lost, "what comes before 100/0 was received of it"},
-		"other server":   {"", ReceiveOptions{System: "77"}, tidemark.Invalid, "it is another server, and no copy of that one"},
-		"old timeline":   {"", ReceiveOptions{Ends: []tidemark.LogPlace{{Timeline: 3, Place: 0x200000}}}, tidemark.Invalid, "it is in timeline 1, and there is a part of timeline 3 already"},
+		"ahead":          {"", ReceiveOptions{Ends: []tidemark.LogPlace{{Timeline: 1, Place: 1 << 40}}}, tidemark.Lost, "but it was already received up to 100/0"},
+		"other server":   {"", ReceiveOptions{System: "77"}, tidemark.Invalid, "it is another server, not a copy of that one"},
+		"old timeline":   {"", ReceiveOptions{Ends: []tidemark.LogPlace{{Timeline: 3, Place: 0x200000}}}, tidemark.Invalid, "it is on timeline 1, and the archive already has WAL of timeline 3"},
 		"no slot":        {"", ReceiveOptions{Slot: "none"}, tidemark.NotFound, "there is no such slot"},
 		"logical slot":   {"", ReceiveOptions{Slot: "rows"}, tidemark.Invalid, "it is a logical slot"},
-		"given up":       {"", ReceiveOptions{Slot: "behind"}, tidemark.Lost, "the server has given the slot up (max_slot_wal_keep_size)"},
+		"given up":       {"", ReceiveOptions{Slot: "behind"}, tidemark.Lost, "the server has invalidated the slot (max_slot_wal_keep_size)"},
 		"made anew":      {"", ReceiveOptions{Slot: "behind2", SlotUse: MakeSlot, Ends: []tidemark.LogPlace{{Timeline: 1, Place: 0x200000}}}, tidemark.Lost, "there is a gap from 0/200000 on"},
 		"name taken":     {"", ReceiveOptions{Slot: "rows", SlotUse: TemporarySlot}, tidemark.Exists, "already exists"},
 		"bad name":       {"", ReceiveOptions{Slot: "A B", SlotUse: MakeSlot}, tidemark.Invalid, "invalid character"},
@@ -262,9 +262,8 @@ func TestReceiveRefusals(t *testing.T) {
 	}
 }
 
-// A standby that is promoted while it sends ends the old timeline and goes on with the new
-// one; so does one that takes the place of a primary that is gone. The old primary is refused
-// then.
+// A standby that is promoted while it sends ends the old timeline and continues with the new one;
+// so does one that replaces a lost primary. The old primary is refused then.
 func TestReceiveOverAPromotion(t *testing.T) {
 	t.Parallel()
 	primary := testdb.OwnPostgresSegments(t, 17, 1, "-c", "autovacuum=off", "-c", "wal_keep_size=64MB", "-c", "max_wal_size=64MB")
@@ -296,7 +295,7 @@ func TestReceiveOverAPromotion(t *testing.T) {
 	}
 	testdb.Within(t, "the new timeline", func() bool { st := r.Status(); return st.Timeline == 2 && st.Taken >= last })
 
-	// The first archive goes on with the new server.
+	// The first archive continues with the new server.
 	newest, ok := wal.ParseName(before.names[len(before.names)-1], 1<<20)
 	if !ok {
 		t.Fatal(before.names)
@@ -332,7 +331,7 @@ func TestReceiveOverAPromotion(t *testing.T) {
 	}
 }
 
-// Where to go on is decided by the server's history and by what is there.
+// The server's history and what is already there decide where to continue.
 func TestReceiveBegins(t *testing.T) {
 	const mb = 1 << 20
 	at := func(n uint32, place uint64) tidemark.LogPlace { return tidemark.LogPlace{Timeline: n, Place: place} }
@@ -354,8 +353,8 @@ func TestReceiveBegins(t *testing.T) {
 		"left at a segment's end":   {map[uint32]uint64{1: 5 * mb, 3: 9 * mb}, 0, at(4, 9*mb), false, ""},
 		"more than the server has":  {map[uint32]uint64{3: 11 * mb}, 0, at(4, 9*mb), true, ""},
 		"another branch beside":     {map[uint32]uint64{1: 6 * mb, 2: 8 * mb}, 0, at(3, 5*mb), false, ""},
-		"another branch only":       {map[uint32]uint64{2: 8 * mb}, 0, at(0, 0), false, "the history of its timeline 4 has none of those of which there is a part"},
-		"behind what is there":      {map[uint32]uint64{1: 6 * mb, 5: 8 * mb}, 0, at(0, 0), false, "it is in timeline 4, and there is a part of timeline 5 already: it is not the server that was promoted last"},
+		"another branch only":       {map[uint32]uint64{2: 8 * mb}, 0, at(0, 0), false, "the history of its timeline 4 has no timeline of the archive"},
+		"behind what is there":      {map[uint32]uint64{1: 6 * mb, 5: 8 * mb}, 0, at(0, 0), false, "it is on timeline 4, and the archive already has WAL of timeline 5: it is not the server that was promoted last"},
 	} {
 		got, note, err := server.begin(c.ends, c.from, mb)
 		if (err != nil) != (c.err != "") || err != nil && err.Error() != c.err || err == nil && (got != c.want || (note != "") != c.note) {
@@ -367,14 +366,14 @@ func TestReceiveBegins(t *testing.T) {
 		t.Errorf("over a timeline in which nothing was written: %+v, %v", got, err)
 	}
 	if _, err := wal.ParseHistory("1\tnowhere\n"); err == nil {
-		t.Error("a place that is none")
+		t.Error("an invalid place")
 	}
 	if left, err := wal.ParseHistory("# a remark\n\n1\t0/3000000\tno reason\n\n2\t1/B0\tbefore 2000-01-01\n"); err != nil || !slices.Equal(left, []tidemark.LogPlace{at(1, 0x3000000), at(2, 1<<32|0xB0)}) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
 
-// The row at the end of a timeline is read, and nothing else taken for it.
+// The row at the end of a timeline is read, and nothing else is mistaken for it.
 func TestReceiveTurn(t *testing.T) {
 	row := []byte("\x00\x02\x00\x00\x00\x012\x00\x00\x00\x090/30000A8")
 	if next, err := parseTurn(row); err != nil || next != (tidemark.LogPlace{Timeline: 2, Place: 0x30000A8}) {

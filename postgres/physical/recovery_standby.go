@@ -12,22 +12,22 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A StandbyOf says of which server a restored copy becomes a standby.
+// A StandbyOf describes the primary whose standby a restored copy becomes.
 type StandbyOf struct {
 	Primary string // URL, without a password
-	Slot    string // physical, of the primary; "" none
-	Command string // restore_command, for log that the primary has no more; "" leaves what the copy has
+	Slot    string // physical slot on the primary; "": none
+	Command string // restore_command, for WAL that the primary no longer has; "" keeps the copy's own
 }
 
-// ParseStandbyOf looks at the URL of a primary: the server keeps it, readable for whoever may
-// read its settings, so that a password must not be in it. Kind Invalid.
+// ParseStandbyOf checks the URL of a primary. The server stores it in its settings, which others
+// can read, so it must not contain a password. Kind Invalid.
 func ParseStandbyOf(primary string) (StandbyOf, error) {
 	wrong := func(why, hint string) (StandbyOf, error) {
 		return StandbyOf{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore a standby of", Object: tidemark.MaskURL(primary), Err: errors.New(why), Hint: hint}
 	}
 	scheme, rest, ok := strings.Cut(primary, "://")
 	if !ok || scheme != "postgres" && scheme != "postgresql" {
-		return wrong("it is no URL of PostgreSQL", "Write postgres://user@host/.")
+		return wrong("it is not a PostgreSQL URL", "Write postgres://user@host/.")
 	}
 	const hint = "The server would keep it in its settings: put it into a password file of the user that it runs as (~/.pgpass), or name another one: postgres://user@host/?passfile=FILE."
 	rest, query, _ := strings.Cut(rest, "?")
@@ -37,15 +37,15 @@ func ParseStandbyOf(primary string) (StandbyOf, error) {
 	values, err := url.ParseQuery(query)
 	switch {
 	case err != nil || strings.ContainsAny(primary, "\r\n\x00"):
-		return wrong("it is not in the form of a URL", "Write postgres://user@host/.")
+		return wrong("it is not a valid URL", "Write postgres://user@host/.")
 	case values.Has("password"):
 		return wrong("it has a password", hint)
 	}
 	return StandbyOf{Primary: primary}, nil
 }
 
-// Write puts the settings into a restored data folder, and standby.signal. Where a recovery of
-// the copy's past was to end does not count any more.
+// Write adds the settings to a restored data folder, and standby.signal. It clears the target of an
+// earlier recovery of the copy.
 func (s StandbyOf) Write(dir string) error {
 	lines := []string{"primary_conninfo = " + quoteSetting(s.Primary), "primary_slot_name = " + quoteSetting(s.Slot), "recovery_target_timeline = 'latest'", "recovery_target = ''"}
 	for _, t := range targets[1:] {
@@ -59,11 +59,11 @@ func (s StandbyOf) Write(dir string) error {
 
 const standbySignal = "standby.signal"
 
-// standbySettings are those that mean something to a standby only.
+// standbySettings are settings that only affect a standby.
 var standbySettings = []string{"primary_conninfo", "primary_slot_name", "recovery_min_apply_delay"}
 
-// RestoredSettings says what of a restored data folder's settings makes a standby, or has once
-// made one. wasStandby is that the backup is of one.
+// RestoredSettings reports which of a restored data folder's settings make it a standby, or once
+// did. wasStandby: the backup is of a standby.
 func RestoredSettings(dir string, wasStandby bool) (*tidemark.Finding, error) {
 	var there []string
 	for _, name := range []string{"postgresql.conf", "postgresql.auto.conf"} {
@@ -81,20 +81,20 @@ func RestoredSettings(dir string, wasStandby bool) (*tidemark.Finding, error) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, standbySignal)); err == nil {
-		return &tidemark.Finding{Object: dir, Text: "it starts as a standby", Hint: "Its settings are the last ones in postgresql.auto.conf; what the log needs is asked of the primary, where the role needs REPLICATION."}, nil
+		return &tidemark.Finding{Object: dir, Text: "it starts as a standby", Hint: "Its settings are the last ones in postgresql.auto.conf; it streams WAL from the primary, where the role needs REPLICATION."}, nil
 	}
 	if len(there) == 0 && !wasStandby {
 		return nil, nil
 	}
-	text := "it starts as a server of its own: standby.signal was not carried over"
+	text := "it starts as an independent server: standby.signal was not restored"
 	if len(there) > 0 {
 		text += "; these settings were, and have no effect without it: " + strings.Join(there, ", ")
 	}
 	return &tidemark.Finding{Object: dir, Text: text, Hint: "To make it a standby, restore with --standby postgres://user@primary/."}, nil
 }
 
-// isSet says whether the last line of a configuration file that sets something sets it to
-// anything.
+// isSet reports whether the last line of a configuration file for this setting gives it a non-empty
+// value.
 func isSet(text, setting string) (set bool) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimLeft(line, " \t")

@@ -14,27 +14,26 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A LogScanner scans the log of a running server, which sends it as to a standby: the role
-// needs REPLICATION, and a sender (max_wal_senders) is taken meanwhile. No slot is made, and
-// what has come is never reported as being on disk: no commit waits for a scan as for a
-// synchronous standby.
+// A LogScanner scans the log of a running server, which sends it as to a standby: the role needs
+// REPLICATION, and the scan occupies one WAL sender (max_wal_senders). It creates no slot, and
+// never reports anything as flushed: no commit waits for a scan as for a synchronous standby.
 type LogScanner struct {
 	e     *Cluster
 	r     tidemark.LogRange
 	until atomic.Uint64 // 0 while For runs
-	last  uint64        // end of what has come
+	last  uint64        // end of what was received
 }
 
-// ScanLog gives a scanner for a part of the server's log.
+// ScanLog returns a scanner for a part of the server's log.
 func (c *Cluster) ScanLog(r tidemark.LogRange) *LogScanner { return &LogScanner{e: c, r: r} }
 
-// Scan reads the log to its end, as ha.Log says. Tables of the database that the engine is
-// connected with have their names, and those of others numbers. Kind Lost: the server has
-// removed what is asked for; Forbidden: the role lacks REPLICATION.
+// Scan reads the log to its end, as ha.Log says. Tables in the connected database appear by name,
+// those of other databases by number. Kind Lost: the server has removed the requested log;
+// Forbidden: the role lacks REPLICATION.
 func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
 	var out tidemark.LogScan
 	if l.r.Until > 0 && l.r.Until <= l.r.From {
-		return out, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: l.e.Object, Err: fmt.Errorf("the log from %s to %s is nothing", wal.FormatLSN(l.r.From), wal.FormatLSN(l.r.Until)), Hint: "Give a later end."}
+		return out, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: l.e.Object, Err: fmt.Errorf("the log range from %s to %s is empty", wal.FormatLSN(l.r.From), wal.FormatLSN(l.r.Until)), Hint: "Give a later end."}
 	}
 	before, err := l.e.syncs(ctx)
 	if err != nil {
@@ -80,13 +79,13 @@ func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 		if after.known && after.count >= before.count {
 			out.Syncs, out.SyncsFrom, out.SyncsTo = after.count-before.count, before.at, after.at
 		} else {
-			out.Findings = append(out.Findings, "the server does not count its fsyncs of the log: it is older than 14, fsync is off, or the count was set back")
+			out.Findings = append(out.Findings, "the server does not count its fsyncs of the log: it is older than 14, fsync is off, or its statistics were reset")
 		}
 	}
 	return out, nil
 }
 
-// emitOwn marks the errors of who takes records, which are returned as they are.
+// emitOwn marks errors of emit, which are returned unchanged.
 func emitOwn(emit func(*tidemark.LogRecord) error) func(*tidemark.LogRecord) error {
 	return func(r *tidemark.LogRecord) error {
 		if err := emit(r); err != nil {
@@ -96,8 +95,8 @@ func emitOwn(emit func(*tidemark.LogRecord) error) func(*tidemark.LogRecord) err
 	}
 }
 
-// logRemoved says that the server has removed log that it was to send. Where it finds that only after it has read, the
-// SQLSTATE is of whatever error a call had before, and the routine tells.
+// logRemoved reports whether the server has removed log that it was to send. If it finds that only
+// after reading, the SQLSTATE is that of an earlier error of some call, and the routine decides.
 func logRemoved(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "58P01" || pg.Routine == "CheckXLogRemoved")
@@ -114,7 +113,7 @@ func (l *LogScanner) failed(ctx context.Context, err error) error {
 	return l.e.Fail(ctx, "scan", l.e.Object, err)
 }
 
-// forbidden says what a role needs that may not open a session for replication.
+// forbidden adds a hint on what a role needs to open a session for replication.
 func (c *Cluster) forbidden(err error) error {
 	var own *tidemark.Error
 	if errors.As(err, &own) && own.Kind == tidemark.Forbidden {
@@ -123,10 +122,10 @@ func (c *Cluster) forbidden(err error) error {
 	return err
 }
 
-// logSizes are how a server cuts its log, in bytes.
+// logSizes are the sizes of the server's WAL segments and pages, in bytes.
 type logSizes struct{ segment, page uint64 }
 
-// askSizes asks for them in a session for replication.
+// askSizes reads them in a replication session.
 func askSizes(ctx context.Context, conn *pgconn.PgConn) (g logSizes, err error) {
 	row, err := server.AnswerRow(ctx, conn, "SELECT pg_size_bytes(current_setting('wal_segment_size')), current_setting('wal_block_size')")
 	if err != nil {
@@ -136,8 +135,8 @@ func askSizes(ctx context.Context, conn *pgconn.PgConn) (g logSizes, err error) 
 	return g, err
 }
 
-// from is where to begin to read: the beginning of a segment, which has what the reader must
-// know.
+// from returns where to begin reading: the beginning of a segment, which has what the reader needs
+// to know.
 func (l *LogScanner) from(ctx context.Context, conn *pgconn.PgConn, g logSizes, now uint64) (uint64, error) {
 	switch {
 	case l.r.From > 0:
@@ -157,7 +156,7 @@ func (l *LogScanner) from(ctx context.Context, conn *pgconn.PgConn, g logSizes, 
 	return l.e.oldestLog(ctx, timeline, g.segment)
 }
 
-// oldestLog is where the first segment begins that the server still has of a timeline.
+// oldestLog returns where the first segment begins that the server still has of a timeline.
 func (c *Cluster) oldestLog(ctx context.Context, timeline uint32, segment uint64) (uint64, error) {
 	control, release, err := c.Control(ctx)
 	if err != nil {
@@ -168,7 +167,7 @@ func (c *Cluster) oldestLog(ctx context.Context, timeline uint32, segment uint64
 	err = control.QueryRow(ctx, "SELECT coalesce(min(name COLLATE \"C\"), '') FROM pg_ls_waldir() WHERE name ~ ('^' || lpad(upper(to_hex($1::bigint)), 8, '0') || '[0-9A-F]{16}$')", timeline).Scan(&oldest)
 	if err != nil {
 		if server.SQLState(err) == "42501" {
-			return 0, &tidemark.Error{Kind: tidemark.Forbidden, Op: "scan", Object: c.Object, Err: errors.New(server.PlainCause(err)), Hint: fmt.Sprintf("GRANT pg_monitor TO %s; or say from which place on the log is wanted.", server.QuoteIdent(c.Config.User))}
+			return 0, &tidemark.Error{Kind: tidemark.Forbidden, Op: "scan", Object: c.Object, Err: errors.New(server.PlainCause(err)), Hint: fmt.Sprintf("GRANT pg_monitor TO %s; or give the position from which to scan.", server.QuoteIdent(c.Config.User))}
 		}
 		return 0, c.Fail(ctx, "scan", c.Object, err)
 	}
@@ -179,13 +178,13 @@ func (c *Cluster) oldestLog(ctx context.Context, timeline uint32, segment uint64
 	return at.Place, nil
 }
 
-// OldestLog is where the log begins that the server still has of the timeline that it is in.
+// OldestLog returns the oldest log position that the server still has of its current timeline.
 func (c *Cluster) OldestLog(ctx context.Context) (at tidemark.LogPlace, err error) {
 	conn, err := c.ReplicationConn(ctx)
 	if err != nil {
 		return at, c.forbidden(err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) // it is of no more use either way
+	defer conn.Close(context.WithoutCancel(ctx)) // unused from here on
 	row, err := server.AnswerRow(ctx, conn, "IDENTIFY_SYSTEM")
 	if err != nil {
 		return at, c.Fail(ctx, "look at the log", c.Object, err)
@@ -223,7 +222,7 @@ func (l *LogScanner) follow(ctx context.Context, lane *server.Lane, from uint64,
 			end, err := l.e.LogEnd(ctx)
 			if err == nil {
 				l.until.Store(end)
-				_, err = lane.Conn.Conn().Write(server.StatusMessage(0, 0, true)) // an idle server says nothing by itself
+				_, err = lane.Conn.Conn().Write(server.StatusMessage(0, 0, true)) // an idle server sends nothing unasked
 			}
 			if err != nil {
 				cancel(err)
@@ -246,13 +245,13 @@ func (l *LogScanner) read(lane *server.Lane, stream *wal.Stream) error {
 		m, over, err := lane.ReadLog()
 		switch {
 		case err != nil || over:
-			return err // without one the server was promoted, and its timeline ends here
+			return err // without an error the server was promoted, and its timeline ends here
 		case m.Asks:
 			if _, err := lane.Conn.Conn().Write(server.StatusMessage(l.last, 0, false)); err != nil {
 				return err
 			}
 		case len(m.Data) > 0 && m.At != l.last:
-			return fmt.Errorf("the server sends the log from %s on, and %s is to come", wal.FormatLSN(m.At), wal.FormatLSN(l.last))
+			return fmt.Errorf("the server sent the log from %s instead of %s", wal.FormatLSN(m.At), wal.FormatLSN(l.last))
 		}
 		l.last += uint64(len(m.Data))
 		if _, err := stream.Write(m.Data); err != nil {
@@ -261,15 +260,15 @@ func (l *LogScanner) read(lane *server.Lane, stream *wal.Stream) error {
 	}
 }
 
-// A syncCount is how often the server has synced its log up to a place in it.
+// A syncCount is how often the server has synced its log up to a place.
 type syncCount struct {
 	at    uint64
 	count int64
 	known bool
 }
 
-// syncs reads the server's count. Sessions report theirs about once a second, so it lags that
-// much. With wal_sync_method = open_* each write is a sync, and is counted as a write only.
+// syncs reads the server's count. Sessions report theirs about once a second, so it lags by that
+// much. With wal_sync_method = open_* each write is a sync, but counts as a write only.
 func (c *Cluster) syncs(ctx context.Context) (s syncCount, err error) {
 	if s.at, err = c.LogEnd(ctx); err != nil || c.Major < 14 {
 		return s, err
@@ -288,8 +287,8 @@ func (c *Cluster) syncs(ctx context.Context) (s syncCount, err error) {
 	return s, c.Fail(ctx, "scan", c.Object, err)
 }
 
-// name gives tables that are named by tablespace, database and file their names, as far as
-// they are of this database.
+// name replaces tablespace, database and file numbers by table names, as far as the files are in
+// this database.
 func (c *Cluster) name(ctx context.Context, tables []string) error {
 	conn, release, err := c.Control(ctx)
 	if err != nil {

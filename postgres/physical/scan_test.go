@@ -44,7 +44,7 @@ func openURL(t *testing.T, url string) *Cluster {
 	return &Cluster{s}
 }
 
-// What a server sends is what lies in its folder, from the first segment that it still has.
+// The scan returns what is in the server's folder, from the first segment that it still has.
 func TestScanLogIsTheFiles(t *testing.T) {
 	for _, major := range []int{13, 18} {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
@@ -95,9 +95,9 @@ func TestScanLogIsTheFiles(t *testing.T) {
 	}
 }
 
-// A scan that takes part for a time has what was written in it, and how often it was synced.
+// A scan limited by time has what was written in that time, and how often it was synced.
 func TestScanLogForATime(t *testing.T) {
-	// Where nothing is written the time passes all the same.
+	// If nothing is written the time passes all the same.
 	e := openURL(t, testdb.Postgres(t, 15).URL("postgres"))
 	scan, err := e.ScanLog(tidemark.LogRange{For: time.Second}).Scan(context.Background(), func(*tidemark.LogRecord) error { return nil })
 	if err != nil || len(scan.Findings) != 1 || !strings.HasPrefix(scan.Findings[0], "the server does not count its fsyncs") {
@@ -129,7 +129,7 @@ func TestScanLogForATime(t *testing.T) {
 			var scan tidemark.LogScan
 			var err error
 			commits := 0
-			for try := 0; try < 5 && err == nil && (commits == 0 || scan.Syncs == 0); try++ { // in which a busy machine may have written nothing
+			for try := 0; try < 5 && err == nil && (commits == 0 || scan.Syncs == 0); try++ { // a busy machine may have written nothing
 				commits = 0
 				scan, err = e.ScanLog(tidemark.LogRange{For: 3 * time.Second}).Scan(context.Background(), func(r *tidemark.LogRecord) error {
 					if r.Ended == tidemark.Committed {
@@ -152,7 +152,7 @@ func TestScanLogForATime(t *testing.T) {
 func TestScanLogRefusals(t *testing.T) {
 	s := testdb.OwnPostgres(t, 15, "-c", "autovacuum=off", "-c", "max_wal_size=32MB")
 	url := s.URL("postgres")
-	for range 4 { // segments go where they are not needed
+	for range 4 { // the server removes segments that it does not need
 		testdb.Load(t, url, strings.NewReader("CREATE TABLE item AS SELECT g FROM generate_series(1, 20000) g; DROP TABLE item; SELECT pg_switch_wal(); CHECKPOINT;"))
 	}
 	testdb.Query(t, url, "CREATE ROLE plain LOGIN PASSWORD '"+s.Password+"'; CREATE ROLE sender LOGIN REPLICATION PASSWORD '"+s.Password+"'")
@@ -169,7 +169,7 @@ func TestScanLogRefusals(t *testing.T) {
 		says string
 	}{
 		"gone":           {s.User, tidemark.LogRange{From: 0x1000028}, none, tidemark.Lost, "has already been removed"},
-		"backwards":      {s.User, tidemark.LogRange{From: 0x2000000, Until: 0x1000000}, none, tidemark.Invalid, "is nothing"},
+		"backwards":      {s.User, tidemark.LogRange{From: 0x2000000, Until: 0x1000000}, none, tidemark.Invalid, "is empty"},
 		"no replication": {"plain", tidemark.LogRange{For: time.Second}, none, tidemark.Forbidden, "replication"},
 		"no monitor":     {"sender", tidemark.LogRange{}, none, tidemark.Forbidden, "pg_ls_waldir"},
 		"enough":         {s.User, tidemark.LogRange{}, func(*tidemark.LogRecord) error { return own }, tidemark.Bug, "enough"},

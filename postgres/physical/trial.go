@@ -23,18 +23,18 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A Trial starts the server's program on a folder that was restored from a backup, to see whether it
-// recovers, and whether its tables and indexes are whole. The folder is written to, and of no
-// use afterwards.
+// A Trial starts the server's program on a folder restored from a backup, to check that it
+// recovers, and that its tables and indexes are intact. The server writes to the folder, which is
+// useless afterwards.
 //
-// The program sees no setting of the server's own but those of ALTER SYSTEM, and of these none that
-// would let others connect, archive, or wait for somebody: it listens on a socket in a folder of its own.
+// The program uses only the server's settings from ALTER SYSTEM, except those that would let others
+// connect, archive, or wait for a standby: it listens on a socket in its own folder.
 type Trial struct {
 	Dir     string // the restored data folder
-	Work    string // a folder for what is beside it, which whoever owns Dir may enter
-	Program string // the server's program; "" is looked for
+	Work    string // a folder for temporary files, accessible to the owner of Dir
+	Program string // the server's program; "": it is searched for
 	Major   int    // of the server that was backed up
-	Workers int    // sessions, and files that are checked at once; 0 means 2
+	Workers int    // sessions, and files checked in parallel; 0 means 2
 	// Phase, if not nil, is called when something begins: "recover", "amcheck", "pages".
 	Phase func(name string)
 
@@ -43,24 +43,24 @@ type Trial struct {
 	out    TrialReport
 }
 
-// A TrialReport says what a Trial has found.
+// A TrialReport is the result of a Trial.
 type TrialReport struct {
 	Program   string        `json:"program"`
-	Version   string        `json:"version"`   // what the program says
-	Recovered string        `json:"recovered"` // up to which place of the log
+	Version   string        `json:"version"`   // as the program reports it
+	Recovered string        `json:"recovered"` // up to which log position
 	Recovery  time.Duration `json:"recovery_ns"`
-	Databases int           `json:"databases"` // that were looked at
+	Databases int           `json:"databases"` // that were checked
 	Indexes   int           `json:"indexes"`
 	Tables    int           `json:"tables"`
 	Files     int           `json:"files"` // whose pages were checked
 	Pages     int64         `json:"pages"`
 	Damages   []string      `json:"damages"`
-	Notes     []string      `json:"notes,omitempty"` // what was not looked at, and why
+	Notes     []string      `json:"notes,omitempty"` // what was not checked, and why
 }
 
 const trialOp = "try the backup"
 
-// Run does it. What is wrong with the backup is in the report, also that the server does not start.
+// Run runs the trial. Faults of the backup are in the report, even if the server does not start.
 // Kind NotFound: there is no program of that version here.
 func (t Trial) Run(ctx context.Context) (*TrialReport, error) {
 	if t.Workers <= 0 {
@@ -73,7 +73,7 @@ func (t Trial) Run(ctx context.Context) (*TrialReport, error) {
 		return nil, err
 	}
 	var err error
-	if t.socket, err = os.MkdirTemp("", "tidemark-"); err != nil { // a socket's path has some hundred bytes
+	if t.socket, err = os.MkdirTemp("", "tidemark-"); err != nil { // a socket's path is limited to about a hundred bytes
 		return nil, trialFailed("make", t.socket, err)
 	}
 	defer os.RemoveAll(t.socket)
@@ -98,10 +98,10 @@ func (t Trial) Run(ctx context.Context) (*TrialReport, error) {
 }
 
 func trialFailed(op, path string, err error) error {
-	return &tidemark.Error{Op: op, Object: path, Kind: tidemark.Forbidden, Hint: "Name another folder with --work-dir, of whose path the server's user may enter each part.", Err: causeOf(err)}
+	return &tidemark.Error{Op: op, Object: path, Kind: tidemark.Forbidden, Hint: "Name another folder with --work-dir whose whole path the server's user may enter.", Err: causeOf(err)}
 }
 
-// places are where the program may be, by major version.
+// places returns where the program may be, by major version.
 func (t *Trial) places() []string {
 	if t.Program != "" {
 		return []string{t.Program}
@@ -141,7 +141,7 @@ func (t *Trial) findProgram(ctx context.Context) error {
 	return &tidemark.Error{Kind: tidemark.NotFound, Op: trialOp, Object: fmt.Sprintf("the program of PostgreSQL %d", t.Major), Err: errors.New(last), Hint: "Name it with --server-program: a file called postgres, of the same major version as the server's."}
 }
 
-// trialEnv keeps our environment's settings of clients away from the server.
+// trialEnv keeps the client settings of our environment away from the server.
 func trialEnv() []string {
 	out := []string{"LC_ALL=C", "TZ=UTC"}
 	for _, name := range []string{"PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
@@ -152,7 +152,7 @@ func trialEnv() []string {
 	return out
 }
 
-// giveFolders makes the folders beside the data folder its owner's, as whom the server runs.
+// giveFolders gives the folders beside the data folder to its owner, as whom the server runs.
 func (t *Trial) giveFolders() error {
 	info, err := os.Stat(t.Dir)
 	if err != nil {
@@ -169,7 +169,7 @@ func (t *Trial) giveFolders() error {
 	return giveLike(info, t.socket)
 }
 
-// command is the program with what it is to be different in.
+// command returns the program's command with the settings that have to differ.
 func (t *Trial) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(t.Program, args...)
 	work := func(name string) string { return filepath.Join(t.Work, name) }
@@ -189,8 +189,8 @@ func (t *Trial) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// prepared is how many transactions the server could have prepared: where there are some in the
-// backup, it has to have room for them (max_prepared_xacts in src/include/catalog/pg_control.h).
+// prepared returns how many transactions the server could have prepared: if the backup contains
+// any, the trial needs room for them (max_prepared_xacts in src/include/catalog/pg_control.h).
 func (t *Trial) prepared() int {
 	b, err := os.ReadFile(filepath.Join(t.Dir, filepath.FromSlash(controlPath)))
 	if _, ok := parseControl(b); err != nil || !ok || binary.LittleEndian.Uint32(b[204:]) != 8 {
@@ -205,8 +205,8 @@ var (
 	consistent    = regexp.MustCompile(`consistent recovery state reached at ([0-9A-F]+/[0-9A-F]+)`)
 )
 
-// recover runs the program for one session, without connections: it recovers, and says how the superuser
-// is called, which nobody else knows.
+// recover runs the program for one session, without connections: it recovers, and reports the
+// superuser's name, which nothing else records.
 func (t *Trial) recover(ctx context.Context) error {
 	cmd := t.command("--single", "-D", t.Dir)
 	cmd.Args = append(cmd.Args, "template1")
@@ -240,7 +240,7 @@ func (t *Trial) recover(ctx context.Context) error {
 	return nil
 }
 
-// complaint finds in a server's log what ended it.
+// complaint finds the message in a server's log that explains its end.
 func complaint(log string, err error) string {
 	var bad []string
 	for line := range strings.Lines(log) {
@@ -261,13 +261,14 @@ func complaint(log string, err error) string {
 	return text
 }
 
-// trialFacts are what the started server says of its files.
+// trialFacts are what the started server reports about its files.
 type trialFacts struct {
 	checksums     bool
 	page, segment int64 // bytes
 }
 
-// ask starts the server, has its tables and indexes checked, and stops it. No facts: it does not start.
+// ask starts the server, has its tables and indexes checked, and stops it. It returns no facts if
+// the server does not start.
 func (t *Trial) ask(ctx context.Context) (*trialFacts, error) {
 	cmd := t.command("-D", t.Dir)
 	if err := runAsOwner(cmd, t.Dir); err != nil {
@@ -308,7 +309,8 @@ func (t *Trial) ask(ctx context.Context) (*trialFacts, error) {
 	}
 }
 
-// stopServer stops it in order, so that all pages are on disk, and without any if it takes too long.
+// stopServer shuts the server down cleanly, so that all pages are on disk, and kills it if that
+// takes too long.
 func stopServer(cmd *exec.Cmd, gone <-chan struct{}) {
 	_ = cmd.Process.Signal(os.Interrupt) // a fast shutdown; it may have ended
 	select {
@@ -341,8 +343,8 @@ func (t *Trial) askServer(ctx context.Context, conn *pgx.Conn) (*trialFacts, err
 	return &f, t.amcheck(ctx, conn)
 }
 
-// found notes what a session was told: that is damage, unless we have stopped it, or the server lacks a
-// library that is none of the backup's.
+// found records an error that the server reported to a session: that is damage, unless we stopped
+// it, or the server lacks a library that the backup does not include.
 func (t *Trial) found(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -356,7 +358,7 @@ func (t *Trial) found(ctx context.Context, what string, err error) error {
 	return nil
 }
 
-// checkPages looks at all pages that the stopped server has left.
+// checkPages checks all pages that the stopped server has left.
 func (t *Trial) checkPages(ctx context.Context, facts *trialFacts) error {
 	if !facts.checksums {
 		t.out.Notes = append(t.out.Notes, "its pages have no checksums, and were not checked")
@@ -380,7 +382,7 @@ func (t *Trial) checkPages(ctx context.Context, facts *trialFacts) error {
 		defer close(work)
 		for _, path := range files {
 			if ctx.Err() != nil {
-				path = "" // nothing is read any more
+				path = "" // from here on nothing is read
 			}
 			work <- path
 		}
@@ -400,7 +402,7 @@ func (t *Trial) checkPages(ctx context.Context, facts *trialFacts) error {
 	return ctx.Err()
 }
 
-// relationFiles lists the files of relations below a folder, also through links.
+// relationFiles lists the files of relations below a folder, following links.
 func relationFiles(dir string, out *[]string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -423,7 +425,7 @@ func relationFiles(dir string, out *[]string) error {
 	return nil
 }
 
-// pagesOf is what was found in a file.
+// pagesOf is the result for one file.
 type pagesOf struct {
 	path  string
 	pages int64
@@ -431,7 +433,7 @@ type pagesOf struct {
 	err   error
 }
 
-// wrongMax is how many wrong pages of one file are named.
+// wrongMax is how many wrong pages of one file are listed.
 const wrongMax = 100
 
 func checkFile(path string, facts *trialFacts) (r pagesOf) {

@@ -14,16 +14,16 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
-// needs looks at what a stream wants of a server.
+// needs checks what a stream requires of a server.
 type needs struct {
 	preflight
 	tidemark.Needs
 }
 
-// user is the role of the sessions, for statements.
+// user returns the role of the sessions, quoted for statements.
 func (n *needs) user() string { return server.QuoteIdent(n.e.Config.User) }
 
-// set notes a need that a setting of this value meets.
+// set records a need that setting its name to this value satisfies.
 func (n *needs) set(need tidemark.Need, value string) {
 	need.Change = []string{"ALTER SYSTEM SET " + need.Name + " = " + value}
 	if !need.Restart {
@@ -32,8 +32,8 @@ func (n *needs) set(need tidemark.Need, value string) {
 	n.Add(need)
 }
 
-// SourceNeeds says what a stream with this slot wants of the server whose log it follows, and what of it is there. It
-// changes nothing.
+// SourceNeeds reports what a stream with this slot requires of the server whose log it follows, and
+// what is missing. It changes nothing.
 func (c *Checks) SourceNeeds(ctx context.Context, slot stream.Slot, moves []tidemark.Move) ([]tidemark.Need, error) {
 	conn, release, err := c.Control(ctx)
 	if err != nil {
@@ -52,20 +52,21 @@ func (n *needs) logLevel(context.Context) error {
 		n.Add(tidemark.Need{Severity: tidemark.Blocker, Name: "server", Have: "a standby", Want: "a primary", Why: "a publication cannot be made on a standby", Hint: "Give the address of the primary."})
 	}
 	level := n.setting["wal_level"]
-	n.set(tidemark.Need{Severity: tidemark.Blocker, Name: "wal_level", Have: level, Want: "logical", Met: level == "logical", Why: "the log has no rows that a stream could read", Restart: true}, "logical")
+	n.set(tidemark.Need{Severity: tidemark.Blocker, Name: "wal_level", Have: level, Want: "logical", Met: level == "logical", Why: "the WAL does not have what a stream needs to decode rows", Restart: true}, "logical")
 	return nil
 }
 
-// spare is how many slots and senders a stream takes: one of its own, and one at times, for loads of single tables.
+// spare is how many slots and senders a stream uses: one permanently, and one at times, for loads
+// of single tables.
 const spare = 2
 
-// room notes how many of a setting's number are free.
+// room records how many units of a limited setting are free.
 func (n *needs) room(name string, used int64, hint string) {
 	all := n.number(name)
 	free := max(all-used, 0)
-	severity, why := tidemark.Warning, "the stream takes one, and loads of single tables (sub start) another for a moment"
+	severity, why := tidemark.Warning, "the stream uses one, and each load of a single table (sub start) another for a moment"
 	if free == 0 {
-		severity, why = tidemark.Blocker, "the stream takes one"
+		severity, why = tidemark.Blocker, "the stream uses one"
 	}
 	n.set(tidemark.Need{Severity: severity, Name: name, Have: fmt.Sprintf("%d free of %d", free, all), Want: fmt.Sprintf("%d free", spare), Met: free >= spare, Why: why, Restart: true, Hint: hint}, strconv.FormatInt(used+spare+2, 10))
 }
@@ -99,7 +100,7 @@ func (n *needs) slots(ctx context.Context, slot stream.Slot) error {
 		have = "there"
 	}
 	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Exists, Name: "slot " + slot.Name, Have: have, Want: "not there", Met: !ours,
-		Why: "a stream of this name has it", Hint: "Give another --name; or the catalogue that knows that stream (--state), which then continues; or --anew to drop it and copy again."})
+		Why: "a stream of this name uses it", Hint: "Give another --name; or the catalogue that knows that stream (--state), which then continues; or --anew to drop it and copy again."})
 	return nil
 }
 
@@ -113,16 +114,17 @@ func (n *needs) senders(ctx context.Context) error {
 }
 
 const (
-	leastKept = 1 << 10   // MB of log that a slot should hold back at least
-	leastIdle = 24 * 3600 // seconds that a slot may stand still at least
+	leastKept = 1 << 10   // minimum in MB of log that a slot should keep
+	leastIdle = 24 * 3600 // minimum in seconds that a slot may be idle
 )
 
-// logKept looks how much of the log the server keeps for a slot. How much room its disk has it does not say.
+// logKept checks how much of the log the server keeps for a slot. The server does not report the
+// free space on its disk.
 func (n *needs) logKept(context.Context) error {
 	if text, ok := n.setting["max_slot_wal_keep_size"]; ok {
 		have := text + " MB"
 		if text == "-1" {
-			have = "no limit but the disk, whose room the server does not say"
+			have = "no limit but the disk, whose free space the server does not report"
 		}
 		n.set(tidemark.Need{Severity: tidemark.Warning, Name: "max_slot_wal_keep_size", Have: have, Want: "1 GB or more", Met: text == "-1" || n.number("max_slot_wal_keep_size") >= leastKept,
 			Why: "a stream that is further behind than that loses its slot, and has to copy again"}, "'10GB'")
@@ -134,7 +136,7 @@ func (n *needs) logKept(context.Context) error {
 			have = "none"
 		}
 		n.set(tidemark.Need{Severity: tidemark.Warning, Name: "idle_replication_slot_timeout", Have: have, Want: "none, or a day", Met: idle == 0 || idle >= leastIdle,
-			Why: "a stream that stands still for that long loses its slot, and has to copy again"}, "0")
+			Why: "a stream that is stopped for that long loses its slot, and has to copy again"}, "0")
 	}
 	return nil
 }
@@ -145,12 +147,12 @@ func (n *needs) roles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.right("REPLICATION", replication, "a slot is made and read with it", "ALTER ROLE "+n.user()+" REPLICATION")
-	n.right("CREATE on the database", create, "the publication is made with it", "GRANT CREATE ON DATABASE "+server.QuoteIdent(n.e.Config.Database)+" TO "+n.user())
+	n.right("REPLICATION", replication, "it is needed to create and read a slot", "ALTER ROLE "+n.user()+" REPLICATION")
+	n.right("CREATE on the database", create, "it is needed to create the publication", "GRANT CREATE ON DATABASE "+server.QuoteIdent(n.e.Config.Database)+" TO "+n.user())
 	return nil
 }
 
-// right notes something that the user has to be allowed.
+// right records a privilege that the user needs.
 func (n *needs) right(what string, has bool, why string, change ...string) {
 	have := "missing"
 	if has {
@@ -159,7 +161,7 @@ func (n *needs) right(what string, has bool, why string, change ...string) {
 	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Forbidden, Name: "user " + n.user() + ", " + what, Have: have, Want: "granted", Met: has, Why: why, Change: change})
 }
 
-// owners: only who owns a table may publish it.
+// owners: only the owner of a table may publish it.
 func (n *needs) owners(ctx context.Context, moves []tidemark.Move) error {
 	schemas, names := server.ByName(stream.Sources(moves))
 	rows, err := n.conn.Query(ctx, `SELECT r.rolname::text, r.rolsuper, array_agg(n.nspname || '.' || c.relname ORDER BY w.i)`+server.WantedSQL+`JOIN pg_roles r ON r.oid = c.relowner
@@ -175,7 +177,7 @@ func (n *needs) owners(ctx context.Context, moves []tidemark.Move) error {
 		need := tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Forbidden, Name: "owner of " + tables[0] + stream.AndMore(tables), Have: owner, Want: "the user, or a role that it is a member of",
 			Why: "only the owner may publish a table", Change: []string{"GRANT " + server.QuoteIdent(owner) + " TO " + n.user()}}
 		if super {
-			need.Change, need.Hint = nil, "That owner is a superuser: have it give the tables to a role without such rights (ALTER TABLE ... OWNER TO), of which the user is a member; or connect as a superuser."
+			need.Change, need.Hint = nil, "The owner is a superuser: let it transfer the tables (ALTER TABLE ... OWNER TO) to an ordinary role of which the user is a member; or connect as a superuser."
 		}
 		n.Add(need)
 		return nil
@@ -192,7 +194,7 @@ func (n *needs) identities(ctx context.Context, moves []tidemark.Move) error {
 		return err
 	}
 	for _, t := range other {
-		n.Add(tidemark.Need{Severity: tidemark.Blocker, Name: "table " + t, Have: "unlogged or foreign", Want: "an ordinary table", Why: "the log has nothing of it", Hint: "Leave it out with --exclude."})
+		n.Add(tidemark.Need{Severity: tidemark.Blocker, Name: "table " + t, Have: "unlogged or foreign", Want: "an ordinary table", Why: "its changes are not in the log", Hint: "Leave it out with --exclude."})
 	}
 	for _, t := range keyless {
 		n.Add(tidemark.Need{Severity: tidemark.Blocker, Name: "replica identity of " + t, Have: "none, and no primary key", Want: "a primary key, or one", Why: "once the table is published, its updates and deletes would fail on the source",
@@ -204,7 +206,7 @@ func (n *needs) identities(ctx context.Context, moves []tidemark.Move) error {
 	return nil
 }
 
-// writers: a slot begins where no transaction is open that was before it.
+// writers: creating a slot waits for transactions that were open before.
 func (n *needs) writers(ctx context.Context) error {
 	var pid int
 	var age time.Duration
@@ -217,34 +219,35 @@ func (n *needs) writers(ctx context.Context) error {
 	if !met {
 		have = fmt.Sprintf("session %d has written, and not committed for %v", pid, age.Round(time.Second))
 	}
-	n.Add(tidemark.Need{Severity: tidemark.Warning, Name: "transactions that have been open for long", Have: have, Want: "none", Met: met, Why: "the making of a slot waits until it has ended",
+	n.Add(tidemark.Need{Severity: tidemark.Warning, Name: "long-running transactions", Have: have, Want: "none", Met: met, Why: "creating a slot waits until it ends",
 		Hint: fmt.Sprintf("Let that transaction commit first; if nobody needs it: SELECT pg_terminate_backend(%d).", pid)})
 	return nil
 }
 
-// session tries whether the server takes a session for replication: pg_hba.conf, and poolers, may not.
+// session tests whether the server accepts a replication session: pg_hba.conf or a pooler may
+// refuse it.
 func (n *needs) session(ctx context.Context) error {
 	for i := range n.List {
 		if !n.List[i].Met && n.List[i].Severity == tidemark.Blocker {
-			return nil // which explains what would come of it
+			return nil // which explains why a session would fail
 		}
 	}
 	conn, err := n.e.ReplicationConn(ctx)
 	if err == nil {
 		_, err = conn.Exec(ctx, "IDENTIFY_SYSTEM").ReadAll()
-		_ = conn.Close(ctx) // all that was wanted is known
+		_ = conn.Close(ctx) // the test is done
 	}
 	have := "is taken"
 	if err != nil {
 		have = "is refused (" + server.PlainCause(err) + ")"
 	}
 	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Denied, Name: "session with replication=database", Have: have, Want: "is taken", Met: err == nil,
-		Why: "the log is read over one", Hint: "Connect to the server itself and not through a pooler, and let pg_hba.conf take the user for this database."})
+		Why: "the log is read over such a session", Hint: "Connect to the server itself and not through a pooler, and let pg_hba.conf take the user for this database."})
 	return ctx.Err()
 }
 
-// TargetNeeds says what applying a stream wants of the server, and what of it is there: fill are tables that are there,
-// create those that a copy makes before. It changes nothing.
+// TargetNeeds reports what applying a stream requires of the server, and what is missing: fill are
+// existing tables, create those that a copy creates first. It changes nothing.
 func (c *Checks) TargetNeeds(ctx context.Context, stream string, create, fill []tidemark.TableID) ([]tidemark.Need, error) {
 	conn, release, err := c.Control(ctx)
 	if err != nil {
@@ -262,11 +265,11 @@ func (n *needs) writes(context.Context) error {
 	if n.standby {
 		have = "a standby"
 	}
-	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Forbidden, Name: "server", Have: have, Want: "a primary", Met: !n.standby, Why: "a standby takes no rows", Hint: "Give the address of the primary."})
+	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Forbidden, Name: "server", Have: have, Want: "a primary", Met: !n.standby, Why: "a standby is read-only", Hint: "Give the address of the primary."})
 	return nil
 }
 
-// progress: how far the stream is applied stands in a table of the target.
+// progress: a table on the target records how far the stream is applied.
 func (n *needs) progress(ctx context.Context, stream string) error {
 	var create, schema, table, inSchema, inTable bool
 	err := n.conn.QueryRow(ctx, `SELECT has_database_privilege(current_database(), 'CREATE'), n.oid IS NOT NULL, c.oid IS NOT NULL,
@@ -297,12 +300,12 @@ func (n *needs) progress(ctx context.Context, stream string) error {
 	if there {
 		have = "in use"
 	}
-	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Exists, Name: "name " + stream, Have: have, Want: "not in use", Met: !there, Why: "the target has the progress of a stream of that name",
+	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Exists, Name: "name " + stream, Have: have, Want: "not in use", Met: !there, Why: "the target already has the progress of a stream of that name",
 		Hint: "Give another --name; or the catalogue that knows that stream (--state), which then continues; or --anew to forget that progress and copy again."})
 	return nil
 }
 
-// changes: tables that are there take inserts, updates, deletes and TRUNCATE.
+// changes: existing tables need to accept inserts, updates, deletes and TRUNCATE.
 func (n *needs) changes(ctx context.Context, tables []tidemark.TableID) error {
 	schemas, names := server.ByName(tables)
 	rows, err := n.conn.Query(ctx, `SELECT n.nspname::text, c.relname::text, array_agg(p.right ORDER BY p.i)`+server.WantedSQL+
@@ -325,7 +328,7 @@ func (n *needs) changes(ctx context.Context, tables []tidemark.TableID) error {
 	return err
 }
 
-// role: a session of the role replica has no triggers and foreign keys that act, or hold rows up.
+// role: in a session with the role replica, triggers and foreign keys neither act nor reject rows.
 func (n *needs) role(ctx context.Context, creates bool, fill []tidemark.TableID) error {
 	may, grants := n.super, n.e.Major >= 15
 	if !may && grants {

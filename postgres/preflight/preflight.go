@@ -13,9 +13,9 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Preflight says what would go wrong or slow with this database as the source or the
-// target (role) of a copy of db, and changes nothing. db is what the source holds; it
-// may be nil, and of any engine.
+// Preflight reports what would fail or be slow with this database as the source or the target
+// (role) of a copy of db. It changes nothing. db is what the source holds; it may be nil, and of
+// any engine.
 func (c *Checks) Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error) {
 	conn, release, err := c.Control(ctx)
 	if err != nil {
@@ -37,9 +37,9 @@ func (c *Checks) Preflight(ctx context.Context, role string, db *tidemark.Databa
 	return p.found, err
 }
 
-// Access names, as blockers of Kind Forbidden, what a copy has to do with tables and
-// this user may not: read these, make those, fill those that are there. It asks the
-// same as Preflight, in a few queries however many tables there are.
+// Access reports, as blockers of Kind Forbidden, what a copy must do with tables but this user may
+// not: read these, create those, fill existing ones. It makes the same checks as Preflight, in a
+// fixed number of queries.
 func (c *Checks) Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error) {
 	conn, release, err := c.Control(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ type preflight struct {
 	setting map[string]string // in the unit of pg_settings
 	standby bool
 	super   bool
-	anew    bool // tables to be made that are there are dropped first
+	anew    bool // existing tables are dropped before they are created
 	found   []tidemark.Finding
 }
 
@@ -86,7 +86,7 @@ func (p *preflight) add(s tidemark.Severity, object, text, hint string) {
 	p.found = append(p.found, tidemark.Finding{Severity: s, Kind: kind, Object: object, Text: text, Hint: hint})
 }
 
-// number reads a setting that is one.
+// number returns a numeric setting.
 func (p *preflight) number(name string) int64 {
 	n, _ := strconv.ParseInt(p.setting[name], 10, 64) // 0 where the server has no such setting
 	return n
@@ -94,7 +94,7 @@ func (p *preflight) number(name string) int64 {
 
 func (p *preflight) readSettings(ctx context.Context) error {
 	p.setting = map[string]string{}
-	// reset_val is what a new session would have, before ours made its own settings.
+	// reset_val is the value in a new session, before our own settings.
 	rows, err := p.conn.Query(ctx, "SELECT name, coalesce(reset_val, setting) FROM pg_settings")
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (p *preflight) readSettings(ctx context.Context) error {
 	return p.conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&p.standby, &p.super)
 }
 
-// tables gives those whose rows would be read, leaves of partitions included.
+// tables returns the tables whose rows would be read, including leaf partitions.
 func (p *preflight) tables() []tidemark.TableID {
 	var out []tidemark.TableID
 	for _, t := range p.db.Tables {
@@ -121,7 +121,7 @@ func (p *preflight) tables() []tidemark.TableID {
 	return out
 }
 
-// readable names tables that cannot be read, or not all rows of them.
+// readable reports tables that cannot be read, or only some of whose rows can.
 func (p *preflight) readable(ctx context.Context, tables []tidemark.TableID) error {
 	schemas, names := server.ByName(tables)
 	rows, err := p.conn.Query(ctx, `SELECT n.nspname, coalesce(c.relname, ''), has_schema_privilege(n.oid, 'USAGE'),
@@ -141,7 +141,7 @@ func (p *preflight) readable(ctx context.Context, tables []tidemark.TableID) err
 		object := "table " + server.QuoteTable(id)
 		switch {
 		case id.Name == "":
-			p.add(tidemark.Warning, "schema "+server.QuoteIdent(id.Schema), "a table that the catalogue had is not there any more", "Run the check again.")
+			p.add(tidemark.Warning, "schema "+server.QuoteIdent(id.Schema), "a table of the catalogue no longer exists", "Run the check again.")
 		case !usage:
 			if !closed[id.Schema] {
 				p.add(tidemark.Blocker, "schema "+server.QuoteIdent(id.Schema), "its tables cannot be read: no USAGE",
@@ -164,7 +164,7 @@ func (p *preflight) readable(ctx context.Context, tables []tidemark.TableID) err
 	return err
 }
 
-// waits names what a copy would have to wait for, or what would wait for it.
+// waits reports what a copy would have to wait for, and what would wait for it.
 func (p *preflight) waits(ctx context.Context) error {
 	schemas, names := server.ByName(p.tables())
 	rows, err := p.conn.Query(ctx, `SELECT DISTINCT n.nspname, c.relname, l.pid`+server.WantedSQL+
@@ -197,7 +197,7 @@ func (p *preflight) waits(ctx context.Context) error {
 func (p *preflight) sourceSettings(ctx context.Context) error {
 	if p.standby && p.setting["hot_standby_feedback"] != "on" && p.number("max_standby_streaming_delay") != -1 {
 		p.add(tidemark.Warning, "setting max_standby_streaming_delay",
-			fmt.Sprintf("a standby ends queries that hold up replay for more than %d s, and a copy reads for longer", p.number("max_standby_streaming_delay")/1000),
+			fmt.Sprintf("a standby cancels queries that delay replay for more than %d s, and a copy reads for longer", p.number("max_standby_streaming_delay")/1000),
 			"On the standby: ALTER SYSTEM SET hot_standby_feedback = on; SELECT pg_reload_conf();")
 	}
 	if v, ok := p.setting["old_snapshot_threshold"]; ok && v != "-1" {
@@ -221,7 +221,7 @@ func (p *preflight) sourceSettings(ctx context.Context) error {
 	return nil
 }
 
-// sessions looks whether there is room for the lanes.
+// sessions checks that there are enough free sessions for the lanes.
 func (p *preflight) sessions(ctx context.Context) error {
 	var used int64
 	if err := p.conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'").Scan(&used); err != nil {
@@ -235,11 +235,11 @@ func (p *preflight) sessions(ctx context.Context) error {
 	return nil
 }
 
-// writable names tables that are on the target and cannot be written. A user who may
-// fill some of the columns gets the server's own word on the others.
+// writable reports tables that exist on the target and cannot be written. For a user who may fill
+// only some of the columns, the server reports the others.
 func (p *preflight) writable(ctx context.Context, tables []tidemark.TableID) error {
 	if p.standby {
-		p.add(tidemark.Blocker, "server", "it is a standby, and takes no rows", "Give the address of the primary.")
+		p.add(tidemark.Blocker, "server", "it is a standby, which is read-only", "Give the address of the primary.")
 	}
 	schemas, names := server.ByName(tables)
 	rows, err := p.conn.Query(ctx, `SELECT n.nspname, c.relname`+server.WantedSQL+`WHERE c.oid IS NOT NULL AND c.relkind IN ('r', 'p')
@@ -249,14 +249,14 @@ func (p *preflight) writable(ctx context.Context, tables []tidemark.TableID) err
 	}
 	var id tidemark.TableID
 	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name}, func() error {
-		p.add(tidemark.Blocker, "table "+server.QuoteTable(id), "it is on the target, and cannot be filled",
+		p.add(tidemark.Blocker, "table "+server.QuoteTable(id), "it exists on the target and cannot be filled",
 			fmt.Sprintf("GRANT SELECT, INSERT ON TABLE %s TO %s;", server.QuoteTable(id), server.QuoteIdent(p.e.Config.User)))
 		return nil
 	})
 	return err
 }
 
-// creatable looks whether schemas and tables can be made.
+// creatable checks that schemas and tables can be created.
 func (p *preflight) creatable(ctx context.Context, tables []tidemark.TableID) error {
 	schemas, names := server.ByName(tables)
 	var create, enough bool
@@ -276,7 +276,7 @@ func (p *preflight) creatable(ctx context.Context, tables []tidemark.TableID) er
 	return err
 }
 
-// extensions names those of the source that the target does not have or may not make.
+// extensions reports extensions of the source that the target lacks or the user may not create.
 func (p *preflight) extensions(ctx context.Context) error {
 	if p.db.Engine != "postgres" {
 		return nil
@@ -308,7 +308,7 @@ func (p *preflight) extensions(ctx context.Context) error {
 	return err
 }
 
-// locale names differences in what characters there are and how they sort.
+// locale reports differences in encoding, collation and major version.
 func (p *preflight) locale(ctx context.Context) error {
 	if p.db.Engine != "postgres" {
 		return p.foreignLocale(ctx)
@@ -319,14 +319,14 @@ func (p *preflight) locale(ctx context.Context) error {
 	}
 	object := "database " + server.QuoteIdent(p.e.Config.Database)
 	if p.db.Charset != "" && p.db.Charset != charset {
-		p.add(tidemark.Warning, object, fmt.Sprintf("its encoding is %s and the source's is %s: a character that it lacks is a bad row", charset, p.db.Charset),
+		p.add(tidemark.Warning, object, fmt.Sprintf("its encoding is %s and the source's is %s: a row with a character that it lacks is rejected", charset, p.db.Charset),
 			fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 ENCODING %s.", server.QuoteIdent(p.e.Config.Database), server.QuoteLiteral(p.db.Charset)))
 	}
 	if p.db.Collate != "" && p.db.Collate != collate {
-		p.add(tidemark.Note, object, fmt.Sprintf("its collation is %s and the source's is %s: text sorts otherwise", collate, p.db.Collate), "")
+		p.add(tidemark.Note, object, fmt.Sprintf("its collation is %s and the source's is %s: text sorts differently", collate, p.db.Collate), "")
 	}
 	if p.db.Major > p.e.Major {
-		p.add(tidemark.Warning, "server", fmt.Sprintf("it is PostgreSQL %s, older than the source's %s: objects that use what is new there cannot be made", p.e.Version(), p.db.Version), "")
+		p.add(tidemark.Warning, "server", fmt.Sprintf("it is PostgreSQL %s, older than the source's %s: objects that use newer features cannot be created", p.e.Version(), p.db.Version), "")
 	}
 	return nil
 }
@@ -338,20 +338,20 @@ func (p *preflight) foreignLocale(ctx context.Context) error {
 		return err
 	}
 	if charset != "UTF8" {
-		p.add(tidemark.Warning, "database "+server.QuoteIdent(p.e.Config.Database), "its encoding is "+charset+": a character that it lacks is a bad row",
+		p.add(tidemark.Warning, "database "+server.QuoteIdent(p.e.Config.Database), "its encoding is "+charset+": a row with a character that it lacks is rejected",
 			fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'.", server.QuoteIdent(p.e.Config.Database)))
 	}
 	return nil
 }
 
-// targetSettings names what slows a load, with the value that would help.
+// targetSettings reports settings that slow a load, with the value that would help.
 func (p *preflight) targetSettings(ctx context.Context) error {
 	var bytes int64
 	for _, t := range p.db.Tables {
 		bytes += t.Bytes
 	}
-	// A checkpoint comes whenever half of max_wal_size has been written, and makes
-	// every page be logged whole again; rows and indexes are both logged.
+	// A checkpoint starts whenever half of max_wal_size has been written, and each page is then
+	// logged whole again at its next change; rows and indexes are both logged.
 	wal := p.number("max_wal_size") << 20
 	if want := min(max(2*bytes, 4<<30), 64<<30); wal < want && bytes > wal/4 {
 		p.add(tidemark.Note, "setting max_wal_size", fmt.Sprintf("at %d MB a load of %d MB forces a checkpoint every %d MB", wal>>20, bytes>>20, max(wal>>21, 1)),
@@ -372,14 +372,14 @@ func (p *preflight) targetSettings(ctx context.Context) error {
 		p.add(tidemark.Warning, "setting fsync", "it is off: a crash of the machine loses the whole server", "Switch it on after the load at the latest.")
 	}
 	if p.setting["autovacuum"] == "on" && bytes > 4<<30 {
-		p.add(tidemark.Note, "setting autovacuum", "it begins to work on tables while they are still being filled",
+		p.add(tidemark.Note, "setting autovacuum", "it starts on tables that are still being filled",
 			"For the load: ALTER SYSTEM SET autovacuum = off; SELECT pg_reload_conf(); and on again afterwards.")
 	}
 	if kb := p.number("shared_buffers") * p.e.BlockSize >> 10; kb < 128<<10 {
 		p.add(tidemark.Note, "setting shared_buffers", fmt.Sprintf("%d MB is little: pages are written out while they still change", kb>>10), "A quarter of the machine's memory is usual (restart).")
 	}
 	if bytes > 0 {
-		p.add(tidemark.Note, "disk", fmt.Sprintf("the server does not say how much space is free; tables, indexes and log will take about %d MB", (5*bytes/2)>>20), "Look at the target's disk.")
+		p.add(tidemark.Note, "disk", fmt.Sprintf("the server does not report its free space; tables, indexes and log will take about %d MB", (5*bytes/2)>>20), "Check the target's disk.")
 	}
 	return p.sessions(ctx)
 }

@@ -17,7 +17,7 @@ type constraint struct {
 	Rel        uint32
 	Domain     uint32
 	Index      uint32
-	Parent     uint32 // of a constraint that came with a partitioned table's
+	Parent     uint32 // the parent, for a constraint that came with a partitioned table's
 	RefRel     uint32
 	Validated  bool
 	NoInherit  bool
@@ -30,7 +30,7 @@ type constraint struct {
 	OnDelete   string
 	Period     bool   // WITHOUT OVERLAPS
 	Definition string // pg_get_constraintdef
-	Expr       string // check: the condition alone
+	Expr       string // of a check: the condition alone
 
 	rel  *relation
 	node *node
@@ -94,23 +94,23 @@ type index struct {
 	Where      string
 	indexed
 	Bytes      int64
-	Parent     uint32 // index of the partitioned table that this one is attached to
+	Parent     uint32 // index of the partitioned table to which this one is attached
 	Tablespace bool
 	Stats      []string // "3 SET STATISTICS 100"
 
 	rel        *relation
 	constraint *constraint
 	children   []*index
-	node       *node // the constraint's, where there is one
-	build      *node // CREATE INDEX, where a constraint stands on it
+	node       *node // the constraint's, if there is one
+	build      *node // CREATE INDEX, if a constraint uses it
 }
 
-// indexed is what an index is over, column by column.
+// indexed is what an index covers, column by column.
 type indexed struct {
-	Key        []int16 // attnum, 0 of an expression
-	KeyN       int     // of Key, those that are not merely included
+	Key        []int16 // attnum, 0 for an expression
+	KeyN       int     // number of columns in Key that are not merely included
 	Options    []int16
-	Exprs      []string // per key column; nil where all are plain columns
+	Exprs      []string // per key column; nil if all are plain columns
 	Classes    []uint32 // operator classes per key column
 	Collations []uint32 // per key column
 }
@@ -133,8 +133,7 @@ LEFT JOIN (SELECT attrelid, array_agg(format('%s SET STATISTICS %s', attnum, att
 WHERE ` + userSchema + `
 ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"`
 
-// readWords reads how operator classes that are not the default, and collations,
-// are written in an index.
+// readWords reads how collations and non-default operator classes are written in an index.
 func (c *catalogue) readWords(ctx context.Context) error {
 	type word struct {
 		OID  uint32
@@ -169,7 +168,7 @@ func (c *catalogue) readIndexes(ctx context.Context) error {
 			continue
 		}
 		if x.Tablespace {
-			c.find(tidemark.Note, "index "+x.SQL, "its tablespace is not carried: it is made in the target's default tablespace", "")
+			c.find(tidemark.Note, "index "+x.SQL, "its tablespace is not copied: it is created in the target's default tablespace", "")
 		}
 		byOID[x.OID] = x
 		x.rel.indexes = append(x.rel.indexes, x)

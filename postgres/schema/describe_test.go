@@ -182,7 +182,7 @@ func TestDescribeSaysWhatItLeavesOut(t *testing.T) {
 	want := []string{
 		"note: index public.broken: it is invalid on the source (a CREATE INDEX CONCURRENTLY that failed), and is left out",
 		"warning: database " + name + ": its setting search_path is not carried",
-		"warning: function smuggled(): left out: it stands in pg_catalog, where only the server's own objects should be",
+		"warning: function smuggled(): left out: it is in pg_catalog, where only the server's own objects should be",
 		"warning: subscription sub: subscriptions are not carried: two databases would take the same changes, and its connection string may hold a password",
 		"warning: user mapping for public server s: its option password looks secret and is not carried",
 	}
@@ -210,7 +210,7 @@ func TestDescribeAsAnybody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What is not seen is values of sequences, and it is said.
+	// Only values of sequences are invisible, and that is reported.
 	values := 0
 	for _, o := range want.Objects {
 		if o.Kind == "sequence value" {
@@ -239,7 +239,7 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 
 func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestDescribeTakesAFixedNumberOfQueries counts them for few and for many tables.
+// TestDescribeTakesAFixedNumberOfQueries counts the queries for few and for many tables.
 func TestDescribeTakesAFixedNumberOfQueries(t *testing.T) {
 	src := testdb.Postgres(t, 15).NewDatabase(t, "src")
 	count := func() int {
@@ -272,7 +272,7 @@ func TestDescribeTakesAFixedNumberOfQueries(t *testing.T) {
 	}
 }
 
-// TestPhases looks at the order that a copy relies on.
+// TestPhases checks the order that a copy relies on.
 func TestPhases(t *testing.T) {
 	src := testdb.Postgres(t, 15).NewDatabase(t, "src")
 	loadNasty(t, src, 15)
@@ -316,7 +316,7 @@ func TestPhases(t *testing.T) {
 	if at["refresh app.mv1"] > at["refresh app.a_mv2"] {
 		t.Error("a materialized view is refreshed before the one that it reads")
 	}
-	// A unique index that fails must not take the primary key along.
+	// A failing unique index must not prevent the primary key.
 	if pk := byID["constraint everything_pk ON app.everything"]; slices.Contains(pk.Depends, "index app.uq_idx") || !slices.Contains(pk.After, "index app.uq_idx") {
 		t.Errorf("the primary key needs %v, and waits for %v", pk.Depends, pk.After)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// draw writes each unit's needs into adj, from the edges, and its parts into parts.
+// draw sets each unit's adj from the edges, and its parts.
 func (g *graph) draw() {
 	for _, n := range g.nodes {
 		n.adj, n.waits, n.parts = n.adj[:0], n.waits[:0], n.parts[:0]
@@ -45,7 +45,7 @@ func (g *graph) draw() {
 	}
 }
 
-// openCircles finds circles of needs and opens each, until there are none.
+// openCircles finds cycles of needs and breaks each, until there are none.
 func (c *creator) openCircles() {
 	g := &c.graph
 	for range 1000 {
@@ -63,14 +63,14 @@ func (c *creator) openCircles() {
 				names[i] = n.id()
 			}
 			slices.Sort(names)
-			c.find(tidemark.Warning, names[0], "its definition goes in a circle that cannot be opened: "+strings.Join(names, ", "),
+			c.find(tidemark.Warning, names[0], "its definition has a cycle that cannot be broken: "+strings.Join(names, ", "),
 				"Make one of them by hand after the copy.")
 			g.cut(circle)
 		}
 	}
 }
 
-// circles gives the strongly connected components of more than one node (Tarjan 1972).
+// circles returns the strongly connected components with more than one node (Tarjan 1972).
 func (g *graph) circles() [][]*node {
 	var out [][]*node
 	var stack []*node
@@ -115,8 +115,8 @@ func (g *graph) circles() [][]*node {
 	return out
 }
 
-// open opens a circle at its cheapest place: at parts that can be split off, and
-// otherwise at one node that can have a stub, types before views before functions.
+// open breaks a cycle at its cheapest point: at parts that can be split off, or else at one node
+// that can have a stub, types before views before functions.
 func (g *graph) open(circle []*node) bool {
 	comp := circle[0].comp
 	done := false
@@ -159,15 +159,16 @@ func stubRank(n *node) int {
 	return slices.Index([]string{"type", "view", "function", "procedure"}, n.kind)
 }
 
-// cut drops the edges inside a circle that cannot be opened, so that everything else keeps its order.
+// cut removes the edges inside a cycle that cannot be broken, so that everything else keeps its
+// order.
 func (g *graph) cut(circle []*node) {
 	comp := circle[0].comp
 	g.edges = slices.DeleteFunc(g.edges, func(e edge) bool { return e.from.unit().comp == comp && e.to.unit().comp == comp })
 }
 
-// settlePhases puts before the rows all that tables need, whatever it is (a key
-// that a view stands on that a function takes that a default calls), and defers
-// everything else that needs something later.
+// settlePhases puts everything that tables need before the rows, whatever it is (a key that a view
+// depends on that a function takes that a default calls), and defers everything else that needs
+// something later.
 func (g *graph) settlePhases() {
 	settled := map[*node]bool{}
 	var force func(n *node)
@@ -201,7 +202,7 @@ func (g *graph) settlePhases() {
 			n.phase = max(n.phase, m.phase)
 		}
 		if was == tidemark.BeforeRows && n.phase == tidemark.AfterTable {
-			n.phase = tidemark.AfterRows // it stands on no one table
+			n.phase = tidemark.AfterRows // it does not depend on one table alone
 		}
 	}
 	for _, n := range g.nodes {
@@ -209,15 +210,15 @@ func (g *graph) settlePhases() {
 			lift(n)
 		}
 	}
-	// Nothing waits for what belongs to a later phase.
+	// No node waits for one in a later phase.
 	for _, n := range g.nodes {
 		n.waits = slices.DeleteFunc(n.waits, func(m *node) bool { return m.phase > n.phase })
 	}
 }
 
-// order lists units so that each stands after all it needs and waits for (Kahn
-// 1962), and otherwise by phase, kind and name. Needs go in no circle any more; a
-// circle that waiting closes is opened by waiting less.
+// order lists units so that each follows all units that it needs and waits for (Kahn 1962), and
+// otherwise by phase, kind and name. Needs no longer contain cycles; a cycle that includes waits is
+// broken by dropping waits.
 func (g *graph) order() []*node {
 	users := map[*node][]*node{}
 	ready := &nodeHeap{}

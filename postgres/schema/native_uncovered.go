@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// uncoveredSQL lists every object of the catalogue that a user can have made.
-// What is in it and has no node is a gap, and gets a finding.
+// uncoveredSQL lists every object of the catalogue that a user can have created. An object in it
+// without a node is a gap, and is reported as a finding.
 const uncoveredSQL = `
 SELECT 1259::oid, c.oid FROM pg_class c WHERE c.oid >= 16384 AND c.relkind <> 't' AND c.relpersistence <> 't' AND c.relnamespace <> 99
 UNION ALL SELECT 1247, t.oid FROM pg_type t WHERE t.oid >= 16384 AND t.typnamespace <> 99 -- before 14 the server's own TOAST tables have types
@@ -48,7 +48,7 @@ UNION ALL SELECT 6104, oid FROM pg_publication WHERE oid >= 16384 AND pubname !~
 UNION ALL SELECT 6106, oid FROM pg_publication_rel WHERE oid >= 16384 AND prpubid IN (SELECT oid FROM pg_publication WHERE pubname !~ '^tidemark_')
 `
 
-// remarksSQL lists what is seen and not carried by its nature: severity, object, text, hint.
+// remarksSQL lists objects that by their nature are not copied: severity, object, text, hint.
 const remarksSQL = `
 SELECT 1, 'subscription ' || quote_ident(subname), 'subscriptions are not carried: two databases would take the same changes, and its connection string may hold a password',
        'Create it on the target once the source''s own is dropped.'
@@ -73,7 +73,7 @@ FROM (SELECT 'foreign data wrapper ' || quote_ident(fdwname), fdwoptions, oid, 2
 CROSS JOIN LATERAL pg_options_to_table(x.options) o WHERE o.option_name ~* '` + secretOption + `'
 `
 
-// readUncovered compares the catalogue with what was made of it.
+// readUncovered compares the catalogue with the nodes created from it.
 func (c *creator) readUncovered(ctx context.Context) error {
 	type remark struct {
 		Severity           int
@@ -105,9 +105,9 @@ func (c *creator) readUncovered(ctx context.Context) error {
 		SELECT coalesce(pg_describe_object(c, i, 0), format('%s of class %s', i, c)), coalesce(o.schema, '')
 		FROM unnest($1::oid[], $2::oid[]) u(c, i) LEFT JOIN LATERAL pg_identify_object(c, i, 0) o ON true`, classes, ids)
 	for _, n := range names {
-		why := "tidemark does not know how to carry it"
+		why := "Tidemark does not support objects of this kind"
 		if strings.HasPrefix(n.Schema, "pg_") || n.Schema == "information_schema" {
-			why = fmt.Sprintf("it stands in %s, where only the server's own objects should be", n.Schema)
+			why = fmt.Sprintf("it is in %s, where only the server's own objects should be", n.Schema)
 		}
 		c.find(tidemark.Warning, n.Name, "left out: "+why, "Make it by hand on the target.")
 	}
@@ -121,7 +121,7 @@ func (c *creator) covered(a address) bool {
 	}
 	if a.class == classType {
 		t := c.types[a.id]
-		// A multirange comes with its range; row types come with what they are of.
+		// A multirange comes with its range; row types come with their table.
 		return t != nil && (t.Class == "m" || t.Rel != 0 && c.covered(address{classClass, t.Rel}) || t.Elem != 0 && c.covered(address{classType, t.Elem}))
 	}
 	return false

@@ -7,13 +7,13 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Render gives the objects that make db's tables, as moves have them, on
-// PostgreSQL, and says what it cannot do. It asks no server.
+// Render returns the objects that create db's tables, as in moves, on PostgreSQL, and reports what
+// it cannot create. It does not connect to a server.
 //
-// From PostgreSQL the native objects are taken over, but for those of tables that
-// are not copied, and what needs one of those. A table that is copied in another
-// shape, or from another engine, is built of its logical shape
-// (render_table.go). Grants and owners come along where Options wants them.
+// From a PostgreSQL source it takes the native objects, except those of tables that are not copied,
+// and those that need one of these. A table that is copied in another shape, or from another
+// engine, is built from its logical shape (render_table.go). Grants and owners are included if
+// Options ask for them.
 func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
 	r := &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
 		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
@@ -28,23 +28,23 @@ func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 	return r.objects, r.findings
 }
 
-// A renderer is one call of Render.
+// A renderer holds the state of one call of Render.
 type renderer struct {
 	db     *tidemark.Database
 	moves  []tidemark.Move
 	opt    server.Options
-	same   bool // the source is PostgreSQL: its types and expressions are ours
+	same   bool // the source is PostgreSQL: types and expressions are used unchanged
 	major  int  // of the target
 	byFrom map[tidemark.TableID]*tidemark.Move
 	byTo   map[tidemark.TableID]*tidemark.Move
 	native map[tidemark.TableID]*tidemark.Object // CREATE TABLE of a PostgreSQL source, by table
-	gone   map[string]string                     // IDs of objects left out: what is missing
+	gone   map[string]string                     // IDs of objects left out, with what is missing
 
-	logical   []*tidemark.Move                 // to be built of their logical shape
+	logical   []*tidemark.Move                 // to be built from their logical shape
 	taken     map[string]map[string]bool       // names of relations, by schema
 	unique    map[tidemark.TableID][]uniqueKey // by target table: what a foreign key can refer to
 	dependsOn map[tidemark.TableID][]string    // what a logical table needs
-	folded    int                              // columns that the source compares without regard to case
+	folded    int                              // number of columns that the source compares case-insensitively
 
 	objects  []tidemark.Object
 	findings []tidemark.Finding
@@ -54,8 +54,8 @@ func (r *renderer) find(s tidemark.Severity, object, text, hint string) {
 	r.findings = append(r.findings, tidemark.Finding{Severity: s, Object: object, Text: text, Hint: hint})
 }
 
-// takeOver copies native objects, in their order, and leaves out what hangs on
-// tables that are not copied as they are.
+// takeOver copies native objects, in order, and leaves out those that depend on tables that are not
+// copied unchanged.
 func (r *renderer) takeOver() {
 	root := map[tidemark.TableID]tidemark.TableID{}
 	for _, t := range r.db.Tables {
@@ -102,7 +102,7 @@ func (r *renderer) takeOver() {
 		m := &r.moves[i]
 		id := "table " + server.QuoteTable(m.From.TableID)
 		if why, gone := r.gone[id]; m.Direct && gone && why != id && r.native[m.From.TableID] != nil {
-			r.find(tidemark.Warning, "table "+m.From.String(), "it is made of its columns and keys alone, since "+
+			r.find(tidemark.Warning, "table "+m.From.String(), "it is created with its columns and keys only, since "+
 				r.gone["table "+server.QuoteTable(m.From.TableID)]+", which it needs, is not copied", "")
 		}
 	}
@@ -114,7 +114,7 @@ func (r *renderer) blocked(o *tidemark.Object) bool {
 	return r.major > 0 && older != nil && older.SQL == nil && older.Severity == tidemark.Blocker
 }
 
-// carry takes an object over as the target's version makes it.
+// carry copies an object in the form for the target's version.
 func (r *renderer) carry(o tidemark.Object) {
 	older := o.On(r.major)
 	o.Older = nil
@@ -138,8 +138,8 @@ func (r *renderer) carry(o tidemark.Object) {
 	}
 }
 
-// leaveOut notes that o is not made, and says so unless it is a mere trait of
-// something that is not made either.
+// leaveOut records that o is not created, and reports it unless it is a mere property of another
+// object that is not created either.
 func (r *renderer) leaveOut(o *tidemark.Object, missing string) {
 	r.gone[o.ID] = missing
 	switch o.Kind {
@@ -162,7 +162,7 @@ func (r *renderer) moveNamed(name string) *tidemark.Move {
 	return nil
 }
 
-// missing gives what o needs and will not be there; "" if nothing.
+// missing returns the object that o needs and that will not exist; "" if none.
 func (r *renderer) missing(o *tidemark.Object) string {
 	for _, d := range o.Depends {
 		if what, gone := r.gone[d]; gone {

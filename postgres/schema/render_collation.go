@@ -8,7 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// uniqueText says of each column of a unique key what the source's collation takes for equal and PostgreSQL does not.
+// uniqueText reports, for each column of a unique key, the differences that the source's collation
+// ignores and PostgreSQL does not.
 func (mk *maker) uniqueText() {
 	if mk.r.same {
 		return
@@ -41,12 +42,12 @@ func (mk *maker) uniqueText() {
 			}
 			told[c.Name] = true
 			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name,
-				fmt.Sprintf("%s ignores %s on the source (%s); here values that differ in that are different, and can be added", name, ignores, collation), hint)
+				fmt.Sprintf("%s ignores %s on the source (%s); here values that differ only in that are distinct, and can be inserted", name, ignores, collation), hint)
 		}
 	}
 }
 
-// collationOf gives the collation of a text column of MySQL; "" for others.
+// collationOf returns the collation of a MySQL text column; "" for others.
 func (mk *maker) collationOf(c *tidemark.Column) string {
 	switch c.Type.Kind {
 	case tidemark.Char, tidemark.Varchar, tidemark.Text:
@@ -58,7 +59,8 @@ func (mk *maker) collationOf(c *tidemark.Column) string {
 	return ""
 }
 
-// ignored says what a collation of MySQL or MariaDB takes for equal, and what does the same on PostgreSQL.
+// ignored returns the differences that a collation of MySQL or MariaDB ignores, and how to get the
+// same on PostgreSQL.
 func ignored(collation string) (what, hint string) {
 	switch {
 	case !strings.HasSuffix(collation, "_ci"):

@@ -10,25 +10,24 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// An expr is an expression in MySQL's SQL that is turned into PostgreSQL's, if it
-// stays within what means the same in both: comparisons, arithmetic without
-// division (an integer division there gives a fraction), logic, CASE, and the
-// functions of exprFunctions. Anything else is an error, and so is an operation on
-// a class of values that PostgreSQL would not take, because the statement that it
-// becomes part of must not fail.
+// An expr translates an expression from MySQL's SQL to PostgreSQL's, as long as it uses only what
+// means the same in both: comparisons, arithmetic without division (in MySQL the division of
+// integers returns a fraction), logic, CASE, and the functions of exprFunctions. Anything else is
+// an error, and so is an operation on a class of values that PostgreSQL would not accept, because
+// the statement that contains the expression must not fail.
 type expr struct {
 	in      string
-	escaped bool // its quotes stood behind backslashes
+	escaped bool // its quotes were escaped with backslashes
 	terms   []sqltext.Token
-	at      int    // index of the next one
+	at      int    // index of the next term
 	tok     string // the current token; "" at the end
 	kind    byte   // of tok: w word, i quoted identifier, n number, s string (unquoted), o operator, 0 end
 	column  func(name string) (exprClass, bool)
-	deep    int // levels that are open
+	deep    int // open levels of nesting
 	err     error
 }
 
-// An exprClass is what a value can be used for.
+// An exprClass describes what a value can be used for.
 type exprClass uint8
 
 const (
@@ -57,8 +56,8 @@ func classOfType(t *tidemark.Type, bools bool) exprClass {
 	return otherClass
 }
 
-// newExpr prepares in, of that engine. column tells of what class a column is;
-// nil allows none.
+// newExpr prepares the expression in of this engine. column returns the class of a column; nil
+// allows no columns.
 func newExpr(in, engine string, column func(string) (exprClass, bool)) *expr {
 	p := &expr{in: in, column: column}
 	if engine != "mysql" && engine != "mariadb" && engine != "file" {
@@ -70,12 +69,12 @@ func newExpr(in, engine string, column func(string) (exprClass, bool)) *expr {
 	return p
 }
 
-// parse gives the expression in PostgreSQL's SQL, and its class.
+// parse returns the expression in PostgreSQL's SQL, and its class.
 func (p *expr) parse() (string, exprClass, error) {
 	if len(p.in) > tidemark.MaxExpression {
 		p.fail("an expression of %d bytes has no counterpart", len(p.in))
 	}
-	// information_schema gives the quotes of strings with a backslash (MySQL 8).
+	// information_schema escapes the quotes of strings with a backslash (MySQL 8).
 	if p.escaped = strings.Contains(p.in, `\'`) && strings.Count(p.in, `\'`) == strings.Count(p.in, "'"); p.escaped {
 		p.in = strings.ReplaceAll(p.in, `\'`, "'")
 	}
@@ -106,7 +105,8 @@ func (p *expr) enter() {
 
 func (p *expr) leave() { p.deep-- }
 
-// chain counts one more operator of a row of them, each of which puts what is before it in parentheses.
+// chain counts one more operator in a sequence of them, each of which encloses what precedes it in
+// parentheses.
 func (p *expr) chain(n int) int {
 	if n == 10*tidemark.MaxNesting {
 		p.fail("%d operators in a row have no counterpart", n)
@@ -135,7 +135,7 @@ func (p *expr) next() {
 	case sqltext.Word:
 		p.kind = 'w'
 		if after := t.After(); t.Text[0] == '_' && after < len(p.in) && p.in[after] == '\'' {
-			p.next() // a character set before a string
+			p.next() // skips a character set before a string
 		}
 	case sqltext.Name:
 		p.kind = 'i'
@@ -177,7 +177,7 @@ func (p *expr) expect(o string) {
 	p.fail("%q is missing", o)
 }
 
-// asBool makes a condition of a value: MySQL takes any number but 0 for true.
+// asBool turns a value into a condition: MySQL treats any number but 0 as true.
 func asBool(sql string, c exprClass) (string, error) {
 	switch c {
 	case boolClass, anyClass:
@@ -284,7 +284,7 @@ func (p *expr) range_(a string, c exprClass) (string, bool) {
 	case p.word("like"):
 		b, d := p.sum()
 		if c != textClass || d != textClass {
-			p.fail("LIKE compares other than text")
+			p.fail("LIKE compares something other than text")
 		}
 		return "(" + a + " " + not + "LIKE " + b + ")", true
 	case not != "":
@@ -293,7 +293,7 @@ func (p *expr) range_(a string, c exprClass) (string, bool) {
 	return "", false
 }
 
-// list reads expressions up to the closing bracket, which must be like c.
+// list reads expressions up to the closing parenthesis; their class must match c.
 func (p *expr) list(c exprClass) []string {
 	var out []string
 	for p.err == nil {
@@ -412,7 +412,7 @@ func (p *expr) caseWhen() (string, exprClass) {
 		if result == anyClass {
 			result = c
 		} else if c != anyClass && c != result {
-			p.fail("the arms of CASE are of different kinds")
+			p.fail("the branches of CASE have different types")
 		}
 	}
 	if p.kind == 'w' && !strings.EqualFold(p.tok, "when") {
@@ -438,7 +438,7 @@ func (p *expr) caseWhen() (string, exprClass) {
 	return b.String() + " END", result
 }
 
-// A function of both engines: its classes of arguments (the last repeats), its
+// An exprFunction is a function of both engines: its classes of arguments (the last repeats), its
 // result's class, and how it is written, with the arguments joined by sep.
 type exprFunction struct {
 	args   []exprClass
@@ -473,7 +473,7 @@ var exprFunctions = map[string]exprFunction{
 	"nullif":           {nil, 2, anyClass, "NULLIF(", ", ", ")"},
 }
 
-// call reads the arguments of a function after its opening bracket.
+// call reads the arguments of a function after its opening parenthesis.
 func (p *expr) call(name string) (string, exprClass) {
 	f, ok := exprFunctions[name]
 	if !ok {

@@ -10,13 +10,13 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A uniqueKey is what a foreign key can refer to.
+// A uniqueKey is a key that a foreign key can refer to.
 type uniqueKey struct {
 	columns []string
-	ids     []string // of the objects that make it
+	ids     []string // of the objects that create it
 }
 
-// take reserves a relation's name in a schema; false if it is taken already.
+// take reserves a relation's name in a schema; it returns false if the name is taken.
 func (r *renderer) take(schema, name string) bool {
 	names := r.taken[schema]
 	if names == nil {
@@ -30,8 +30,8 @@ func (r *renderer) take(schema, name string) bool {
 	return true
 }
 
-// free gives a name that no relation or type of the schema has yet: name,
-// table_name, or one with a number.
+// free returns a name that no relation or type of the schema has yet: name, table_name, or name
+// with a number.
 func (r *renderer) free(schema, name, table string) string {
 	for i := 0; ; i++ {
 		try := name
@@ -47,8 +47,8 @@ func (r *renderer) free(schema, name, table string) string {
 	}
 }
 
-// shorten gives a name that the server keeps whole; what is cut off is replaced
-// by a hash of the whole, so that different names stay different.
+// shorten returns a name that the server does not truncate: what is cut off is replaced by a hash
+// of the whole name, so that different names stay different.
 func shorten(name string) string {
 	if len(name) <= maxName {
 		return name
@@ -62,8 +62,8 @@ func shorten(name string) string {
 	return fmt.Sprintf("%s_%08x", name[:n], h.Sum32())
 }
 
-// noteUnique remembers the unique keys of a table; id tells which object makes
-// them, nil that they are taken over.
+// noteUnique records the unique keys of a table; id maps each to the object that creates it, nil
+// means that they are copied as native objects.
 func (r *renderer) noteUnique(t *tidemark.Table, id map[string]string) {
 	for _, x := range append(keyOf(t), t.Indexes...) {
 		if cols := x.Columns(); cols != nil && (x.Unique || t.Key != nil && x.Name == t.Key.Name) && x.Where == "" {
@@ -76,8 +76,8 @@ func (r *renderer) noteUnique(t *tidemark.Table, id map[string]string) {
 	}
 }
 
-// keys makes the primary key, as an index that becomes a constraint once all
-// indexes are there, and the other indexes.
+// keys creates the primary key, as an index that becomes a constraint once all indexes exist, and
+// the other indexes.
 func (mk *maker) keys() {
 	made := map[string]string{}
 	key := mk.t.Key
@@ -91,7 +91,7 @@ func (mk *maker) keys() {
 		keyIndex = mk.r.free(mk.t.Schema, name, mk.t.Name)
 		k := *key
 		k.Unique, k.Parts = true, slices.Clone(k.Parts)
-		for i := range k.Parts { // no primary key descends here, and each of its columns is whole
+		for i := range k.Parts { // no primary key here has a descending column or a column prefix
 			k.Parts[i].Desc = false
 		}
 		keyID = mk.index(&k, keyIndex)
@@ -114,14 +114,14 @@ func (mk *maker) keys() {
 	mk.r.noteUnique(mk.t, made)
 }
 
-// insteadOf says what does what indexes of other engines did.
+// insteadOf says what replaces index types of other engines.
 var insteadOf = map[string]string{
 	"fulltext": "A GIN index of to_tsvector('simple', column), and queries with @@, do what it did.",
 	"spatial":  "Make a GiST index once the column is a PostGIS geometry.",
 	"vector":   "Make an HNSW index once the column is a vector of the extension of that name.",
 }
 
-// index makes an index and gives its object's ID, "" if it cannot be made.
+// index creates an index and returns its object's ID, "" if it cannot be created.
 func (mk *maker) index(x *tidemark.Index, name string) string {
 	who := "index " + x.Name + " of " + mk.t.String()
 	if hint := insteadOf[x.Method]; hint != "" && !mk.r.same {
@@ -167,7 +167,7 @@ func (mk *maker) index(x *tidemark.Index, name string) string {
 	return id
 }
 
-// btreeChars is how many characters of four bytes surely fit a btree entry (2704 bytes).
+// btreeChars is how many four-byte characters are sure to fit in a btree entry (2704 bytes).
 const btreeChars = 600
 
 func (mk *maker) indexPart(x *tidemark.Index, p *tidemark.IndexPart, who string) (string, error) {
@@ -204,7 +204,7 @@ func (mk *maker) indexPart(x *tidemark.Index, p *tidemark.IndexPart, who string)
 	return "", fmt.Errorf("a prefix of a %s column has no counterpart", mk.types[p.Column])
 }
 
-// foreignKeys adds a table's foreign keys without a look at the rows, and then looks.
+// foreignKeys adds a table's foreign keys without checking the rows, and then validates them.
 func (r *renderer) foreignKeys(m *tidemark.Move) {
 	t, sql := m.To, server.QuoteTable(m.To.TableID)
 	used := map[string]bool{}
@@ -222,8 +222,8 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 			}
 		}
 		if key == nil {
-			r.find(tidemark.Warning, who, fmt.Sprintf("left out: no unique key of %s has just the columns %s", fk.Ref, strings.Join(fk.RefColumns, ", ")),
-				"PostgreSQL wants one. Make it a foreign key to the primary key, or add a unique key.")
+			r.find(tidemark.Warning, who, fmt.Sprintf("left out: no unique key of %s has exactly the columns %s", fk.Ref, strings.Join(fk.RefColumns, ", ")),
+				"PostgreSQL requires one. Make it a foreign key to the primary key, or add a unique key.")
 			continue
 		}
 		name := fk.Name
@@ -245,7 +245,7 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 	}
 }
 
-// sameColumns reports whether two lists hold the same columns, in whatever order.
+// sameColumns reports whether two lists hold the same columns, in any order.
 func sameColumns(a, b []string) bool {
 	a, b = slices.Clone(a), slices.Clone(b)
 	slices.Sort(a)

@@ -14,7 +14,7 @@ import (
 // maxName is how many bytes of a name the server keeps (NAMEDATALEN - 1).
 const maxName = 63
 
-// build makes the tables that are not taken over, from their logical shape:
+// build creates the tables that are not copied as native objects, from their logical shape:
 //
 //	schema s                  BeforeRows
 //	type s.t_c                BeforeRows  of an enum column
@@ -79,18 +79,18 @@ func (r *renderer) schemas() {
 	}
 }
 
-// A maker builds one logical table.
+// A maker creates one table from its logical shape.
 type maker struct {
 	r       *renderer
 	m       *tidemark.Move
-	t       *tidemark.Table // as the target shall have it
-	sql     string          // its name
+	t       *tidemark.Table // the wanted table on the target
+	sql     string          // quoted name
 	depends []string
 	lines   []string          // of CREATE TABLE
-	after   []string          // statements of the table
-	dropped map[string]bool   // columns that are not made
+	after   []string          // statements after CREATE TABLE
+	dropped map[string]bool   // columns that are not created
 	types   map[string]string // by column
-	indexes []string          // IDs of what ANALYZE waits for
+	indexes []string          // IDs of the indexes that ANALYZE waits for
 }
 
 func (r *renderer) table(m *tidemark.Move) {
@@ -135,7 +135,7 @@ func (r *renderer) table(m *tidemark.Move) {
 		Depends: []string{"table " + mk.sql}, After: mk.indexes, Heavy: true, Bytes: min(m.From.Bytes, analyzeBytes)})
 }
 
-// checkNames finds names that the server cuts, and those that are one then.
+// checkNames reports names that the server truncates, and those that then collide.
 func (r *renderer) checkNames(who string, t *tidemark.Table) {
 	seen := map[string]string{}
 	for i := range t.Columns {
@@ -143,7 +143,7 @@ func (r *renderer) checkNames(who string, t *tidemark.Table) {
 		cut := clip(name)
 		if other, ok := seen[cut]; ok {
 			r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: who,
-				Text: fmt.Sprintf("columns %q and %q are one: PostgreSQL keeps %d bytes of a name", other, name, maxName), Hint: "Rename one of them with a transformation rule."})
+				Text: fmt.Sprintf("columns %q and %q become the same name: PostgreSQL keeps %d bytes of a name", other, name, maxName), Hint: "Rename one of them with a transformation rule."})
 		} else if cut != name {
 			r.find(tidemark.Warning, "column "+t.String()+"."+name, fmt.Sprintf("PostgreSQL keeps %d bytes of its name: %s", maxName, cut), "")
 		}
@@ -153,14 +153,14 @@ func (r *renderer) checkNames(who string, t *tidemark.Table) {
 		for id := range r.byTo {
 			if id.Schema == t.Schema && id.Name != t.Name && clip(id.Name) == cut {
 				r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: who,
-					Text: fmt.Sprintf("tables %q and %q are one: PostgreSQL keeps %d bytes of a name", id.Name, t.Name, maxName), Hint: "Rename one of them with a transformation rule."})
+					Text: fmt.Sprintf("tables %q and %q become the same name: PostgreSQL keeps %d bytes of a name", id.Name, t.Name, maxName), Hint: "Rename one of them with a transformation rule."})
 			}
 		}
 		r.find(tidemark.Warning, who, fmt.Sprintf("PostgreSQL keeps %d bytes of its name: %s", maxName, cut), "")
 	}
 }
 
-// clip cuts a name as the server does: at most maxName bytes of whole characters.
+// clip truncates a name as the server does: at most maxName bytes of whole characters.
 func clip(s string) string {
 	if len(s) <= maxName {
 		return s
@@ -209,14 +209,14 @@ func (mk *maker) column(c *tidemark.Column) {
 	}
 	mk.lines = append(mk.lines, line)
 	if _, srid, ok := strings.Cut(c.Type.Native, " SRID "); ok && !mk.r.same {
-		mk.r.find(tidemark.Warning, who, "any SRID is taken here: on the source its values have the SRID "+srid, "Add a check by hand if the column has to refuse others.")
+		mk.r.find(tidemark.Warning, who, "any SRID is accepted here: on the source its values have the SRID "+srid, "Add a check by hand if the column has to refuse others.")
 	}
 	if c.Comment != "" {
 		mk.after = append(mk.after, "COMMENT ON COLUMN "+mk.sql+"."+server.QuoteIdent(c.Name)+" IS "+server.QuoteLiteral(c.Comment))
 	}
 }
 
-// typeOf gives a column's type and, for an enum of another engine, makes it.
+// typeOf returns a column's type; for an enum of another engine it also creates the type.
 func (mk *maker) typeOf(c *tidemark.Column) string {
 	if mk.r.same && c.Type.Native != "" {
 		return c.Type.Native
@@ -244,10 +244,10 @@ func (mk *maker) identity(c *tidemark.Column, typ string) string {
 	switch typ {
 	case "smallint", "integer", "bigint":
 	default:
-		// An identity column must be an integer; a default does the same for others.
+		// An identity column must be an integer; other types get a default that does the same.
 		seq := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: mk.r.free(mk.t.Schema, mk.t.Name+"_"+c.Name+"_seq", "")})
 		if !strings.HasPrefix(typ, "numeric") || c.Identity.Next > 1<<63-1 {
-			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, "it no longer numbers itself: its next value is beyond what a sequence holds, or its type no number", "")
+			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, "it loses its automatic numbering: its next value does not fit a sequence, or its type is not numeric", "")
 			return ""
 		}
 		mk.r.add(tidemark.Object{ID: seq, Kind: "sequence", Table: mk.t.TableID, Depends: slices.Clone(mk.depends), SQL: []string{"CREATE SEQUENCE " + seq}})
@@ -265,7 +265,7 @@ func (mk *maker) identity(c *tidemark.Column, typ string) string {
 	return " GENERATED " + how + " AS IDENTITY" + options
 }
 
-// sequences places each identity behind the source's next value and the rows that came.
+// sequences sets each identity after the source's next value and the copied rows.
 func (mk *maker) sequences() {
 	for i := range mk.t.Columns {
 		c := &mk.t.Columns[i]
@@ -289,8 +289,7 @@ var (
 	zeroDate   = regexp.MustCompile(`^(0000-|[0-9]{4}-00-|[0-9]{4}-[0-9]{2}-00)`)
 )
 
-// defaultOf gives a column's default; "" where there is none, or none that
-// PostgreSQL has.
+// defaultOf returns a column's default; "" if it has none, or none that PostgreSQL supports.
 func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
 	d := c.Default
 	if d == nil || c.Identity != nil {
@@ -344,7 +343,7 @@ func (mk *maker) literal(c *tidemark.Column, typ, who string) string {
 		return text
 	case typ == "date" || strings.HasPrefix(typ, "timestamp"):
 		if zeroDate.MatchString(text) {
-			mk.r.find(tidemark.Warning, who, "its default "+text+" is left out: it is no date", "")
+			mk.r.find(tidemark.Warning, who, "its default "+text+" is left out: it is not a date", "")
 			return ""
 		}
 	case strings.HasPrefix(typ, "bit") && strings.Trim(text, "01") == "":
@@ -353,8 +352,8 @@ func (mk *maker) literal(c *tidemark.Column, typ, who string) string {
 	return server.QuoteLiteral(text)
 }
 
-// nullDate reports whether a NOT NULL column has to take NULL here, since its default is a date that is none, as its
-// rows then have, and these come as NULL. A column of the primary key cannot.
+// nullDate reports whether a NOT NULL column must accept NULL here: its default is an invalid date,
+// so its rows may have invalid dates too, and these arrive as NULL. A primary key column cannot.
 func (mk *maker) nullDate(c *tidemark.Column, typ, who string) bool {
 	if !mk.r.opt.NullDates || mk.r.same || c.Default == nil || c.Default.Kind != tidemark.Literal || !zeroDate.MatchString(c.Default.Text) ||
 		typ != "date" && !strings.HasPrefix(typ, "timestamp") || mk.t.Key != nil && slices.Contains(mk.t.Key.Columns(), c.Name) {
@@ -364,7 +363,7 @@ func (mk *maker) nullDate(c *tidemark.Column, typ, who string) bool {
 	return true
 }
 
-// generated gives a generation expression in PostgreSQL's SQL.
+// generated returns a generation expression in PostgreSQL's SQL.
 func (mk *maker) generated(c *tidemark.Column) (string, error) {
 	if mk.r.same {
 		return c.Generated, nil
@@ -383,7 +382,8 @@ func (mk *maker) generated(c *tidemark.Column) (string, error) {
 	return sql, nil
 }
 
-// classOf tells what the expressions of the table may do with a column.
+// classOf returns what the table's expressions may do with a column; false if it has no such
+// column.
 func (mk *maker) classOf(name string) (exprClass, bool) {
 	for i := range mk.t.Columns {
 		c := &mk.t.Columns[i]
@@ -394,15 +394,15 @@ func (mk *maker) classOf(name string) (exprClass, bool) {
 	return anyClass, false
 }
 
-// checks makes check constraints after the rows: a source that compares without
-// regard to case may hold rows that the same words refuse here.
+// checks creates check constraints after the rows: a source that compares case-insensitively may
+// hold rows that violate the same condition here.
 func (mk *maker) checks() {
 	for _, c := range mk.t.Checks {
 		who := "check " + c.Name + " of " + mk.t.String()
 		expr := c.Expr
 		if !mk.r.same {
 			if mk.jsonCheck(c.Expr) {
-				continue // MariaDB's json is text with this check; here the type says it
+				continue // MariaDB's json is text with this check; here the type implies it
 			}
 			p := newExpr(c.Expr, mk.r.db.Engine, mk.classOf)
 			sql, class, err := p.parse()
@@ -440,7 +440,7 @@ func (mk *maker) jsonCheck(expr string) bool {
 	return c != nil && c.Type.Kind == tidemark.JSON
 }
 
-// touch makes the trigger that MySQL's ON UPDATE CURRENT_TIMESTAMP is.
+// touch creates a trigger that does what MySQL's ON UPDATE CURRENT_TIMESTAMP does.
 func (mk *maker) touch() {
 	var set []string
 	for i := range mk.t.Columns {
@@ -453,7 +453,7 @@ func (mk *maker) touch() {
 		return
 	}
 	fn := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: shorten(mk.t.Name + "_on_update")})
-	// As text, since not every type can be compared: json cannot.
+	// Compared as text, since not every type can be compared: json cannot.
 	body := "BEGIN\n  IF NEW::text = OLD::text THEN RETURN NEW; END IF;\n" + strings.Join(set, "\n") + "\n  RETURN NEW;\nEND"
 	mk.r.add(tidemark.Object{ID: "on_update ON " + mk.sql, Kind: "trigger", Phase: tidemark.AfterRows, Table: mk.t.TableID, Depends: []string{"table " + mk.sql}, SQL: []string{
 		"CREATE FUNCTION " + fn + "() RETURNS trigger LANGUAGE plpgsql AS " + server.QuoteLiteral(body),

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// findingLines gives findings as lines, in order.
+// findingLines returns findings as lines, in order.
 func findingLines(findings []tidemark.Finding) []string {
 	var out []string
 	for _, f := range findings {
@@ -54,7 +54,7 @@ func TestRenderLeavesOutWhatNeedsATableThatStays(t *testing.T) {
 	want := []string{
 		"warning: foreign key kept_other_fkey ON public.kept: left out: it needs public.stays, which is not copied",
 		"warning: function public.takes_stays(public.stays): left out: it needs public.stays, which is not copied",
-		"warning: table public.kid: it is made of its columns and keys alone, since public.par, which it needs, is not copied",
+		"warning: table public.kid: it is created with its columns and keys only, since public.par, which it needs, is not copied",
 		"warning: view public.of_both: left out: it needs public.stays, which is not copied",
 		"warning: view public.of_view: left out: it needs public.stays, which is not copied",
 	}
@@ -99,7 +99,7 @@ func TestRenderRenamed(t *testing.T) {
 	}
 }
 
-// sameShape compares a logical table with what was made of it.
+// sameShape compares a logical table with the one created from it.
 func sameShape(t *testing.T, want *tidemark.Table, db *tidemark.Database) {
 	t.Helper()
 	i := slices.IndexFunc(db.Tables, func(x *tidemark.Table) bool { return x.TableID == want.TableID })
@@ -142,7 +142,7 @@ func withDefault(kind tidemark.DefaultKind, text string) func(*tidemark.Column) 
 	return func(c *tidemark.Column) { c.Default = &tidemark.Default{Kind: kind, Text: text} }
 }
 
-// mysqlShop is a MySQL database in the vocabulary.
+// mysqlShop returns a MySQL database in the logical vocabulary.
 func mysqlShop() *tidemark.Database {
 	customer := &tidemark.Table{TableID: tidemark.TableID{Schema: "shop", Name: "customer"}, Comment: "it's who buys",
 		Columns: []tidemark.Column{
@@ -197,10 +197,10 @@ func TestRenderFromMySQL(t *testing.T) {
 		"note: index notes of shop.customer: queries use it only where they compare left(notes, 20)",
 		"note: table shop.customer: ON UPDATE CURRENT_TIMESTAMP becomes a trigger",
 		"warning: check odd of shop.customer: left out: \"/\" has no counterpart in (`price` / 2 > 1)",
-		"warning: column shop.customer.born: its default 0000-00-00 is left out: it is no date",
+		"warning: column shop.customer.born: its default 0000-00-00 is left out: it is not a date",
 		"warning: column shop.customer.label: the generated column is left out: function concat of another kind of value in concat(upper(`name`),_utf8mb4'-',`level`)",
 		"warning: column shop.customer.odd: its default is left out: it is SQL of the source: soundex('x')",
-		"warning: foreign key loose of shop.order: left out: no unique key of shop.customer has just the columns y",
+		"warning: foreign key loose of shop.order: left out: no unique key of shop.customer has exactly the columns y",
 		"warning: index gone of shop.customer: left out: its column label is left out",
 		"warning: index near of shop.customer: left out: PostgreSQL has no vector index of this kind",
 		"warning: index words of shop.customer: left out: PostgreSQL has no fulltext index of this kind",
@@ -208,7 +208,7 @@ func TestRenderFromMySQL(t *testing.T) {
 	if diff := cmp.Diff(want, findingLines(findings)); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
-	// Rows come between the phases: the identity has to go on behind them.
+	// Rows come between the phases: the identity has to continue after them.
 	before := slices.DeleteFunc(slices.Clone(objects), func(o tidemark.Object) bool { return o.Phase == tidemark.AfterRows })
 	after := slices.DeleteFunc(slices.Clone(objects), func(o tidemark.Object) bool { return o.Phase != tidemark.AfterRows })
 	runAll(t, dst, before)

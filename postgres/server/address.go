@@ -18,8 +18,8 @@ import (
 
 const urlForm = "Write it as postgres://user@host:5432/database, with special characters of the password percent-encoded (@ is %40, / is %2F, # is %23, : is %3A); the password may also stand in the password file or in PGPASSWORD."
 
-// foreignOptions are those of other engines' URLs and of other programs, with what they
-// are called here. The driver would hand them to the server as settings.
+// foreignOptions are options of other engines' URLs and of other programs, each with its name here.
+// The driver would send them to the server as settings.
 var foreignOptions = map[string]string{
 	"tls": "sslmode", "ssl-mode": "sslmode", "ssl_mode": "sslmode", "ssl": "sslmode", "usessl": "sslmode",
 	"tls-ca": "sslrootcert", "ssl-ca": "sslrootcert", "ssl_ca": "sslrootcert", "tls-cert": "sslcert", "ssl-cert": "sslcert",
@@ -27,20 +27,22 @@ var foreignOptions = map[string]string{
 	"enable-cleartext-plugin": "require_auth", "get-server-public-key": "require_auth", "server-public-key-path": "require_auth",
 }
 
-// libpqOptions are options of libpq that the driver does not know, and would hand to the server as settings: which value of
-// each says what is done here anyway, "" any, and what to do in place of others.
+// libpqOptions are libpq options that the driver does not know and would send to the server as
+// settings. same lists the values that match what is done here anyway, "" if all do; instead says
+// what to do instead of using another value.
 var libpqOptions = map[string]struct{ same, instead string }{
 	"keepalives": {same: "1"}, "keepalives_idle": {}, "keepalives_interval": {}, "keepalives_count": {}, "tcp_user_timeout": {},
 	"sslcompression": {same: "0"}, "gssencmode": {same: "disable prefer"}, "gssdelegation": {same: "0"}, "gsslib": {}, "sslcrl": {same: "-", instead: "lists of revoked certificates are not read"},
 	"sslcrldir": {same: "-", instead: "lists of revoked certificates are not read"}, "load_balance_hosts": {same: "disable"}, "client_encoding": {same: "UTF8 utf8 UTF-8 utf-8 auto"},
-	"hostaddr": {same: "-", instead: "write the address as the host"}, "requirepeer": {same: "-", instead: "a server is proved by TLS: sslmode=verify-full"}, "requiressl": {same: "0", instead: "write sslmode=require"},
+	"hostaddr": {same: "-", instead: "write the address as the host"}, "requirepeer": {same: "-", instead: "verify the server by TLS: sslmode=verify-full"}, "requiressl": {same: "0", instead: "write sslmode=require"},
 	"replication":              {same: "false no off 0", instead: "leave it out: replication connections are made where they are needed"},
 	"ssl_min_protocol_version": {same: "TLSv1.2"}, "ssl_max_protocol_version": {same: "TLSv1.3"}, "sslkeylogfile": {same: "-", instead: "keys of a connection are not written"},
 	"scram_client_key": {same: "-", instead: "give the password"}, "scram_server_key": {same: "-", instead: "give the password"},
 	"oauth_issuer": {same: "-", instead: "OAuth is not supported"}, "oauth_client_id": {same: "-", instead: "OAuth is not supported"}, "oauth_client_secret": {same: "-", instead: "OAuth is not supported"}, "oauth_scope": {same: "-", instead: "OAuth is not supported"},
 }
 
-// ourLibpqOptions takes from a configuration what libpqOptions has, and refuses what would be done otherwise than it says.
+// ourLibpqOptions removes the options in libpqOptions from a configuration, and refuses values that
+// ask for different behaviour.
 func ourLibpqOptions(cfg *pgx.ConnConfig) error {
 	if name := cfg.RuntimeParams["fallback_application_name"]; name != "" && cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = name
@@ -53,21 +55,20 @@ func ourLibpqOptions(cfg *pgx.ConnConfig) error {
 		}
 		if value := cfg.RuntimeParams[name]; known.same != "" && !slices.Contains(strings.Fields(known.same), value) {
 			if known.instead == "" {
-				known.instead = "only " + strings.ReplaceAll(known.same, " ", " or ") + " is done here"
+				known.instead = "only " + strings.ReplaceAll(known.same, " ", " or ") + " is supported"
 			}
-			return fmt.Errorf("option %s of libpq is not taken: %s", name, known.instead)
+			return fmt.Errorf("libpq option %s is not supported: %s", name, known.instead)
 		}
 		delete(cfg.RuntimeParams, name)
 	}
 	return nil
 }
 
-// maxMessage bounds what a server says in one message: a value has at most 1 GB, and so
-// has a row of COPY.
+// maxMessage limits one message from the server: a value has at most 1 GB, and so has a row of
+// COPY.
 const maxMessage = 1<<30 + 1<<20
 
-// readURL makes a configuration of a connection string. Nothing of a wrong one is in the
-// error.
+// readURL parses a connection string into a configuration. Its errors quote nothing of the string.
 func readURL(text string) (*pgx.ConnConfig, error) {
 	bad := func(err error, hint string) error {
 		return &tidemark.Error{Op: "connect", Object: tidemark.MaskURL(text), Kind: tidemark.Invalid, Err: err, Hint: hint}
@@ -77,9 +78,10 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 		if err != nil {
 			return nil, bad(err, urlForm)
 		}
-		// libpq ends the password at the first @, net/url at the last: what is between would become part of the host's name.
+		// libpq ends the password at the first @, net/url at the last: what is between would become
+		// part of the host name.
 		if strings.Count(strings.SplitN(text, "/", 4)[2], "@") > 1 {
-			return nil, bad(errors.New("not a URL: user, password and host cannot be told apart"), urlForm)
+			return nil, bad(errors.New("not a URL: user, password and host cannot be separated"), urlForm)
 		}
 		if err := checkOptions(u.Query()); err != nil {
 			return nil, bad(err, "Options for TLS are sslmode (disable, allow, prefer, require, verify-ca or verify-full), sslrootcert, sslcert and sslkey; host=/PATH names a Unix socket's folder, connect_timeout is in seconds.")
@@ -95,11 +97,11 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 	cfg.MaxProtocolMessageBodyLen = maxMessage
 	cfg.BuildFrontend = guardedFrontend
 	if cfg.RequireAuth == "" && !proved(cfg) {
-		// Whoever poses as the server could ask for the password in clear.
+		// An impostor could ask for the password in clear text.
 		cfg.RequireAuth = "!password"
 	}
-	// A cut connection that nobody notices would hold a lane, or the snapshot, for
-	// ever; and a firewall forgets a quiet one, which the leader is by nature.
+	// Without keepalives, an unnoticed broken connection would hold a lane or the snapshot forever,
+	// and a firewall drops idle connections; the leader is mostly idle.
 	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 6}}
 	cfg.DialFunc = dialer.DialContext
@@ -117,14 +119,14 @@ func checkOptions(given url.Values) error {
 	sort.Strings(names)
 	for _, name := range names {
 		if here := foreignOptions[strings.ToLower(name)]; here != "" {
-			return fmt.Errorf("unknown option %q: here it is %s", name, here)
+			return fmt.Errorf("unknown option %q: use %s", name, here)
 		}
 	}
 	return nil
 }
 
-// proved reports whether each way in which cfg connects is to a server that has proved who
-// it is: a Unix socket, or TLS that verifies.
+// proved reports whether every connection that cfg allows is to a server that has proved its
+// identity: by a Unix socket, or by TLS with verification.
 func proved(cfg *pgx.ConnConfig) bool {
 	good := func(host string, verifies bool) bool { return strings.HasPrefix(host, "/") || verifies }
 	if c := cfg.TLSConfig; !good(cfg.Host, c != nil && (!c.InsecureSkipVerify || c.VerifyPeerCertificate != nil)) {
@@ -138,11 +140,12 @@ func proved(cfg *pgx.ConnConfig) bool {
 	return true
 }
 
-// errCleartext is what the driver says when RequireAuth forbids a password in clear.
+// isCleartext reports whether err is the driver's refusal, by RequireAuth, to send a password in
+// clear text.
 func isCleartext(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "require_auth check failed")
 }
 
-var errCleartext = errors.New("the server has not proved who it is, and asks for the password in clear: it was not sent")
+var errCleartext = errors.New("the server's identity is not verified, and it asks for the password in clear text: it was not sent")
 
-const cleartextHint = "Verify the server (sslmode=verify-full, or verify-ca with sslrootcert=FILE), or, if whoever is at this address may see the password, add require_auth=password."
+const cleartextHint = "Verify the server (sslmode=verify-full, or verify-ca with sslrootcert=FILE), or, if any host at this address may see the password, add require_auth=password."

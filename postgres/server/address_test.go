@@ -7,7 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Options of libpq are taken where what they say is done, and else refused by name; none goes to the server as a setting.
+// TestLibpqOptions: libpq options are accepted if they match what is done here, and otherwise
+// refused by name; none is sent to the server as a setting.
 func TestLibpqOptions(t *testing.T) {
 	for _, name := range []string{"PGAPPNAME", "PGSERVICE", "PGHOST"} {
 		t.Setenv(name, "")
@@ -29,7 +30,7 @@ func TestLibpqOptions(t *testing.T) {
 	for _, query := range []string{"keepalives=0", "gssencmode=require", "sslcrl=/x", "hostaddr=10.0.0.1", "client_encoding=LATIN1", "replication=database", "load_balance_hosts=random", "requirepeer=postgres", "oauth_issuer=x"} {
 		_, err := readURL(base + query)
 		name, _, _ := strings.Cut(query, "=")
-		if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "option "+name+" of libpq") || strings.Contains(err.Error(), "s3cret") {
+		if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "libpq option "+name+" ") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", query, err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/door"
 )
 
-// connectFailed classifies what prevents a session.
+// connectFailed classifies the error of a failed connection.
 func (s *Server) connectFailed(ctx context.Context, err error) error {
 	var own *tidemark.Error
 	if errors.As(err, &own) {
@@ -43,9 +43,9 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 		out.Hint = "Check the host name in the URL."
 	case errors.As(err, &op), pgconn.Timeout(err):
 		out.Kind = tidemark.Unreachable
-		out.Hint = "Check host and port, that the server runs and listens there (listen_addresses), and that no firewall is between."
+		out.Hint = "Check host and port, that the server runs and listens there (listen_addresses), and that no firewall blocks the connection."
 	case Broken(err):
-		out.Kind, out.Hint = tidemark.Transient, "The server took the call and hung up: it may be starting, or not be PostgreSQL."
+		out.Kind, out.Hint = tidemark.Transient, "The server accepted the connection and closed it: it may be starting, or not be PostgreSQL."
 		s.wrongDoor(ctx, out)
 	default:
 		out.Kind, out.Hint = tidemark.Unreachable, "Check host and port: it may be another kind of server, or a proxy."
@@ -54,7 +54,7 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 	return out
 }
 
-// wrongDoor says so where another kind of server listens.
+// wrongDoor reports that another kind of server listens at the address.
 func (s *Server) wrongDoor(ctx context.Context, out *tidemark.Error) {
 	if strings.HasPrefix(s.Config.Host, "/") {
 		return
@@ -65,12 +65,12 @@ func (s *Server) wrongDoor(ctx context.Context, out *tidemark.Error) {
 		out.Kind, out.Err = tidemark.Invalid, errors.New("a MySQL or MariaDB server listens there")
 		out.Hint = "Write mysql:// at the beginning of the URL, or correct host and port."
 	default:
-		out.Kind, out.Err = tidemark.Invalid, fmt.Errorf("%s listens there, no PostgreSQL", kind)
+		out.Kind, out.Err = tidemark.Invalid, fmt.Errorf("%s listens there, not PostgreSQL", kind)
 		out.Hint = "Correct host and port in the URL."
 	}
 }
 
-// refused says why a server that was reached let nobody in.
+// refused explains why a reachable server refused the connection.
 func (s *Server) refused(pg *pgconn.PgError) (tidemark.Kind, string) {
 	switch pg.Code {
 	case "28P01":
@@ -85,7 +85,7 @@ func (s *Server) refused(pg *pgconn.PgError) (tidemark.Kind, string) {
 		if !strings.HasPrefix(s.Config.Host, "/") {
 			flags = fmt.Sprintf(" -h %s -p %d", s.Config.Host, s.Config.Port)
 		}
-		return tidemark.NotFound, fmt.Sprintf("Correct the name in the URL; a target's database has to be there: createdb%s -U %s %s", flags, QuoteShell(s.Config.User), QuoteShell(s.Config.Database))
+		return tidemark.NotFound, fmt.Sprintf("Correct the name in the URL; a target's database must exist: createdb%s -U %s %s", flags, QuoteShell(s.Config.User), QuoteShell(s.Config.Database))
 	case "42501":
 		return tidemark.Forbidden, s.grantHint(pg, "CONNECT ON DATABASE "+QuoteIdent(s.Config.Database))
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// KindOfState says what an SQLSTATE asks of the user
+// KindOfState returns what an SQLSTATE means for the user
 // (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 func KindOfState(code string) tidemark.Kind {
 	switch code {
@@ -31,7 +31,7 @@ func KindOfState(code string) tidemark.Kind {
 	case "2BP01": // other objects depend on it
 		return tidemark.NotEmpty
 	case "57P01", "57P02", "57P03", "57P05", // shutdown, crash, start, idle session
-		"57014",          // cancelled by somebody else
+		"57014",          // cancelled by another session
 		"55P03", "55006", // a lock, or an object in use
 		"25P03", "25P04", // idle-in-transaction and transaction timeout
 		"58030": // I/O error
@@ -39,7 +39,7 @@ func KindOfState(code string) tidemark.Kind {
 	case "72000", // snapshot too old
 		"XX001", "XX002": // corrupted data or index
 		return tidemark.Lost
-	case "54000": // a row, or what an index has of it, is too large
+	case "54000": // a row, or its index entry, is too large
 		return tidemark.BadRow
 	}
 	switch code[:min(2, len(code))] {
@@ -58,7 +58,7 @@ func KindOfState(code string) tidemark.Kind {
 }
 
 var kindHints = map[tidemark.Kind]string{
-	tidemark.Full: "Make space on the server's disk.",
+	tidemark.Full: "Free space on the server's disk.",
 }
 
 var StateHints = map[string]string{
@@ -67,19 +67,18 @@ var StateHints = map[string]string{
 	"53300": "Wait until sessions end, use fewer lanes, or raise max_connections on the server.",
 	"57P03": "The server is starting or stopping: try again in a moment.",
 	"72000": "Set old_snapshot_threshold to -1 on the source, and start again.",
-	"XX001": "The source's file is damaged: mend it from a backup, or leave this table out.",
+	"XX001": "The source's file is damaged: restore it from a backup, or leave this table out.",
 	"XX002": "An index of the source is damaged: REINDEX it, and start again.",
-	"42P01": "The table is not there any more: start again, so that the catalogue is read anew.",
+	"42P01": "The table no longer exists: start again to read the catalogue anew.",
 }
 
-// Fail makes the one error type of what a session said. Errors that are of that
-// type already are returned as they are.
+// Fail converts a session's error to tidemark.Error. Errors of that type are returned unchanged.
 func (s *Server) Fail(ctx context.Context, op, object string, err error) error {
 	return s.FailGrant(ctx, op, object, err, "")
 }
 
-// FailGrant is fail for a statement that needs a privilege: grant is what stands
-// between GRANT and TO, such as `SELECT ON TABLE shop.item`.
+// FailGrant is Fail for a statement that needs a privilege: grant is the text between GRANT and TO,
+// such as `SELECT ON TABLE shop.item`.
 func (s *Server) FailGrant(ctx context.Context, op, object string, err error, grant string) error {
 	var own *tidemark.Error
 	if err == nil || errors.As(err, &own) {
@@ -99,23 +98,23 @@ func (s *Server) FailGrant(ctx context.Context, op, object string, err error, gr
 			out.Kind = tidemark.Exists // the index has its constraint already
 		}
 		if pg.Code == "23505" && pg.SchemaName == "pg_catalog" {
-			out.Kind = tidemark.Exists // another session was making the same object, and has committed it while we waited
+			out.Kind = tidemark.Exists // another session created the same object, and committed it while we waited
 		}
 		out.Hint = s.hint(pg, out.Kind, grant)
 	case Broken(err):
 		out.Kind = tidemark.Transient
-	case errors.As(err, new(Refusal)): // it is tried in another way then
+	case errors.As(err, new(Refusal)): // the caller then tries another way
 		out.Kind = tidemark.Bug
-	default: // neither the server's word nor the network's: what came was not understood
+	default: // neither a server error nor a network error: the answer was not understood
 		out.Kind, out.Hint = tidemark.Unreachable, s.malformedHint()
 	}
 	return out
 }
 
-// malformedHint is for answers that are none: ones that cannot be read, or that have other rows and columns than were
-// asked for.
+// malformedHint is for malformed answers: unreadable ones, and ones with other rows and columns
+// than requested.
 func (s *Server) malformedHint() string {
-	return fmt.Sprintf("The server at %s, or a proxy in between, does not keep to the protocol: try it with psql, and report this if that has no trouble.", net.JoinHostPort(s.Config.Host, strconv.Itoa(int(s.Config.Port))))
+	return fmt.Sprintf("The server at %s, or a proxy in between, violates the protocol: try it with psql, and report this if psql works.", net.JoinHostPort(s.Config.Host, strconv.Itoa(int(s.Config.Port))))
 }
 
 func (s *Server) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) string {
@@ -136,9 +135,8 @@ func (s *Server) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) stri
 
 var deniedFor = regexp.MustCompile(`^permission denied (?:for|to access) (table|relation|view|materialized view|sequence|schema|database|function|large object|foreign table|foreign server|tablespace|type|language) "?(.+?)"?$`)
 
-// grantHint names the GRANT that is missing. The server's message says only a name
-// without its schema, so what the caller knows goes first, unless the message
-// speaks of another kind of object.
+// grantHint names the missing GRANT. The server's message has only a name without its schema, so
+// the caller's grant takes precedence, unless the message is about another kind of object.
 func (s *Server) grantHint(pg *pgconn.PgError, grant string) string {
 	user := QuoteIdent(s.Config.User)
 	if strings.Contains(pg.Message, "row-level security") {
@@ -180,12 +178,12 @@ func (s *Server) grantHint(pg *pgconn.PgError, grant string) string {
 	return fmt.Sprintf("Run this as the owner: GRANT %s TO %s;", grant, user)
 }
 
-// COPY says where it was: `COPY item, line 3, column price: "x"`.
+// CopyWhere matches the position that COPY reports: `COPY item, line 3, column price: "x"`.
 var CopyWhere = regexp.MustCompile(`COPY .*?, line (\d+)(?:, column ((?:[^:]|::)+?))?(?:: (.*))?(?:\n|$)`)
 
-// rowHint says which row it was, and what can be done.
+// rowHint names the row and what can be done about it.
 func rowHint(where string) string {
-	const advice = "correct it at the source, or have bad rows set aside"
+	const advice = "correct it at the source, or have bad rows rejected"
 	m := CopyWhere.FindStringSubmatch(where)
 	if m == nil {
 		return strings.ToUpper(advice[:1]) + advice[1:] + "."
@@ -204,7 +202,7 @@ func rowHint(where string) string {
 	return "It is " + at + "; " + advice + "."
 }
 
-// Broken reports whether the connection is gone, rather than a statement refused.
+// Broken reports whether the connection is lost; a refused statement does not count.
 func Broken(err error) bool {
 	var netErr net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
@@ -221,7 +219,7 @@ func Ended(err error) bool {
 		pg.Severity == "FATAL" || pg.SeverityUnlocalized == "FATAL"
 }
 
-// BadRow reports whether the server refused a value, and not the statement.
+// BadRow reports whether the server refused a value, rather than the statement.
 func BadRow(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && KindOfState(pg.Code) == tidemark.BadRow
@@ -235,16 +233,17 @@ func SQLState(err error) string {
 	return ""
 }
 
-// A serverError is what a server, or the driver, has said, and its SQLSTATE.
+// A serverError is the message of a server or of the driver, with its SQLSTATE.
 type serverError struct{ text, state string }
 
-// Said gives what a server, or the driver, has said without the driver's wrapping and without secrets, but with its SQLSTATE.
+// Said returns the message of a server or of the driver with its SQLSTATE, without the driver's
+// wrapping and without secrets.
 func Said(err error) error { return &serverError{PlainCause(err), SQLState(err)} }
 
 func (s *serverError) Error() string    { return s.text }
 func (s *serverError) SQLState() string { return s.state }
 
-// PlainCause gives an error's text without the driver's wrapping and without secrets.
+// PlainCause returns an error's text without the driver's wrapping and without secrets.
 func PlainCause(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -263,7 +262,7 @@ func PlainCause(err error) string {
 	return tidemark.MaskText(innermost(err).Error())
 }
 
-// innermost goes down to what failed; of several it takes the first.
+// innermost returns the root cause of err; of joined errors it follows the first.
 func innermost(err error) error {
 	for {
 		if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
@@ -289,7 +288,7 @@ func QuoteShell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// A Refusal is why we, and not the server, do not go on with what was begun: it is tried in another way then.
+// A Refusal is our reason, not the server's, to stop: the caller then tries another way.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }

@@ -9,25 +9,26 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Limits of what a server answers to one statement and is kept in memory; rows that are copied or streamed pass
-// by these. A row has a value for each of its columns, and counts for one more.
+// Limits on the answer to one statement that is kept in memory. Rows that are copied or streamed
+// bypass them. A row counts as one value per column, plus one.
 const (
 	maxAnswer = 2 * maxMessage
 	maxValues = 1 << 25
 	maxLogin  = 1 << 20 // bytes before the server is ready for the first time
 )
 
-// A guard counts what a server says to what was said last, without keeping it, and ends what has no end.
+// A guard counts what the server sends in answer to our last message, without keeping it, and fails
+// when that exceeds the limits.
 type guard struct {
 	r io.Reader
 	w io.Writer
 
 	head   [7]byte // of the message: kind, length and the number of columns
-	have   int     // of these
-	left   int64   // bytes of the message that have not passed
-	passed int64   // bytes of the answer
-	values int64   // of its rows
-	ready  bool    // the server has let us in
+	have   int     // bytes of head so far
+	left   int64   // bytes of the message still to come
+	passed int64   // bytes of the answer so far
+	values int64   // values in its rows
+	ready  bool    // the server has accepted the login
 }
 
 // guardedFrontend is pgconn's frontend behind a guard.
@@ -36,7 +37,7 @@ func guardedFrontend(r io.Reader, w io.Writer) *pgproto3.Frontend {
 	return pgproto3.NewFrontend(g, g)
 }
 
-// Write begins another answer.
+// Write starts a new answer.
 func (g *guard) Write(p []byte) (int, error) {
 	if g.ready {
 		g.passed, g.values = 0, 0
@@ -54,11 +55,11 @@ func (g *guard) Read(p []byte) (int, error) {
 
 var ErrEndless = errors.New("the server says too much")
 
-// pass looks at what was read.
+// pass counts what was read.
 func (g *guard) pass(p []byte) error {
 	g.passed += int64(len(p))
 	if !g.ready && g.passed > maxLogin {
-		return fmt.Errorf("%w: more than %d bytes to a login", ErrEndless, maxLogin)
+		return fmt.Errorf("%w: more than %d bytes in answer to a login", ErrEndless, maxLogin)
 	}
 	for len(p) > 0 {
 		if g.left == 0 && g.have < 5 {
@@ -85,12 +86,12 @@ func (g *guard) pass(p []byte) error {
 		}
 	}
 	if g.passed > maxAnswer {
-		return fmt.Errorf("%w: more than %d bytes to a statement", ErrEndless, int64(maxAnswer))
+		return fmt.Errorf("%w: more than %d bytes in answer to a statement", ErrEndless, int64(maxAnswer))
 	}
 	return nil
 }
 
-// message takes note of one that has passed.
+// message counts a message that has been read completely.
 func (g *guard) message() error {
 	switch g.head[0] {
 	case 'Z':
@@ -101,7 +102,7 @@ func (g *guard) message() error {
 			g.values += int64(binary.BigEndian.Uint16(g.head[5:]))
 		}
 		if g.values > maxValues {
-			return fmt.Errorf("%w: more than %d values to a statement", ErrEndless, maxValues)
+			return fmt.Errorf("%w: more than %d values in answer to a statement", ErrEndless, maxValues)
 		}
 	}
 	g.have, g.left = 0, 0

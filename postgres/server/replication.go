@@ -12,18 +12,18 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// AppliedPrefix is that of the message with which a transaction begins that a stream has applied: whoever follows this
-// server's log knows by it what came from elsewhere.
+// AppliedPrefix is the prefix of the message with which each transaction that a stream applies
+// begins: followers of this server's log recognize by it changes that came from elsewhere.
 const AppliedPrefix = "tidemark.applied"
 
-// AnswerRow gives the only row that a replication command answers with.
+// AnswerRow returns the only row in the answer to a replication command.
 func AnswerRow(ctx context.Context, conn *pgconn.PgConn, command string) ([][]byte, error) {
 	results, err := conn.Exec(ctx, command).ReadAll()
 	if err != nil {
 		return nil, err
 	}
 	if len(results) == 0 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < 2 {
-		return nil, fmt.Errorf("an answer to %s that is not in its format", command)
+		return nil, fmt.Errorf("a malformed answer to %s", command)
 	}
 	return results[0].Rows[0], nil
 }
@@ -39,7 +39,7 @@ func (s *Server) ReplicationConn(ctx context.Context) (*pgconn.PgConn, error) {
 	return conn, nil
 }
 
-// SlotFailed words what a server says about slots.
+// SlotFailed converts a server's message about slots to an error.
 func (s *Server) SlotFailed(ctx context.Context, op, slot string, err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -48,13 +48,13 @@ func (s *Server) SlotFailed(ctx context.Context, op, slot string, err error) err
 	out := &tidemark.Error{Op: op, Object: slot, Err: errors.New(PlainCause(err))}
 	switch pg.Code {
 	case "55006":
-		out.Kind, out.Hint = tidemark.Transient, "Another process reads from this slot: stop it, or wait until the server has noticed that it is gone."
+		out.Kind, out.Hint = tidemark.Transient, "Another process reads from this slot: stop it, or wait until the server notices that it is gone."
 	case "42710":
-		out.Kind, out.Hint = tidemark.Exists, "Go on from it, or drop it first."
+		out.Kind, out.Hint = tidemark.Exists, "Continue from it, or drop it first."
 	case "42704":
-		out.Kind, out.Hint = tidemark.Lost, "The slot is gone, and with it what it held back of the log: copy again."
+		out.Kind, out.Hint = tidemark.Lost, "The slot is gone, and with it the WAL that it retained: copy again."
 	case "53400":
-		out.Kind, out.Hint = tidemark.Unsupported, "Raise max_replication_slots or max_wal_senders on the server, or drop slots that nobody uses."
+		out.Kind, out.Hint = tidemark.Unsupported, "Raise max_replication_slots or max_wal_senders on the server, or drop unused slots."
 	case "42501":
 		out.Kind, out.Hint = tidemark.Forbidden, fmt.Sprintf("ALTER ROLE %s REPLICATION;", QuoteIdent(s.Config.User))
 	default:
@@ -63,8 +63,8 @@ func (s *Server) SlotFailed(ctx context.Context, op, slot string, err error) err
 	return out
 }
 
-// LogEnd is the end of the server's log now, up to which it is safe on disk; of a standby's,
-// up to which it has it.
+// LogEnd returns the position up to which the server has flushed its log; on a standby, up to which
+// it has received it.
 func (s *Server) LogEnd(ctx context.Context) (uint64, error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *Server) LogEnd(ctx context.Context) (uint64, error) {
 	return wal.ParseLSN(text)
 }
 
-// LeftAt finds in a timeline's history the place at which an earlier one was left; 0 if
-// that is not among its ancestors.
+// LeftAt returns the position at which a timeline's history left an earlier timeline; 0 if that is
+// not among its ancestors.
 func LeftAt(history string, number uint32) (uint64, error) {
 	left, err := wal.ParseHistory(history)
 	if i := slices.IndexFunc(left, func(p tidemark.LogPlace) bool { return p.Timeline == number }); i >= 0 {

@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// What a server's sender of the log and its taker say to each other, whatever the log
-// carries.
+// The messages between a server's log sender and its receiver, whatever the log carries.
 
 // Epoch is the zero of PostgreSQL's clock.
 var Epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
-	// reportEvery is how often the server hears of us without being asked.
+	// reportEvery is how often we report to the server without being asked.
 	reportEvery = time.Second
-	// releaseEvery is how often it hears of what was released, which may be each
-	// transaction: it keeps that on its disk.
+	// releaseEvery is how often, at most, we report released log. Each transaction may release
+	// some, and the server writes each report to disk.
 	releaseEvery = 50 * time.Millisecond
 )
 
-// A Reporter tells a sender how far its taker is.
+// A Reporter reports the receiver's progress to a sender.
 type Reporter struct {
-	Asked chan struct{} // the server wants to hear of us
-	Freed chan struct{} // it may forget more than it was told
+	Asked chan struct{} // the server requests a reply
+	Freed chan struct{} // the server may release more log than before
 }
 
 func NewReporter() Reporter {
@@ -39,7 +38,7 @@ func Signal(c chan struct{}) {
 	}
 }
 
-// Run sends what status gives, when there is something new and from time to time, until
+// Run sends the result of status when there is something new, and at least every reportEvery, until
 // ctx ends.
 func (r *Reporter) Run(ctx context.Context, socket net.Conn, status func() []byte, failed context.CancelCauseFunc) {
 	tick := time.NewTicker(reportEvery)
@@ -63,13 +62,13 @@ func (r *Reporter) Run(ctx context.Context, socket net.Conn, status func() []byt
 		}
 		due, last = nil, time.Now()
 		if _, err := socket.Write(status()); err != nil {
-			failed(err) // the reader meets the same
+			failed(err) // the reader receives the same error
 			return
 		}
 	}
 }
 
-// StatusMessage says to a sender what has come and what is safe; ask wants an answer.
+// StatusMessage reports to a sender what was received and what was flushed; ask requests an answer.
 func StatusMessage(received, flushed uint64, ask bool) []byte {
 	msg := append(make([]byte, 0, 39), 'd', 0, 0, 0, 38, 'r')
 	for _, lsn := range []uint64{received, flushed, flushed, uint64(time.Since(Epoch) / time.Microsecond)} {
@@ -81,16 +80,16 @@ func StatusMessage(received, flushed uint64, ask bool) []byte {
 	return append(msg, 0)
 }
 
-// A LogMessage is a message of a sender: bytes of the log, or with none a keepalive.
+// A LogMessage is a message from a sender: bytes of the log, or a keepalive if it has none.
 type LogMessage struct {
-	At   uint64 // place of data's first byte
+	At   uint64 // position of Data's first byte
 	Data []byte // valid until the next message is read
-	End  uint64 // of the server's log
-	Asks bool   // it wants to hear of us
+	End  uint64 // end of the server's log
+	Asks bool   // the server requests a reply
 }
 
-// ReadLog reads the next message of a sender. over: the server has ended the stream, by itself
-// (its timeline ends) or with err.
+// ReadLog reads the next message from a sender. over means that the server has ended the stream:
+// normally (its timeline ends), or with err.
 func (l *Lane) ReadLog() (m LogMessage, over bool, err error) {
 	for {
 		kind, n, err := l.Head()
@@ -114,6 +113,6 @@ func (l *Lane) ReadLog() (m LogMessage, over bool, err error) {
 		case len(body) > 25 && body[0] == 'w':
 			return LogMessage{At: binary.BigEndian.Uint64(body[1:]), End: binary.BigEndian.Uint64(body[9:]), Data: body[25:]}, false, nil
 		}
-		return m, true, fmt.Errorf("a message of the log that is not in its format: %.20q", body)
+		return m, true, fmt.Errorf("a malformed message of the log: %.20q", body)
 	}
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A stranger is code on the target that would run with the rights of our session when we
-// write to a table: a function that belongs to a role with fewer rights, called by a
-// trigger that fires for us, a constraint, a default, a generated column, an index, a
-// domain or a rule. Its owner chooses what it does, so that a superuser who writes to the
-// table does what that role wants. SET ROLE to the table's owner is no way out: such a
-// function may SET ROLE back, as long as the session's user is a superuser (PostgreSQL's
-// own subscriptions forbid that from inside the server).
+// A stranger is code on the target that would run with the rights of our session when we write to a
+// table: a function that belongs to a role with fewer rights, called by a trigger that fires for
+// us, a constraint, a default, a generated column, an index, a domain or a rule. Its owner decides
+// what it does, so a superuser who writes to the table does what that role wants. SET ROLE to the
+// table's owner does not help: such a function may SET ROLE back, as long as the session's user is
+// a superuser (PostgreSQL's own subscriptions forbid that inside the server).
 //
-// Functions that are SECURITY DEFINER run as their owner wherever they are called.
+// Functions that are SECURITY DEFINER run as their owner in any case.
 const strangersSQL = `WITH tables AS (
 	SELECT r.oid FROM unnest($1::oid[]) r(oid) UNION SELECT p.relid FROM unnest($1::oid[]) r(oid), pg_partition_tree(r.oid) p),
 calls(rel, what, f) AS (
@@ -39,8 +38,8 @@ FROM tables t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.
 WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AND NOT r.rolsuper AND NOT p.prosecdef
 ORDER BY 2, 1, 3 LIMIT 1`
 
-// Strangers refuses to write to tables of which code of others would run with our rights.
-// replica says that triggers fire only if they are ENABLE ALWAYS or REPLICA.
+// Strangers refuses to write to tables that would run others' code with our rights. replica means
+// that only triggers that are ENABLE ALWAYS or REPLICA fire.
 func (s *Server) Strangers(ctx context.Context, conn *pgx.Conn, op string, tables []uint32, replica bool) error {
 	if s.Options.RunAsMe || len(tables) == 0 {
 		return nil
@@ -54,10 +53,10 @@ func (s *Server) Strangers(ctx context.Context, conn *pgx.Conn, op string, table
 		return err
 	}
 	me := QuoteIdent(s.Config.User)
-	return &tidemark.Error{Kind: tidemark.Forbidden, Op: op, Object: QuoteTable(id), Err: fmt.Errorf("%s calls %s, which belongs to %s and would run with the rights of the superuser %s", what, function, QuoteIdent(owner), me), Hint: fmt.Sprintf("Let a role that is no superuser write to the target; or look at the function, and give it to one that may do all: ALTER FUNCTION %s OWNER TO %s; or insist with --run-as-me.", function, me)}
+	return &tidemark.Error{Kind: tidemark.Forbidden, Op: op, Object: QuoteTable(id), Err: fmt.Errorf("%s calls %s, which belongs to %s and would run with the rights of the superuser %s", what, function, QuoteIdent(owner), me), Hint: fmt.Sprintf("Write to the target as a role that is not a superuser; or review the function and make a superuser its owner: ALTER FUNCTION %s OWNER TO %s; or accept it with --run-as-me.", function, me)}
 }
 
-// StrangersOf is strangers for tables by their names; those that are not there are left out.
+// StrangersOf is Strangers for tables given by name; missing ones are ignored.
 func (s *Server) StrangersOf(ctx context.Context, conn *pgx.Conn, op string, tables []tidemark.TableID, replica bool) error {
 	var schemas, names []string
 	for _, t := range tables {

@@ -18,8 +18,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// AddToSlot adds a move's table to a slot's publication. It waits until the transactions have
-// ended that may have changed the table before: the stream does not have them whole.
+// AddToSlot adds a move's table to a slot's publication. It waits for transactions that may have
+// changed the table before to end: the stream has only parts of them.
 func (s *Source) AddToSlot(ctx context.Context, slot Slot, m *tidemark.Move) error {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -53,26 +53,25 @@ func (s *Source) AddToSlot(ctx context.Context, slot Slot, m *tidemark.Move) err
 			return err
 		}
 	}
-	// What a transaction of before has made the server remember of the table, it forgets now
-	// (before 13.21, 14.18, 15.13, 16.9 and 17.5 it else would not).
+	// Make the server forget what an earlier transaction made it cache about the table (before
+	// 13.21, 14.18, 15.13, 16.9 and 17.5 it would not).
 	_, err = conn.Exec(ctx, "ALTER PUBLICATION "+server.QuoteIdent(slot.Publication)+" SET (publish_via_partition_root = true)")
 	return s.Fail(ctx, "publish", slot.Publication, err)
 }
 
-// relationSQL describes a table as pgoutput does, with the place of each column in the
-// index by which its rows are told apart: that of the replica identity, or else the primary
-// key.
+// relationSQL describes a table as pgoutput does, with the position of each column in the index
+// that identifies its rows: the replica identity, or else the primary key.
 const relationSQL = `SELECT c.oid, c.relreplident::text, a.attname, a.atttypid, a.atttypmod, a.attnum::int4,
 	coalesce(array_position((x.indkey::int2[])[0:x.indnkeyatts - 1], a.attnum), -1)
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 	LEFT JOIN pg_index x ON x.indrelid = c.oid AND CASE c.relreplident WHEN 'i' THEN x.indisreplident ELSE x.indisprimary END
 	WHERE n.nspname = $1 AND c.relname = $2 `
 
-// relation gives a move's table as a stream tells it, and the columns that order its rows.
+// relation returns a move's table as a stream sends it, and the columns that order its rows.
 func (s *Source) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tidemark.Move) (r change.Relation, key []int, err error) {
 	args := []any{m.From.Schema, m.From.Name}
 	sql := relationSQL
-	if s.Major >= 15 { // publications have lists of columns
+	if s.Major >= 15 { // publications have column lists
 		sql += "AND a.attname = ANY (SELECT unnest(attnames) FROM pg_publication_tables WHERE pubname = $3 AND schemaname = $1 AND tablename = $2) "
 		args = append(args, slot.Publication)
 	}
@@ -97,7 +96,7 @@ func (s *Source) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tid
 		return r, nil, err
 	}
 	if len(r.Columns) == 0 {
-		return r, nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "load", Object: m.From.String(), Err: errors.New("is not in the publication " + slot.Publication), Hint: "Look whether it is still on the source"}
+		return r, nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "load", Object: m.From.String(), Err: errors.New("is not in the publication " + slot.Publication), Hint: "Check whether it is still on the source."}
 	}
 	r.Identity = identity[0]
 	for i := range len(r.Columns) + 1 { // PostgreSQL counts the columns of indexes from 0 here
@@ -106,12 +105,12 @@ func (s *Source) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tid
 		}
 	}
 	if len(key) == 0 {
-		return r, nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("has no primary key, by which it could be read in pieces"), Hint: "Load it yourself: tidemark sub start " + m.From.String() + " --no-load"}
+		return r, nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("has no primary key, by which it could be read in chunks"), Hint: "Load it yourself: tidemark sub start " + m.From.String() + " --no-load"}
 	}
 	return r, key, nil
 }
 
-// ReadChunk reads rows of a move's table from a key on, in a snapshot of its own.
+// ReadChunk reads rows of a move's table from a key on, in its own snapshot.
 func (s *Source) ReadChunk(ctx context.Context, slot Slot, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error) {
 	object := server.QuoteTable(m.From.TableID)
 	conn, release, err := s.Control(ctx)
@@ -125,7 +124,7 @@ func (s *Source) ReadChunk(ctx context.Context, slot Slot, m *tidemark.Move, fro
 	whole := false
 	defer func() {
 		if !whole {
-			server.CloseConn(conn) // rows may be on their way
+			server.CloseConn(conn) // unread rows may be in transit
 		}
 	}()
 	out := &change.Chunk{}
@@ -171,8 +170,8 @@ func chunkSQL(m *tidemark.Move, c *change.Chunk, from []string, rows int) (strin
 	return "SELECT " + strings.Join(names, ", ") + bulk.FromSQL(m, r, where) + " ORDER BY " + server.QuoteIdents(r.Columns) + " LIMIT " + strconv.Itoa(rows), nil
 }
 
-// readChunk reads rows until there are no more or they are too many bytes: then it is not
-// whole, and the session is of no more use.
+// readChunk reads rows until none are left or limit bytes are exceeded: then the chunk is not
+// whole, and the session is unusable.
 func readChunk(ctx context.Context, conn *pgconn.PgConn, sql string, out *change.Chunk, limit int64) (whole bool, err error) {
 	results := conn.Exec(ctx, sql)
 	var vals []change.Value
@@ -221,12 +220,12 @@ func parseSnapshot(text string) (sees func(uint32) bool, err error) {
 		err = errors.Join(err, perr)
 		running = append(running, uint32(xid))
 	}
-	// XIDs go round: those before are the nearer half.
+	// XIDs wrap around: earlier ones are the nearer half.
 	return func(xid uint32) bool { return int32(xid-uint32(next)) < 0 && !slices.Contains(running, xid) }, err
 }
 
-// MarkLog writes a message to the log, which is no transaction, and gives the place of it.
-// A transaction behind it makes the server send what is before.
+// MarkLog writes a non-transactional message to the log, and returns its position. A later
+// transaction makes the server send everything before it.
 func (s *Source) MarkLog(ctx context.Context) (mark change.LogMark, err error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A DDLLog writes changed definitions into the log, for the stream of a slot: PostgreSQL's own log has nothing of them.
-// It is two event triggers, and a function in a schema of its own, whose comment names the streams that want it.
+// A DDLLog writes changed definitions into the log, for the stream of a slot: PostgreSQL's own log
+// lacks them. It consists of two event triggers and a function in its own schema, whose comment
+// lists the streams that use it.
 type DDLLog struct {
 	Source *Source
 	Slot   Slot
@@ -27,8 +28,8 @@ type DDLLog struct {
 
 const ddlLock = 0x7469646564646c // "tideddl"
 
-// loggedSQL is a LoggedDefinition of the table c, in JSON; the function that has it sees catalogues only. It takes no lock of any
-// other table: bounds of partitions are expressions without a table.
+// loggedSQL is a LoggedDefinition of the table c, in JSON; its function reads catalogues only. It
+// locks no other table: partition bounds are expressions without a table.
 func loggedSQL(major int) string {
 	virtual := "false"
 	if major >= 18 {
@@ -60,7 +61,7 @@ func loggedSQL(major int) string {
 	'cast', plain)`
 }
 
-// publishedSQL is a condition on the table c: it is in a stream.
+// publishedSQL is the condition that the table c is in a stream.
 func publishedSQL(major int) string {
 	schemas := ""
 	if major >= 15 {
@@ -70,12 +71,14 @@ func publishedSQL(major int) string {
 		AND (p.puballtables OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid)` + schemas + `))`
 }
 
-// padPrefix is that of a message which says nothing. The server sorts a message by where it ends, which is where the next
-// record begins; where one of the two is of a subtransaction, a row that comes next could come first.
+// padPrefix marks an empty message. The server sorts a message by where it ends, which is where the
+// next record begins; if one of the two belongs to a subtransaction, a row that follows could come
+// first.
 const padPrefix = "tidemark.pad"
 
-// functionSQL makes the function. It runs with the rights of whoever changes a definition, and reads nothing that not everybody may
-// read but whether a table is empty that its owner attaches; what goes wrong in it does not reach the statement.
+// functionSQL creates the function. It runs with the rights of the user who changes a definition,
+// and reads only what everybody may read, except whether a table is empty that its owner attaches.
+// An error in it does not fail the user's statement.
 func functionSQL(major int) string {
 	return `CREATE FUNCTION ` + schema.DDLSchema + `.tell() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $tidemark$
 DECLARE
@@ -137,12 +140,12 @@ END
 $tidemark$`
 }
 
-// Keep makes the log have definitions, for this stream too. It does nothing where that is so already. Kind Unsupported
-// before version 14; Forbidden where the server does not allow it.
+// Keep makes the log contain definitions, for this stream too. It does nothing if it already does.
+// Kind Unsupported before version 14; Forbidden if the server does not allow it.
 func (d DDLLog) Keep(ctx context.Context) error {
 	e := d.Source
 	if e.Major < 14 {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow DDL", Object: e.Object, Err: errors.New("PostgreSQL 13 does not tell a stream the messages in its log"), Hint: "Leave out --follow-ddl: the stream then looks at the catalogue."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow DDL", Object: e.Object, Err: errors.New("PostgreSQL 13 does not send the messages in its log to a stream"), Hint: "Leave out --follow-ddl: the stream then reads the catalogue."}
 	}
 	if kept, err := d.Kept(ctx); err != nil || kept {
 		return err
@@ -168,13 +171,13 @@ func (d DDLLog) Keep(ctx context.Context) error {
 	})
 }
 
-// owned refuses a schema that somebody else has made: it could not be told what else is in it.
+// owned refuses a schema that another user has created: its other contents are unknown.
 func (d DDLLog) owned(ctx context.Context, tx pgx.Tx) error {
 	var owner string
 	err := tx.QueryRow(ctx, `SELECT coalesce((SELECT r.rolname FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
 		WHERE n.nspname = $1 AND NOT r.rolsuper AND r.rolname <> current_user), '')`, schema.DDLSchema).Scan(&owner)
 	if err == nil && owner != "" {
-		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "follow DDL", Object: "schema " + schema.DDLSchema, Err: errors.New("belongs to " + owner + ", who is no superuser"), Hint: "Drop it: the stream makes its own."}
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "follow DDL", Object: "schema " + schema.DDLSchema, Err: errors.New("belongs to " + owner + ", who is not a superuser"), Hint: "Drop it: the stream creates its own."}
 	}
 	return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 }
@@ -195,7 +198,7 @@ func (d DDLLog) Kept(ctx context.Context) (bool, error) {
 	return slices.Contains(streams, d.Slot.Name), err
 }
 
-// Tell writes the definitions of the stream's tables into the log as they are now.
+// Tell writes the current definitions of the stream's tables into the log.
 func (d DDLLog) Tell(ctx context.Context) error {
 	conn, release, err := d.Source.Control(ctx)
 	if err != nil {
@@ -208,7 +211,7 @@ func (d DDLLog) Tell(ctx context.Context) error {
 	return d.Source.Fail(ctx, "follow DDL", d.Slot.Publication, err)
 }
 
-// Drop ends it for this stream, and for good if it was the last.
+// Drop ends the logging for this stream, and removes it if this was the last.
 func (d DDLLog) Drop(ctx context.Context) error {
 	conn, release, err := d.Source.Control(ctx)
 	if err != nil {
@@ -233,7 +236,7 @@ func (d DDLLog) Drop(ctx context.Context) error {
 	})
 }
 
-// change does something to all of it, one stream after the other.
+// change changes the triggers, the function or their comment, one stream at a time.
 func (d DDLLog) change(ctx context.Context, do func(tx pgx.Tx, streams []string) error) error {
 	conn, release, err := d.Source.Control(ctx)
 	if err != nil {
@@ -244,7 +247,7 @@ func (d DDLLog) change(ctx context.Context, do func(tx pgx.Tx, streams []string)
 	if err != nil {
 		return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) // of no more use once it is committed
+	defer tx.Rollback(context.WithoutCancel(ctx)) // does nothing after the commit
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(ddlLock)); err != nil {
 		return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 	}
@@ -258,7 +261,7 @@ func (d DDLLog) change(ctx context.Context, do func(tx pgx.Tx, streams []string)
 	return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, tx.Commit(ctx))
 }
 
-// streams are the slots that want it, as far as they are there.
+// streams returns the slots that use the log of definitions; none if that does not exist.
 func (d DDLLog) streams(ctx context.Context, q interface {
 	QueryRow(context.Context, string, ...any) pgx.Row
 }) (out []string, _ error) {
@@ -280,16 +283,17 @@ func (d DDLLog) note(ctx context.Context, tx pgx.Tx, streams []string) error {
 	return d.failed(ctx, err)
 }
 
-// failed words what the server says: it may not allow event triggers to whoever asks.
+// failed explains an error of the server: it may not let this user create event triggers.
 func (d DDLLog) failed(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42501" {
-		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "follow DDL", Object: d.Source.Object, Err: errors.New("the server does not let " + d.Source.Config.User + " make event triggers and their schema: " + pg.Message), Hint: "Connect as a superuser (on hosted servers their role for that, such as rds_superuser), or leave out --follow-ddl: the stream then looks at the catalogue."}
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "follow DDL", Object: d.Source.Object, Err: errors.New("the server does not let " + d.Source.Config.User + " create event triggers and their schema: " + pg.Message), Hint: "Connect as a superuser (on hosted servers their role for that, such as rds_superuser), or leave out --follow-ddl: the stream then reads the catalogue."}
 	}
 	return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 }
 
-// definition takes a message in which a changed definition is; nil where the stream does not want it.
+// definition handles a message that contains a changed definition. It returns nil if the stream
+// does not want it.
 func (s *Stream) definition(m []byte) ([]byte, error) {
 	if len(m) < 10 {
 		return nil, errShort(m)
@@ -322,7 +326,8 @@ func (s *Stream) definition(m []byte) ([]byte, error) {
 	return msg.Append(nil), nil
 }
 
-// changedRows reports whether the transaction under way has had changes of a table's rows; 0: of any.
+// changedRows reports whether the transaction in progress has changed rows of a table; 0: of any
+// table.
 func (s *Stream) changedRows(table uint32) (bool, error) {
 	if s.tx.Rows > 0 && table == 0 || s.given {
 		return true, nil

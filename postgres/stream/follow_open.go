@@ -12,33 +12,32 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/spool"
 )
 
-// From version 14 on a server sends the changes of a large transaction before it is
-// committed, in blocks (S ... E) between whole transactions and blocks of others. Each
-// change says which transaction or subtransaction made it. Later the whole of it is
-// committed (c), or it or one of its subtransactions is rolled back (A). Until then it is
-// kept here; what is given away at the commit is what the server would have sent then.
-// Nothing of it is ever released before: a server that is asked again sends all of it
-// again.
+// From version 14 on a server sends the changes of a large transaction before its commit, in blocks
+// (S ... E) between whole transactions and blocks of others. Each change says which transaction or
+// subtransaction made it. Later the transaction is committed (c), or it or one of its
+// subtransactions is rolled back (A). Until then it is kept here; at the commit the stream emits
+// what the server would have sent then. Nothing is released before that: if the stream restarts,
+// the server sends all of it again.
 
-// opened are the transactions that are not committed yet.
+// opened holds the transactions that are not committed yet.
 type opened struct {
 	dir    string
-	memory int64 // that all may take
-	taken  int64 // that they take
+	memory int64 // limit for all of them, in bytes
+	taken  int64 // used by all of them
 	txs    map[uint32]*openTx
 	block  *openTx // whose block is being read; nil between blocks
 
-	shown, spilled atomic.Int64 // taken, and transactions that went to a file, for others to see
+	shown, spilled atomic.Int64 // taken, and transactions spilled to a file, for other goroutines
 }
 
-// An openTx is records of the form Int32 subtransaction, Int32 length, message without
-// its xid: those in the file come before those in chunks.
+// An openTx is a list of records of the form Int32 subtransaction, Int32 length, message without
+// its xid: those in the file precede those in chunks.
 type openTx struct {
 	origin  string
-	file    *spool.File // nil while all of it is in memory
+	file    *spool.File // nil while it is in memory
 	chunks  [][]byte
 	taken   int64
-	aborted map[uint32]bool // subtransactions
+	aborted map[uint32]bool // rolled back subtransactions
 }
 
 const (
@@ -47,15 +46,14 @@ const (
 	firstChunk, lastChunk = 8 << 10, 256 << 10
 )
 
-// Spool says how much memory transactions may take that are not committed yet, and in
-// which folder the largest of them are kept beyond that; "" is the system's for temporary
-// files. It comes before Run.
+// Spool sets how many bytes of memory uncommitted transactions may use, and the folder for the
+// largest of them beyond that; "" is the system's folder for temporary files. Call it before Run.
 func (s *Stream) Spool(dir string, memory int64) { s.open.dir, s.open.memory = dir, memory }
 
-// Spooled says how much memory they take now, and how many have gone to files until now.
+// Spooled returns how much memory they use now, and how many were spilled to files so far.
 func (s *Stream) Spooled() (memory, files int64) { return s.open.shown.Load(), s.open.spilled.Load() }
 
-// add appends a record to the transaction of the block that is being read.
+// add appends a record to the transaction whose block is being read.
 func (o *opened) add(sub uint32, kind byte, rest []byte) error {
 	t := o.block
 	n := 9 + len(rest)
@@ -80,7 +78,7 @@ func (o *opened) add(sub uint32, kind byte, rest []byte) error {
 	return nil
 }
 
-// spill writes the transaction that takes the most memory to its file.
+// spill writes the transaction that uses the most memory to its file.
 func (o *opened) spill() error {
 	var largest *openTx
 	for _, t := range o.txs {
@@ -104,7 +102,7 @@ func (o *opened) spill() error {
 	return nil
 }
 
-// drop forgets a transaction.
+// drop discards a transaction.
 func (o *opened) drop(xid uint32) {
 	t := o.txs[xid]
 	if t == nil {
@@ -124,7 +122,7 @@ func (o *opened) dropAll() {
 	}
 }
 
-// each gives the messages of what was not rolled back, each valid until the next.
+// each emits the messages that were not rolled back; each is valid until the next.
 func (t *openTx) each(do func(m []byte) error) error {
 	if t.file != nil {
 		if err := t.records(bufio.NewReaderSize(t.file.Reader(), lastChunk), do); err != nil {
@@ -173,7 +171,7 @@ func (t *openTx) records(in *bufio.Reader, do func(m []byte) error) error {
 	}
 }
 
-// inBlock takes a message of a block.
+// inBlock handles a message of a block.
 func (s *Stream) inBlock(m []byte) error {
 	switch m[0] {
 	case 'E':
@@ -194,7 +192,7 @@ func (s *Stream) inBlock(m []byte) error {
 	return nil
 }
 
-// ofOpen takes a message that begins a block or ends a transaction that came in blocks.
+// ofOpen handles a message that begins a block or ends a transaction that arrived in blocks.
 func (s *Stream) ofOpen(m []byte, emit emitter) error {
 	const start, abort, commit = 6, 9, 30 // lengths
 	if need := map[byte]int{'S': start, 'A': abort, 'c': commit}[m[0]]; len(m) < need {
@@ -212,19 +210,19 @@ func (s *Stream) ofOpen(m []byte, emit emitter) error {
 			}
 			s.open.txs[xid] = t
 		case first || t == nil:
-			return errors.New("a block of a transaction that is not the first, or is the first twice")
+			return errors.New("a block of a transaction arrives out of order")
 		}
 		s.open.block = t
 	case 'A':
 		switch sub := binary.BigEndian.Uint32(m[5:]); {
 		case sub == xid:
 			s.open.drop(xid)
-		case t != nil: // what tables look like was said in it, and is said again after it
+		case t != nil: // a rolled back part may have sent relations; the server sends them again after it
 			t.aborted[sub] = true
 		}
 	case 'c':
 		if t == nil {
-			return errors.New("a transaction is committed of which nothing has come")
+			return errors.New("a transaction is committed that was never received")
 		}
 		s.start(binary.BigEndian.Uint64(m[6:]), binary.BigEndian.Uint64(m[22:]), xid, t.origin)
 		if err := t.each(func(m []byte) error { return s.change(m, emit) }); err != nil {

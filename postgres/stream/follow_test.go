@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// slotOf makes a slot that goes when the test ends.
+// slotOf creates a slot that is dropped when the test ends.
 func slotOf(t *testing.T, e *Engine, url, name string) Slot {
 	t.Helper()
 	slot := Slot{Name: name, Publication: name + " Pub"}
@@ -34,8 +34,8 @@ func take(t *testing.T, e *Engine, slot Slot, after uint64, release bool) []*cha
 	return pgtest.Take(t, e.Config.ConnString(), slot.Name, release, func(ctx context.Context) (pgtest.Stream, error) { return e.Follow(ctx, slot, after) })
 }
 
-// Each kind of change comes as it was made, transactions come whole and in the order
-// of their commits, and what was rolled back does not come at all.
+// Each kind of change arrives as it was made, transactions arrive whole and in commit order, and
+// what was rolled back does not arrive at all.
 func TestFollow(t *testing.T) {
 	for _, version := range []int{13, 15, 18} {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
@@ -85,14 +85,15 @@ func TestFollow(t *testing.T) {
 			if n := txs[1].Rows; n != 3 {
 				t.Errorf("%d rows", n)
 			}
-			// Nothing was released, so it all comes again; from a place on, what ends behind it.
+			// Nothing was released, so all of it is sent again; from a later place, only what ends
+			// after it.
 			if again := take(t, e, slot, 0, false); len(again) != len(txs) || again[0].Place != txs[0].Place {
 				t.Errorf("%d transactions came again, of %d", len(again), len(txs))
 			}
 			if rest := take(t, e, slot, txs[2].End, true); len(rest) != len(txs)-3 {
 				t.Errorf("%d transactions after the third, of %d", len(rest), len(txs))
 			}
-			// Now it is.
+			// Now it is released.
 			_, err := e.Follow(t.Context(), slot, txs[0].End)
 			if tidemark.KindOf(err) != tidemark.Lost {
 				t.Errorf("a place that was released: %v", err)
@@ -101,7 +102,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A copy that begins with a slot and the stream from it have every row once.
+// A copy that begins with a slot and the stream from that slot have every row once.
 func TestCopyAndStreamMeet(t *testing.T) {
 	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
 	testdb.Query(t, url, `CREATE TABLE item (id serial PRIMARY KEY, name text)`)
@@ -121,7 +122,7 @@ func TestCopyAndStreamMeet(t *testing.T) {
 	}
 	more()
 	e := open(t, url)
-	slot := slotOf(t, e, url, "meet")
+	slot := slotOf(t, e, url, "join")
 	more()
 	pos, err := e.Freeze(t.Context(), 1)
 	if err != nil {
@@ -169,7 +170,7 @@ func TestCopyAndStreamMeet(t *testing.T) {
 	}
 }
 
-// A transaction larger than a piece comes in several, and all of it.
+// A transaction larger than a piece arrives in several pieces, complete.
 func TestLargeTransactionComesInPieces(t *testing.T) {
 	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
 	testdb.Query(t, url, `CREATE TABLE item (id int PRIMARY KEY, name text)`)
@@ -193,7 +194,7 @@ func TestLargeTransactionComesInPieces(t *testing.T) {
 	}
 }
 
-// A slot whose own tables are idle lets the log of others go when its taker says so.
+// A slot whose own tables are idle releases the log of others when its consumer says so.
 func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	url, other := srv.NewDatabase(t, "follow"), srv.NewDatabase(t, "busy")
@@ -228,7 +229,7 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	tx := <-got
 	for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(200 * time.Millisecond) {
 		grow()
-		if at, err := wal.ParseLSN(confirmed()); err != nil || at >= tx.End { // what was released before may be heard now
+		if at, err := wal.ParseLSN(confirmed()); err != nil || at >= tx.End { // what was released before may be confirmed only now
 			t.Fatalf("the slot moved over what was not released: %v", err)
 		}
 	}
@@ -240,7 +241,7 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	}
 }
 
-// What is wrong with a slot is said before anything is read.
+// Faults of a slot are reported before anything is read.
 func TestBadSlots(t *testing.T) {
 	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
 	e := open(t, url)
@@ -282,7 +283,7 @@ func TestBadSlots(t *testing.T) {
 	kind(tidemark.Invalid, err)
 }
 
-// A stream may be closed at any moment of its run, which ends then, and its slot is free.
+// A stream may be closed at any moment of its run: the run ends, and its slot is free.
 func TestCloseWhileFollowing(t *testing.T) {
 	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
 	testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY); INSERT INTO item VALUES (0)")

@@ -15,24 +15,22 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A timeline is a line of the history of a server's data: a standby that is promoted, and
-// a server that is restored to a moment, begin a new one, in which the same places of the
-// log have other transactions.
+// A timeline is a line of the history of a server's data: promoting a standby and restoring a
+// server to a moment begin a new one, in which the same log positions hold other transactions.
 type timeline struct {
-	system string // the data's identifier, which its copies have too
+	system string // the data's identifier, shared by its copies
 	number uint32
 }
 
-// Journal names the file in which a stream remembers the source's timeline. With anew
-// there is nothing to remember.
+// Journal sets the file that records the source's timeline for a stream. With anew it starts empty.
 func (s *Source) Journal(path string, anew bool) {
 	s.journal = path
 	if anew {
-		_ = os.Remove(path) // it is mostly not there
+		_ = os.Remove(path) // usually missing
 	}
 }
 
-// HasApplied says which places behind the one that a stream is opened at the target has.
+// HasApplied sets which transactions after the stream's start position the target already has.
 func (s *Source) HasApplied(places []uint64) {
 	s.applied = 0
 	if len(places) > 0 {
@@ -40,9 +38,9 @@ func (s *Source) HasApplied(places []uint64) {
 	}
 }
 
-// Continues looks whether the log has all that a stream has had before a place and of what
-// HasApplied said, and takes note of the timeline that it is in now. Kind Lost: the timeline of then was left before
-// that place; Invalid: the server's data is no copy of what it was.
+// Continues checks whether the log has all that a stream has received before a place, and what
+// HasApplied set, and records the current timeline. Kind Lost: the earlier timeline ended before
+// that place; Invalid: the server is not a copy of the earlier one.
 func (s *Source) Continues(ctx context.Context, before uint64) error {
 	if s.journal == "" {
 		return nil
@@ -55,7 +53,7 @@ func (s *Source) Continues(ctx context.Context, before uint64) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) // it is of no more use either way
+	defer conn.Close(context.WithoutCancel(ctx)) // unused from here on
 	row, err := server.AnswerRow(ctx, conn, "IDENTIFY_SYSTEM")
 	if err != nil {
 		return s.Fail(ctx, "follow", s.Object, err)
@@ -74,10 +72,10 @@ func (s *Source) Continues(ctx context.Context, before uint64) error {
 	case was == timeline{}:
 		return s.Fail(ctx, "follow", s.journal, now.write(s.journal))
 	case was.system != now.system:
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "follow", Object: s.Object, Err: errors.New("its data is not that of the server with which the stream began, nor a physical copy of it"), Hint: "Give the source that the stream began with or a standby of it that was promoted, or begin anew with --anew."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "follow", Object: s.Object, Err: errors.New("it is neither the server that the stream began with nor a physical copy of it"), Hint: "Give the source that the stream began with or a standby of it that was promoted, or start over with --anew."}
 	}
 	if now.number < was.number {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.Object, Err: fmt.Errorf("it is in timeline %d, and the stream was in timeline %d already: it is not the server that took its place", now.number, was.number), Hint: "Give the server that was promoted last, or copy again"}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.Object, Err: fmt.Errorf("it is on timeline %d, and the stream was already on timeline %d: it is not the server that took over", now.number, was.number), Hint: "Give the server that was promoted last, or copy again."}
 	}
 	row, err = server.AnswerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", now.number))
 	if err != nil {
@@ -88,7 +86,7 @@ func (s *Source) Continues(ctx context.Context, before uint64) error {
 	case err != nil:
 		return s.Fail(ctx, "follow", s.Object, err)
 	case before > left:
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.Object, Err: fmt.Errorf("it is in timeline %d, which has left timeline %d at %s, and the stream has had what came before %s: the target may have transactions that the source has lost", now.number, was.number, wal.FormatLSN(left), wal.FormatLSN(before)), Hint: "Copy again; to keep this from happening, name the standby's slot in synchronized_standby_slots on the primary"}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.Object, Err: fmt.Errorf("it is on timeline %d, which left timeline %d at %s, and the stream has received the log up to %s: the target may have transactions that the source lost", now.number, was.number, wal.FormatLSN(left), wal.FormatLSN(before)), Hint: "Copy again; to keep this from happening, name the standby's slot in synchronized_standby_slots on the primary."}
 	}
 	return s.Fail(ctx, "follow", s.journal, now.write(s.journal))
 }
@@ -105,12 +103,12 @@ func (s *Source) promoted(ctx context.Context) error {
 		return s.Fail(ctx, "follow", s.Object, err)
 	}
 	if standby {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.Object, Err: errors.New("is a standby, from which the stream cannot go on"), Hint: "Promote it first."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.Object, Err: errors.New("is a standby, from which the stream cannot continue"), Hint: "Promote it first."}
 	}
 	return nil
 }
 
-// readTimeline reads a journal: "timeline NUMBER of SYSTEM". Its zero is where there is none.
+// readTimeline reads a journal: "timeline NUMBER of SYSTEM"; the zero timeline if there is none.
 func readTimeline(path string) (timeline, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,13 +117,13 @@ func readTimeline(path string) (timeline, error) {
 	var t timeline
 	if err == nil {
 		if _, err = fmt.Sscanf(string(text), "timeline %d of %s\n", &t.number, &t.system); err != nil {
-			err = fmt.Errorf("it is not in the format of a journal: %w", err)
+			err = fmt.Errorf("it is not a valid journal: %w", err)
 		}
 	}
 	return t, err
 }
 
-// write puts t in place of what the journal says.
+// write replaces the journal's contents with t.
 func (t timeline) write(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A server that was promoted goes on with a stream that had nothing behind the place where
-// the timelines part, and with no other.
+// A promoted server continues a stream that received nothing after the position where the timelines
+// separate, and no other stream.
 func TestTimelines(t *testing.T) {
 	history := "1\t0/3000000\tno recovery target specified\n\n2\t1/B0\tbefore 2000-01-01\n"
 	for number, want := range map[uint32]uint64{1: 0x3000000, 2: 1<<32 | 0xB0, 3: 0, 11: 0} {
@@ -22,7 +22,7 @@ func TestTimelines(t *testing.T) {
 		}
 	}
 	if _, err := server.LeftAt("1\tnowhere\n", 1); err == nil {
-		t.Error("a place that is none")
+		t.Error("an invalid place")
 	}
 
 	srv := testdb.OwnPostgres(t, 17)
@@ -61,7 +61,7 @@ func TestTimelines(t *testing.T) {
 		t.Errorf("%+v, %v", now, err)
 	}
 	if err := e.Continues(t.Context(), left+1000); err != nil {
-		t.Errorf("behind it, once it has gone on: %v", err)
+		t.Errorf("behind it, once it has advanced: %v", err)
 	}
 	if err := os.WriteFile(file, []byte("timeline 1 of 77\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,24 +13,24 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// publishable refuses tables that a publication would do harm to, or cannot hold.
-// Updates and deletes of a table that is published and has no replica identity fail on
-// the source itself, so that must be known before.
+// publishable refuses tables that a publication would harm, or cannot include. Updates and deletes
+// of a published table without replica identity fail on the source itself, so this must be known
+// first.
 func (s *Source) publishable(ctx context.Context, conn pgx.Tx, moves []tidemark.Move) error {
 	keyless, other, err := Unpublishable(ctx, conn, moves)
 	switch {
 	case err != nil:
 		return s.Fail(ctx, "replicate", s.Object, err)
 	case len(other) > 0:
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: other[0], Err: fmt.Errorf("is unlogged or foreign, so the log has nothing of it%s", AndMore(other)), Hint: "Leave it out with --exclude."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: other[0], Err: fmt.Errorf("is unlogged or foreign, so its changes are not in the log%s", AndMore(other)), Hint: "Leave it out with --exclude."}
 	case len(keyless) > 0:
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: keyless[0], Err: fmt.Errorf("has no primary key and no other replica identity: once it is published, its updates and deletes would fail on the source%s", AndMore(keyless)), Hint: "On the source: ALTER TABLE " + strings.Join(keyless[:min(len(keyless), 3)], " REPLICA IDENTITY FULL; ALTER TABLE ") + " REPLICA IDENTITY FULL; or leave it out with --exclude."}
 	}
 	return nil
 }
 
-// Untold gives those of tables whose rows, or some of whose partitions' rows, the log does
-// not tell as they were before a change, and what has to be done about it.
+// Untold returns the tables whose log lacks the old values of changed rows, in the table or some of
+// its partitions, and the remedy.
 func (s *Source) Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -63,9 +63,8 @@ func (s *Source) Untold(ctx context.Context, tables []tidemark.TableID) (untold 
 	return untold, strings.Join(alter[:min(len(alter), 4)], " "), s.Fail(ctx, "replicate", s.Object, err)
 }
 
-// TellsRows looks whether the log tells what the columns of the moves' filters had before a
-// change: that they are of the replica identity, or that this is all columns. Kind
-// Unsupported, with what helps.
+// TellsRows checks whether the log has the old values of the columns in the moves' filters: they
+// must be in the replica identity. Kind Unsupported, with a hint, if not.
 func (s *Source) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -83,8 +82,8 @@ func (s *Source) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 	return nil
 }
 
-// tellsRows: what is told of a partition's rows its own identity says, and under the name of
-// the table that is published it is told as if it were that table's.
+// tellsRows checks partitions too: the log contains of a partition's rows what its own replica
+// identity says, and sends it under the published table's name as if it were that table's.
 func (s *Source) tellsRows(ctx context.Context, conn *pgx.Conn, m *tidemark.Move) error {
 	rows, err := conn.Query(ctx, `WITH RECURSIVE part AS (
 			SELECT c.oid, c.relkind FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid WHERE n.nspname = $1 AND c.relname = $2
@@ -96,7 +95,7 @@ func (s *Source) tellsRows(ctx context.Context, conn *pgx.Conn, m *tidemark.Move
 	}
 	type part struct {
 		table        string
-		holds, whole bool // rows; its identity is all columns
+		holds, whole bool // it holds rows; its identity is all columns
 		key          []string
 	}
 	parts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p part, err error) {
@@ -125,10 +124,10 @@ func (s *Source) tellsRows(ctx context.Context, conn *pgx.Conn, m *tidemark.Move
 	if lacking == "" || len(alter) == 0 {
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: server.QuoteTable(m.From.TableID), Err: errors.New("its row filter is by " + strings.Join(columns, ", ") + ", and the log does not tell what a row of " + lacking + " had there before it was changed"), Hint: "On the source: " + strings.Join(alter[:min(len(alter), 3)], " ") + " Or filter by columns of its key, or leave the table out."}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: server.QuoteTable(m.From.TableID), Err: errors.New("its row filter uses " + strings.Join(columns, ", ") + ", and the log does not have what a row of " + lacking + " had there before it was changed"), Hint: "On the source: " + strings.Join(alter[:min(len(alter), 3)], " ") + " Or filter by columns of its key, or leave the table out."}
 }
 
-// more says how many there are besides the first.
+// AndMore returns a note on how many more names there are besides the first; "" if there are none.
 func AndMore(names []string) string {
 	if len(names) < 2 {
 		return ""
@@ -136,7 +135,7 @@ func AndMore(names []string) string {
 	return fmt.Sprintf(" (and so for %d more)", len(names)-1)
 }
 
-// sources lists what moves read.
+// Sources returns the source tables of moves.
 func Sources(moves []tidemark.Move) []tidemark.TableID {
 	out := make([]tidemark.TableID, len(moves))
 	for i := range moves {
@@ -145,13 +144,13 @@ func Sources(moves []tidemark.Move) []tidemark.TableID {
 	return out
 }
 
-// unpublishable gives tables, leaves of partitioned ones included, that a publication would do harm to (keyless: their
-// updates and deletes would fail), or cannot hold.
+// Unpublishable returns tables, leaves of partitioned ones included, that a publication would harm
+// (keyless: their updates and deletes would fail), or cannot include.
 func Unpublishable(ctx context.Context, q interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, moves []tidemark.Move) (keyless, other []string, err error) {
 	schemas, names := server.ByName(Sources(moves))
-	// What holds for a partitioned table is told by its leaves, which the rows are in.
+	// A partitioned table depends on its leaves, which hold the rows.
 	rows, err := q.Query(ctx, `WITH RECURSIVE wanted AS (
 			SELECT c.oid FROM unnest($1::text[], $2::text[]) AS w(s, t) JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
 			UNION ALL SELECT i.inhrelid FROM wanted w JOIN pg_class p ON p.oid = w.oid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = w.oid)

@@ -16,12 +16,12 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// FiltersRows says whether the server's publications have row filters.
+// FiltersRows reports whether the server's publications have row filters.
 func (s *Source) FiltersRows() bool { return s.Major >= 15 }
 
-// publish makes the publication, in place of one that an attempt has left that came to
-// no slot. From version 15 on it has only the rows that the moves' filters let pass, and
-// only the columns that they take, where the server allows that.
+// publish creates the publication, replacing one left by an attempt that created no slot. From
+// version 15 on it has only the rows that pass the moves' filters, and only the columns that they
+// select, where the server allows that.
 func (s *Source) publish(ctx context.Context, slot Slot, moves []tidemark.Move) error {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -32,13 +32,13 @@ func (s *Source) publish(ctx context.Context, slot Slot, moves []tidemark.Move) 
 	if err != nil {
 		return s.Fail(ctx, "create publication", slot.Publication, err)
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) // of no more use once it is committed
+	defer tx.Rollback(context.WithoutCancel(ctx)) // does nothing after the commit
 	var there bool
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)", slot.Name).Scan(&there); err != nil {
 		return s.Fail(ctx, "create slot", slot.Name, err)
 	}
 	if there {
-		return &tidemark.Error{Kind: tidemark.Exists, Op: "create slot", Object: slot.Name, Err: errors.New("there is a slot of that name"), Hint: "Go on from it, or drop it first."}
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "create slot", Object: slot.Name, Err: errors.New("a slot of that name exists"), Hint: "Continue from it, or drop it first."}
 	}
 	if len(moves) > 0 {
 		if err := s.publishable(ctx, tx, moves); err != nil {
@@ -57,7 +57,7 @@ func (s *Source) makePublication(ctx context.Context, tx pgx.Tx, slot Slot, move
 	if len(moves) > 0 {
 		what = ""
 	}
-	// What partitions hold comes under the name of the table that is copied.
+	// Rows of partitions are sent under the name of the table that is copied.
 	for _, sql := range []string{"DROP PUBLICATION IF EXISTS " + name, "CREATE PUBLICATION " + name + what + " WITH (publish_via_partition_root = true)"} {
 		if _, err := tx.Exec(ctx, sql); err != nil {
 			return s.FailGrant(ctx, "create publication", slot.Publication, err, "CREATE ON DATABASE "+server.QuoteIdent(s.Config.Database))
@@ -99,13 +99,13 @@ func (s *Source) addTables(ctx context.Context, tx pgx.Tx, slot Slot, moves []ti
 	if err := s.publishColumns(ctx, tx, slot, moves, filters); err != nil {
 		return err
 	}
-	// The server tells its filters in words of its own, so ours are kept beside them.
+	// The server rewrites filters in its own words, so ours are kept beside them.
 	var comment string
 	if err := tx.QueryRow(ctx, "SELECT coalesce(obj_description(oid, 'pg_publication'), '') FROM pg_publication WHERE pubname = $1", slot.Publication).Scan(&comment); err != nil {
 		return s.Fail(ctx, "create publication", slot.Publication, err)
 	}
 	said := map[string]string{}
-	_ = json.Unmarshal([]byte(comment), &said) // a new one has none
+	_ = json.Unmarshal([]byte(comment), &said) // a new publication has no comment
 	for i := range moves {
 		if filters[i] != "" {
 			said[server.QuoteTable(moves[i].From.TableID)] = filters[i]
@@ -119,8 +119,8 @@ func (s *Source) addTables(ctx context.Context, tx pgx.Tx, slot Slot, moves []ti
 	return s.Fail(ctx, "create publication", slot.Publication, err)
 }
 
-// CheckPublication refuses to go on with a stream whose publication has other rows or
-// fewer columns of a table than the moves now take. Kind Unsupported.
+// CheckPublication refuses to continue a stream whose publication has other rows or fewer columns
+// of a table than the moves now select. Kind Unsupported.
 func (s *Source) CheckPublication(ctx context.Context, slot Slot, moves []tidemark.Move) error {
 	if !s.FiltersRows() {
 		return nil
@@ -138,7 +138,7 @@ func (s *Source) CheckPublication(ctx context.Context, slot Slot, moves []tidema
 		return s.Fail(ctx, "follow", slot.Publication, err)
 	}
 	var comment string
-	columns := map[string][]string{} // of tables of which not all are published
+	columns := map[string][]string{} // of tables with a column list
 	var id tidemark.TableID
 	var some []string
 	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name, &comment, &some}, func() error {
@@ -149,7 +149,7 @@ func (s *Source) CheckPublication(ctx context.Context, slot Slot, moves []tidema
 		return s.Fail(ctx, "follow", slot.Publication, err)
 	}
 	said := map[string]string{}
-	_ = json.Unmarshal([]byte(comment), &said) // one of an earlier version of this program has none, and no filters
+	_ = json.Unmarshal([]byte(comment), &said) // one of an earlier version of this program has no comment, and no filters
 	for i := range moves {
 		m := &moves[i]
 		table := server.QuoteTable(m.From.TableID)
@@ -162,18 +162,18 @@ func (s *Source) CheckPublication(ctx context.Context, slot Slot, moves []tidema
 			filter = " WHERE (" + filter + ")"
 		}
 		if in && said[table] != filter {
-			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("its row filter is another than when the stream began, so the target does not have the rows that it wants now"), Hint: "Put the rules back, or begin anew with --anew."}
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("its row filter has changed since the stream started, so the target lacks rows that it selects now"), Hint: "Restore the old rules, or copy again with --anew."}
 		}
 		for _, c := range m.Source {
 			if len(published) > 0 && !slices.Contains(published, c) {
-				return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("its column " + server.QuoteIdent(c) + " is not in the stream, which began when the rules or the table had it not"), Hint: "Leave the column out by the rules, or begin anew with --anew."}
+				return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("its column " + server.QuoteIdent(c) + " is not in the stream: when that began, the rules or the table did not have it"), Hint: "Leave the column out by the rules, or start over with --anew."}
 			}
 		}
 	}
 	return nil
 }
 
-// publishFiltered adds one table with its filter, and words what the server says of that.
+// publishFiltered adds one table with its filter, and explains an error of the server.
 func (s *Source) publishFiltered(ctx context.Context, tx pgx.Tx, publication string, m *tidemark.Move, filter string) error {
 	_, err := tx.Exec(ctx, "ALTER PUBLICATION "+publication+" ADD TABLE "+server.QuoteTable(m.From.TableID)+filter)
 	var pg *pgconn.PgError
@@ -183,10 +183,10 @@ func (s *Source) publishFiltered(ctx context.Context, tx pgx.Tx, publication str
 	return s.Fail(ctx, "create publication", publication, err)
 }
 
-// filterable refuses filters by columns that are not of the replica identity: the server
-// would take them, and then refuse updates and deletes of these tables.
+// filterable refuses filters by columns outside the replica identity: the server would accept them,
+// and then refuse updates and deletes of these tables.
 func (s *Source) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
-	// What a partition's rows are told by is said by its own identity.
+	// A partition's own replica identity decides how its rows are identified.
 	rows, err := tx.Query(ctx, `WITH RECURSIVE leaf AS (
 			SELECT r.oid AS pub, r.prrelid AS root, r.prrelid AS rel FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = $1 AND r.prqual IS NOT NULL
 			UNION ALL SELECT l.pub, l.root, i.inhrelid FROM leaf l JOIN pg_class c ON c.oid = l.rel AND c.relkind = 'p' JOIN pg_inherits i ON i.inhparent = l.rel)
@@ -206,7 +206,7 @@ func (s *Source) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
 		table := server.QuoteTable(tidemark.TableID{Schema: schema, Name: name})
 		tables = append(tables, table)
 		if first == nil {
-			first = &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: table, Err: errors.New("its row filter is by " + columns + ", which the replica identity does not have: once it is published, its updates and deletes would fail on the source"), Hint: "On the source: ALTER TABLE " + table + " REPLICA IDENTITY FULL; or filter by columns of its key, or leave the table out."}
+			first = &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: table, Err: errors.New("its row filter uses " + columns + ", which the replica identity does not have: once it is published, its updates and deletes would fail on the source"), Hint: "On the source: ALTER TABLE " + table + " REPLICA IDENTITY FULL; or filter by columns of its key, or leave the table out."}
 		}
 		return nil
 	})
@@ -220,13 +220,13 @@ func (s *Source) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
 	return nil
 }
 
-// identityColumns are the columns k of the replica identity of the table c, which has one
-// that is not all columns.
+// identityColumns are the columns k of the replica identity of the table c, if that is not all
+// columns.
 const identityColumns = `pg_index x JOIN pg_attribute k ON k.attrelid = x.indrelid AND k.attnum = ANY ((x.indkey::int2[])[0:x.indnkeyatts - 1])
 	WHERE x.indrelid = c.oid AND CASE c.relreplident WHEN 'd' THEN x.indisprimary ELSE x.indisreplident END`
 
-// publishColumns leaves out what the moves do not take. The replica identity has to stay;
-// where that is all columns, the server does not allow to leave out any.
+// publishColumns leaves out columns that the moves do not select. The replica identity has to stay;
+// if that is all columns, the server does not allow leaving out any.
 func (s *Source) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move, filters []string) error {
 	for i := range moves {
 		m := &moves[i]
@@ -264,7 +264,7 @@ func (s *Source) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves
 	return nil
 }
 
-// filtered says whether a publication has row filters: not nil if so.
+// filtered returns an empty map (see sift) if the publication has row filters, else nil.
 func (s *Source) filtered(ctx context.Context, slot Slot) (map[uint32]tidemark.TableID, error) {
 	if !s.FiltersRows() {
 		return nil, nil
@@ -282,9 +282,9 @@ func (s *Source) filtered(ctx context.Context, slot Slot) (map[uint32]tidemark.T
 	return map[uint32]tidemark.TableID{}, nil
 }
 
-// sift remembers how tables are called, and refuses an insert that lacks values: one that
-// the server has made of an update that takes a row into the filter, where a value out of
-// line was not touched and is not of the replica identity.
+// sift remembers the names of tables, and refuses an insert that lacks values: one that the server
+// made from an update that moves a row into the filter, if an out-of-line value was not modified
+// and is not in the replica identity.
 func (s *Stream) sift(m []byte) error {
 	c, err := change.Parse(m)
 	if err != nil {
@@ -297,7 +297,7 @@ func (s *Stream) sift(m []byte) error {
 	}
 	if slices.ContainsFunc(c.New.Values(nil), func(v change.Value) bool { return v.Kind == change.UnchangedValue }) {
 		table := server.QuoteTable(s.filtered[c.Table])
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched"), Hint: "On the source: ALTER TABLE " + table + " REPLICA IDENTITY FULL; then begin anew with --anew"}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("an update moved a row into the row filter, and the log does not have all of it: a value stored out of line (TOAST) did not change"), Hint: "On the source: ALTER TABLE " + table + " REPLICA IDENTITY FULL; then start over with --anew."}
 	}
 	return nil
 }

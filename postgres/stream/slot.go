@@ -15,26 +15,25 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A Slot names what a stream of changes hangs on: a logical replication slot with
-// pgoutput, and a publication that says which tables are in it.
+// A Slot names what a stream of changes depends on: a logical replication slot with pgoutput, and a
+// publication of its tables.
 type Slot struct {
 	Name        string
 	Publication string
 }
 
-// SlotOf gives the slot of a stream: the whole server knows it, so it has a name of ours before the stream's.
+// SlotOf returns the slot of a stream. Slot names are global to the server, so it prefixes the
+// stream's name.
 func SlotOf(name string) Slot {
 	return Slot{Name: "tidemark_" + name, Publication: "tidemark_" + name}
 }
 
-// CreateSlot makes the publication, if it is not there, and the slot, and says from
-// which place of the log the stream will begin. The next Freeze sees the database as it
-// was at that place, so that a copy and the stream together miss nothing and have
-// nothing twice.
+// CreateSlot creates the publication, if it is missing, and the slot, and returns the log position
+// at which the stream will begin. The next Freeze sees the database as of that position, so that a
+// copy and the stream together miss nothing and duplicate nothing.
 //
-// The publication has what the moves take of their tables (see publish). With no moves
-// it is of all tables, those that come later included. Kind Exists: the slot is there
-// already.
+// The publication has what the moves select of their tables (see publish). Without moves it has all
+// tables, including later ones. Kind Exists: the slot already exists.
 func (s *Source) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Move) (place uint64, err error) {
 	if err := s.publish(ctx, slot, moves); err != nil {
 		return 0, err
@@ -42,8 +41,8 @@ func (s *Source) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Mov
 	return s.createSlot(ctx, slot, "")
 }
 
-// View lets the next Freeze see the database as it was at a place of the log, like
-// CreateSlot, but keeps nothing: for whoever has a stream that began before.
+// View lets the next Freeze see the database as of a log position, like CreateSlot, but retains
+// nothing: for a stream that began earlier.
 func (s *Source) View(ctx context.Context, slot Slot) error {
 	slot.Name += "_view"
 	_, err := s.createSlot(ctx, slot, " TEMPORARY")
@@ -64,28 +63,28 @@ func (s *Source) createSlot(ctx context.Context, slot Slot, temporary string) (p
 	}
 	results, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+server.QuoteIdent(slot.Name)+temporary+" LOGICAL pgoutput"+option).ReadAll()
 	if err != nil {
-		_ = conn.Close(ctx) // the first error is the one to tell
+		_ = conn.Close(ctx) // the first error is the one to report
 		var pg *pgconn.PgError
 		if errors.As(err, &pg) && pg.Code == "55000" && strings.Contains(pg.Message, "wal_level") {
-			return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "create slot", Object: slot.Name, Err: errors.New("the server's wal_level is below logical"), Hint: "Set wal_level = logical in postgresql.conf, and start the server again."}
+			return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "create slot", Object: slot.Name, Err: errors.New("the server's wal_level is below logical"), Hint: "Set wal_level = logical in postgresql.conf, then restart the server."}
 		}
 		return 0, s.SlotFailed(ctx, "create slot", slot.Name, err)
 	}
 	row := results[len(results)-1].Rows[0]
 	place, err = wal.ParseLSN(string(row[1]))
 	if err != nil {
-		_ = conn.Close(ctx) // the first error is the one to tell
+		_ = conn.Close(ctx) // the first error is the one to report
 		return 0, s.Fail(ctx, "create slot", slot.Name, err)
 	}
 	s.bulk.StartFrom(conn, string(row[1]), string(row[2]))
 	return place, nil
 }
 
-// slotPatience is how long a slot that is to be dropped may be in use: the server notices only when it next writes that the
-// process which read from it was killed.
+// slotPatience is how long to wait for a slot in use before it can be dropped: if the process that
+// read from it was killed, the server notices only at its next write.
 const slotPatience = 5 * time.Second
 
-// DropSlot removes slot and publication, as far as they are there.
+// DropSlot drops slot and publication, if they exist.
 func (s *Source) DropSlot(ctx context.Context, slot Slot) error {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func (s *Source) DropSlot(ctx context.Context, slot Slot) error {
 	return s.Fail(ctx, "drop publication", slot.Publication, err)
 }
 
-// SlotBegins is the place from which a slot that is there can be followed.
+// SlotBegins returns the position from which an existing slot can be followed.
 func (s *Source) SlotBegins(ctx context.Context, slot Slot) (uint64, error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *Source) SlotBegins(ctx context.Context, slot Slot) (uint64, error) {
 	var text string
 	err = conn.QueryRow(ctx, "SELECT coalesce(confirmed_flush_lsn, restart_lsn)::text FROM pg_replication_slots WHERE slot_name = $1 AND plugin = 'pgoutput'", slot.Name).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, &tidemark.Error{Kind: tidemark.NotFound, Op: "follow", Object: slot.Name, Err: errors.New("the source has no such slot, and keeps its log only from the making of one on"), Hint: "Make it, behind its publication and before whatever the target gets its rows from: CREATE PUBLICATION " + server.QuoteIdent(slot.Publication) + " FOR TABLE ... WITH (publish_via_partition_root = true); SELECT pg_create_logical_replication_slot(" + server.QuoteLiteral(slot.Name) + ", 'pgoutput');"}
+		return 0, &tidemark.Error{Kind: tidemark.NotFound, Op: "follow", Object: slot.Name, Err: errors.New("the source has no such slot, and keeps its log only from a slot's creation on"), Hint: "Create it, after its publication and before the target's rows are read: CREATE PUBLICATION " + server.QuoteIdent(slot.Publication) + " FOR TABLE ... WITH (publish_via_partition_root = true); SELECT pg_create_logical_replication_slot(" + server.QuoteLiteral(slot.Name) + ", 'pgoutput');"}
 	}
 	if err != nil {
 		return 0, s.SlotFailed(ctx, "look at slot", slot.Name, err)
@@ -127,7 +126,7 @@ func (s *Source) SlotBegins(ctx context.Context, slot Slot) (uint64, error) {
 	return wal.ParseLSN(text)
 }
 
-// Clock is what time the server has.
+// Clock returns the server's time.
 func (s *Source) Clock(ctx context.Context) (t time.Time, err error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -149,13 +148,13 @@ func (s *Source) checkSlot(ctx context.Context, slot Slot, after uint64) error {
 		FROM pg_replication_slots WHERE slot_name = $1`, slot.Name).Scan(&confirmed, &status, &plugin, &here)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: errors.New("there is no such slot"), Hint: "The slot is gone, and with it what it held back of the log: copy again."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: errors.New("there is no such slot"), Hint: "The slot is gone, and with it the WAL that it retained: copy again."}
 	case err != nil:
 		return s.Fail(ctx, "follow", slot.Name, err)
 	}
 	switch {
 	case plugin != "pgoutput" || !here:
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "follow", Object: slot.Name, Err: errors.New("it is no slot of this database with the plugin pgoutput"), Hint: "Name another slot."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "follow", Object: slot.Name, Err: errors.New("it is not a slot of this database with the plugin pgoutput"), Hint: "Name another slot."}
 	case status == "lost":
 		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: errors.New("the server has removed log that the slot still needs"), Hint: "Copy again, and raise max_slot_wal_keep_size on the server."}
 	}
@@ -164,7 +163,7 @@ func (s *Source) checkSlot(ctx context.Context, slot Slot, after uint64) error {
 		return s.Fail(ctx, "follow", slot.Name, err)
 	}
 	if after > 0 && after < at {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: fmt.Errorf("the slot stands at %s, behind the place %s that is asked for", wal.FormatLSN(at), wal.FormatLSN(after)), Hint: "What lies between was released and is gone: another process has read from the slot, or the target was set back."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: fmt.Errorf("the slot is at %s, past the requested position %s", wal.FormatLSN(at), wal.FormatLSN(after)), Hint: "The log in between was released and is gone: another process read from the slot, or the target was restored to an earlier state. Copy again."}
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A Fork is one of the parts of a relation that have files of their own.
+// A Fork is a part of a relation that has files of its own.
 type Fork struct {
 	Space, Database, Relation uint32
 	Number                    uint8
@@ -21,56 +21,56 @@ const (
 	InitFork
 )
 
-// NoLimit is the limit of a fork that was neither made, nor cut, nor removed.
+// NoLimit is the limit of a fork that was neither created, nor truncated, nor removed.
 const NoLimit = math.MaxUint32
 
-// Changes are the pages of relations that a part of a log changes, and what it cuts off them. The
-// free space map is not among them: it is not logged.
+// Changes are the pages of relations that a part of a log changes, and its truncations. Pages of
+// the free space map are not included: it is not logged.
 //
-// Each page takes 2 bytes, or where many of 65536 have changed, a bit for all of these.
+// Each page takes 2 bytes; where many of 65536 pages have changed, a bitmap covers them all.
 type Changes struct {
 	forks   map[Fork]*forkChanges
-	minimal bool // wal_level was, for a time
-	held    int  // bytes of memory, about
-	most    int  // and how many there may be
-	// recent has some of the forks again, where most are found.
+	minimal bool // wal_level was minimal for a time
+	held    int  // approximate memory in bytes
+	most    int  // limit of held
+	// recent caches some of the forks; most lookups find theirs here.
 	recent [256]struct {
 		fork Fork
 		at   *forkChanges
 	}
 }
 
-// forkChanges are those of a fork.
+// forkChanges are the changes of one fork.
 type forkChanges struct {
-	limit  uint32 // pages: the least that it is known to have had
+	limit  uint32 // pages: the shortest length that the log records
 	chunks []chunk
 }
 
 const (
 	chunkPages = 1 << 16
-	chunkList  = 4096 // so many pages take as much as a bit for each
+	chunkList  = 4096 // a list of this many pages takes as much as a bitmap
 )
 
 // A chunk is a set of 65536 pages.
 type chunk struct {
-	list []uint16 // ascending; or else
+	list []uint16 // ascending; nil if bits is set
 	bits *[chunkPages / 64]uint64
 }
 
-// ErrTooMany is the error where so much has changed that it does not fit in memory: 16 million pages that lie
-// alone, or some of nearly all in 2 TB.
-var ErrTooMany = errors.New("so many pages have changed that to note them would take more than 32 MB of memory")
+// ErrTooMany means that the changes do not fit in memory: 16 million isolated pages, or pages
+// spread over nearly all of 2 TB.
+var ErrTooMany = errors.New("so many pages have changed that tracking them would take more than 32 MB of memory")
 
 const (
 	changesMost = 32 << 20
-	forkBytes   = 128 // of an entry of the map, and what it leads to
+	forkBytes   = 128 // per map entry and what it points to
 	chunkBytes  = 32
 )
 
-// NewChanges makes an empty set.
+// NewChanges creates an empty set.
 func NewChanges() *Changes { return &Changes{forks: map[Fork]*forkChanges{}, most: changesMost} }
 
-// fits says whether there is room for more.
+// fits fails if the memory limit is exceeded.
 func (c *Changes) fits() error {
 	if c.held > c.most {
 		return ErrTooMany
@@ -93,7 +93,7 @@ func (c *Changes) fork(f Fork) *forkChanges {
 	return x
 }
 
-// mark says that a page was changed.
+// mark records that a page was changed.
 func (c *Changes) mark(f Fork, page uint32) {
 	if f.Number == FreeSpaceFork {
 		return
@@ -106,7 +106,7 @@ func (c *Changes) mark(f Fork, page uint32) {
 	c.held += (len(x.chunks)-had)*chunkBytes + chunk.size() - was
 }
 
-// cut says that a fork had only so many pages: what was changed behind them before is gone.
+// cut records that a fork was truncated to limit pages: earlier changes beyond them are dropped.
 func (c *Changes) cut(f Fork, limit uint32) {
 	x := c.fork(f)
 	if f.Number == FreeSpaceFork || limit >= x.limit {
@@ -124,17 +124,17 @@ func (c *Changes) cut(f Fork, limit uint32) {
 	}
 }
 
-// remake says that all relations of a database in a tablespace were made or removed.
+// remake records that all relations of a database in a tablespace were created or removed.
 func (c *Changes) remake(space, database uint32) { c.cut(Fork{Space: space, Database: database}, 0) }
 
-// Remade says whether all relations of a database in a tablespace were made, or removed before.
+// Remade reports whether all relations of a database in a tablespace were created or removed.
 func (c *Changes) Remade(space, database uint32) bool {
 	_, there := c.forks[Fork{Space: space, Database: database}]
 	return there
 }
 
-// Of gives the least length of a fork in pages, NoLimit if it was only changed or extended. there:
-// it was changed at all.
+// Of returns the shortest length of a fork in pages, NoLimit if it was only changed or extended.
+// there reports whether it was changed at all.
 func (c *Changes) Of(f Fork) (limit uint32, there bool) {
 	x := c.forks[f]
 	if x == nil {
@@ -143,8 +143,8 @@ func (c *Changes) Of(f Fork) (limit uint32, there bool) {
 	return x.limit, true
 }
 
-// Pages gives those from one to another that were changed, ascending and as they count from the
-// first; nil: more than most.
+// Pages returns the changed pages in [from, to), ascending and relative to from; nil if there are
+// more than most.
 func (c *Changes) Pages(f Fork, from, to uint32, most int) []uint32 {
 	out := []uint32{}
 	x := c.forks[f]
@@ -167,7 +167,7 @@ func (x *forkChanges) chunk(n uint32) *chunk {
 	return &x.chunks[n]
 }
 
-// size is bytes of memory.
+// size returns the memory in bytes.
 func (c *chunk) size() int {
 	if c.bits != nil {
 		return chunkPages / 8
@@ -194,7 +194,7 @@ func (c *chunk) add(page uint16) {
 	}
 }
 
-// cut removes pages from one on.
+// cut removes the pages at and after from.
 func (c *chunk) cut(from uint16) {
 	if c.bits == nil {
 		i, _ := slices.BinarySearch(c.list, from)
@@ -205,8 +205,7 @@ func (c *chunk) cut(from uint16) {
 	clear(c.bits[from/64+1:])
 }
 
-// pages appends those of a chunk, which begins at a page, from one to another, as they count from
-// the first.
+// pages appends the pages in [from, to), relative to from, of a chunk that begins at page first.
 func (c *chunk) pages(out []uint32, first, from, to uint32) []uint32 {
 	take := func(page uint32) {
 		if page += first; page >= from && page < to {

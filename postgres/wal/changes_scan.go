@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Kinds of records that change files without saying which of their pages (catalog/storage_xlog.h,
+// Kinds of records that change files without naming the pages (catalog/storage_xlog.h,
 // commands/dbcommands_xlog.h).
 const (
 	storageCreate   = 0x10
@@ -19,12 +19,12 @@ const (
 	truncateHeap       = 1
 	truncateVisibility = 2
 
-	// visibilityPages are those of a table that a page of its visibility map is for, when pages
-	// have 8 kB, of which 24 are a header: two bits for each.
+	// visibilityPages is the number of table pages that one page of the visibility map covers: two
+	// bits for each, in pages of 8 kB of which 24 bytes are a header.
 	visibilityPages = (8192 - 24) * 4
 
 	databaseCopy    = 0x00
-	databaseCreate  = 0x10 // from 15 on; before, it is what databaseDrop is now
+	databaseCreate  = 0x10 // since 15; before that, it means what databaseDrop means now
 	databaseDrop    = 0x20
 	databaseDrop14  = 0x10
 	nameSize        = 12 // of a tablespace, a database and a relation
@@ -34,13 +34,13 @@ const (
 	recoveryLevel   = 16
 )
 
-// forkOf reads of what a page is.
+// forkOf reads the fork that a page belongs to.
 func forkOf(name []byte, number byte) Fork {
 	return Fork{Space: le.Uint32(name), Database: le.Uint32(name[4:]), Relation: le.Uint32(name[8:]), Number: number}
 }
 
-// special notes what a record changes besides the pages that it names. ok: it is as long as what
-// it has to say.
+// special records what a record changes besides the pages that it names. ok reports whether it is
+// long enough for its kind.
 func (s *scanner) special(manager, kind byte, main []byte) (ok bool) {
 	switch manager {
 	case rmStorage:
@@ -101,8 +101,8 @@ func (s *scanner) database(kind byte, main []byte) bool {
 	return true
 }
 
-// drop notes relations that a transaction has removed at its end: those that it has dropped, or
-// made in vain.
+// drop records the relations that a transaction removes at its end: those it dropped, and after a
+// rollback those it created.
 func (s *scanner) drop(names []byte) {
 	if s.marks == nil {
 		return
@@ -114,13 +114,13 @@ func (s *scanner) drop(names []byte) {
 	}
 }
 
-// level looks whether the log leaves out what relations get when they are made.
+// level notes whether wal_level is minimal, so that the log omits data of newly created relations.
 func (s *scanner) level(kind byte, main []byte) bool {
 	at := -1
 	switch {
 	case kind == xlogParameters:
 		at = parameterLevel
-	case s.major < 17: // other records say it from there on
+	case s.major < 17: // since 17 other records report it
 	case kind == xlogShutdown:
 		at = checkpointLevel
 	case kind == xlogEndRecovery:
@@ -145,12 +145,12 @@ type Stretch struct {
 	From, Until uint64
 	System      string // identifies the server's data
 	Segments    int
-	// Open opens one of the segments: the first has From, the last Until.
+	// Open opens segment n: the first contains From, the last Until.
 	Open func(n int) (io.ReadCloser, error)
 }
 
-// Scan adds what a part of the log changes, and gives how many bytes it has read. An error says
-// why the log is not of use: then what was added is not either.
+// Scan adds the changes in a part of the log, and returns how many bytes it read. After an error
+// the added changes are useless too.
 func (c *Changes) Scan(ctx context.Context, l Stretch) (read int64, err error) {
 	buf := make([]byte, readSize)
 	var t *Stream
@@ -168,7 +168,7 @@ func (c *Changes) Scan(ctx context.Context, l Stretch) (read int64, err error) {
 	case ferr != nil:
 		err = ferr
 	case c.minimal:
-		err = errors.New("wal_level was minimal for a time, so that not all is in the log")
+		err = errors.New("wal_level was minimal for a time, so the log is incomplete")
 	case !t.s.reached:
 		if scan.End == "" {
 			scan.End = "it ends at " + FormatLSN(scan.To)
@@ -178,7 +178,7 @@ func (c *Changes) Scan(ctx context.Context, l Stretch) (read int64, err error) {
 	return scan.Bytes, err
 }
 
-// segment reads one of the segments; t is nil before the first.
+// segment reads one segment; t is nil before the first.
 func (c *Changes) segment(ctx context.Context, l *Stretch, n int, t *Stream, buf []byte) (*Stream, error) {
 	in, err := l.Open(n)
 	if err != nil {
@@ -208,21 +208,21 @@ func (c *Changes) segment(ctx context.Context, l *Stretch, n int, t *Stream, buf
 	return t, context.Cause(ctx)
 }
 
-// begin looks at the beginning of a segment.
+// begin checks the header of a segment.
 func (c *Changes) begin(l *Stretch, t *Stream, b []byte) (*Stream, error) {
 	if len(b) < longHeader {
 		return t, fmt.Errorf("a segment has only %d bytes", len(b))
 	}
 	h, wrong := parseHead(b)
 	if wrong != "" {
-		return t, fmt.Errorf("a segment is not read: %s", wrong)
+		return t, fmt.Errorf("a segment cannot be read: %s", wrong)
 	}
 	if system := strconv.FormatUint(h.system, 10); system != l.System {
 		return t, fmt.Errorf("the segment at %s is of another server, %s", FormatLSN(h.place), system)
 	}
 	if t == nil {
 		if first := l.From / uint64(h.segment) * uint64(h.segment); h.place != first {
-			return t, fmt.Errorf("a segment begins at %s, and the one for %s was asked for", FormatLSN(h.place), FormatLSN(first))
+			return t, fmt.Errorf("a segment begins at %s, and the one for %s was requested", FormatLSN(h.place), FormatLSN(first))
 		}
 		t = NewStream(l.From, l.Until, int(h.page), func(r *tidemark.LogRecord) error {
 			if r.Gap != "" {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestChangesAreASet compares a set of pages with a plain one, through marks and cuts of forks of
+// TestChangesAreASet compares a set of pages with a naive one, through marks and cuts of forks of
 // all sizes.
 func TestChangesAreASet(t *testing.T) {
 	for seed := range uint64(200) {
@@ -65,7 +65,7 @@ func TestChangesAreASet(t *testing.T) {
 	}
 }
 
-// summaryOf makes a summary: numbers of bytes in hex, and the checksum.
+// summaryOf creates a summary from bytes in hex, and appends the checksum.
 func summaryOf(text string) []byte {
 	b, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
 	if err != nil {
@@ -77,11 +77,11 @@ func summaryOf(text string) []byte {
 const (
 	summaryBegin = "7b132b65 "
 	summaryEnd   = " 00000000 00000000 00000000 00000000 00000000 00000000"
-	// smallSummary has a fork of two chunks, in which the pages 7, 3 and 65537 have changed.
+	// smallSummary has a fork of two chunks in which the pages 7, 3 and 65537 have changed.
 	smallSummary = summaryBegin + "7f060000 05000000 00400000 00000000 ffffffff 02000000 0200 0100 0700 0300 0100" + summaryEnd
 )
 
-// TestSummary reads a summary that was written by hand, and what is wrong with others.
+// TestSummary reads a summary written by hand, and checks the errors of invalid ones.
 func TestSummary(t *testing.T) {
 	f := Fork{Space: 1663, Database: 5, Relation: 16384}
 	c := NewChanges()
@@ -100,10 +100,10 @@ func TestSummary(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		{"empty", nil, "it is cut"},
+		{"empty", nil, "it is truncated"},
 		{"another file", summaryOf("7c132b65" + summaryEnd), "it begins with 652B137C and not with 652B137B"},
-		{"cut", good[:len(good)-1], "it is cut"},
-		{"longer", append(slices.Clone(good), 0), "it goes on behind its end"},
+		{"cut", good[:len(good)-1], "it is truncated"},
+		{"longer", append(slices.Clone(good), 0), "it continues after its end"},
 		{"a bit", slices.Concat(good[:32], []byte{good[32] ^ 1}, good[33:]), "its checksum is "},
 		{"fork", summaryOf(summaryBegin + "7f060000 05000000 00400000 04000000 ffffffff 00000000" + summaryEnd), "it has a fork 4"},
 		{"chunks", summaryOf(summaryBegin + "7f060000 05000000 00400000 00000000 ffffffff 01000100" + summaryEnd), "it has 65537 chunks of one fork"},
@@ -115,7 +115,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// FuzzSummary reads what may be a summary.
+// FuzzSummary reads arbitrary bytes as a summary.
 func FuzzSummary(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(summaryOf(smallSummary))
@@ -135,7 +135,7 @@ func FuzzSummary(f *testing.F) {
 	})
 }
 
-// TestCover chooses summaries.
+// TestCover checks which summaries are chosen.
 func TestCover(t *testing.T) {
 	var all []Summary
 	for _, name := range []string{
@@ -144,7 +144,7 @@ func TestCover(t *testing.T) {
 		"0000000100000000000003000000000000000380.summary",
 		"0000000200000000000003000000000000000400.summary",
 		"0000000200000000000005000000000000000600.summary",
-		"00000002000000000000050000000000000006.summary", // no names of summaries
+		"00000002000000000000050000000000000006.summary", // not names of summaries
 		"0000000200000000000005000000000000000500.summary",
 		"0000000200000000000005000000000000000600.summary.tmp",
 	} {

@@ -18,15 +18,15 @@ import (
 
 // Options of a scan of files. The zero value is good.
 type Options struct {
-	// Retrieve is a command of the shell that is run before each file is opened, with the
-	// file's name behind it: it may fetch the file from an archive, decrypt it, and remove the
-	// one before. Segments are then read in the order of their names, and not looked at
-	// before their turn.
+	// Retrieve is a shell command that is run before each file is opened, with the file's name
+	// appended: it may fetch the file from an archive, decrypt it, and remove the previous one.
+	// Segments are then read in the order of their names, and each is opened only when its turn
+	// comes.
 	Retrieve string
 }
 
-// readSize is how much of a segment is read at once: a multiple of all page sizes that stays
-// in a processor's cache until its records are read.
+// readSize is how much of a segment is read at once: a multiple of all page sizes that stays in a
+// processor's cache until its records are parsed.
 const readSize = 256 << 10
 
 // Files are segments of a log in the order in which they were written.
@@ -36,7 +36,7 @@ type Files struct {
 	left  []leftOut
 }
 
-// leftOut are files that are left out for the same reason.
+// leftOut are files left out for the same reason.
 type leftOut struct {
 	reason string
 	first  string
@@ -58,26 +58,26 @@ func (l leftOut) String() string {
 	return fmt.Sprintf("%s and %d more are left out: %s", l.first, l.n-1, l.reason)
 }
 
-// A file is a segment, or what should be one.
+// A file is a segment, or is assumed to be one.
 type file struct {
 	path     string
-	at       uint64 // grows with its place in the log
-	head     head   // where it was looked at
-	timeline uint32 // by its name, or else by its first page
+	at       uint64 // grows with its position in the log
+	head     head   // of the first page, once it was read
+	timeline uint32 // from its name, or else from its first page
 	partial  bool
 }
 
-// end is where the segment behind it begins.
+// end returns the position where the next segment begins.
 func (f *file) end() uint64 { return f.head.place + uint64(f.head.segment) }
 
-// Open finds the segments that paths are or, where they are folders, hold, and puts them in
-// order by what their first pages say: names need not be the server's. They may be packed
-// by gzip, zstd, lz4 or bzip2, and incomplete (.partial).
+// Open finds the segments that paths name or, where they are folders, contain, and orders them by
+// what their first pages say: names need not be the server's. They may be packed by gzip, zstd, lz4
+// or bzip2, and incomplete (.partial).
 //
-// What is no segment in use is left out with a finding: segments that the server keeps for
-// later, second copies, and what was written on a timeline after it was left. Errors are of
-// Kind Invalid, NotFound, Forbidden or BadInput: a file that is not PostgreSQL's log, one of another
-// server than the others, no segment at all.
+// Files that are not segments in use are skipped with a finding: segments that the server keeps for
+// later, second copies, and what was written on a timeline after it was left. Errors are of Kind
+// Invalid, NotFound, Forbidden or BadInput: a file that is not PostgreSQL's log, a file of another
+// server than the rest, or no segment at all.
 func Open(paths []string, opt Options) (*Files, error) {
 	fs := &Files{opt: opt}
 	names, err := expand(paths, opt.Retrieve != "")
@@ -115,11 +115,11 @@ func Open(paths []string, opt Options) (*Files, error) {
 	return fs, nil
 }
 
-// segmentFile is what segments are called in folders: as the server does, with what servers,
-// pg_receivewal and archiving tools put behind it.
+// segmentFile matches the names of segments in folders: the server's, with the suffixes that
+// servers, pg_receivewal and archiving tools append.
 var segmentFile = regexp.MustCompile(`^[0-9A-F]{24}(\.partial)?(-[0-9a-f]{40})?(\.(gz|zst|lz4|bz2))?$`)
 
-// expand gives the files that paths are or hold.
+// expand returns the files that paths name or contain.
 func expand(paths []string, absent bool) (names []string, err error) {
 	if len(paths) == 0 {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: errors.New("no files were given"), Hint: "Give segments of the log, or a folder of them."}
@@ -149,7 +149,7 @@ func expand(paths []string, absent bool) (names []string, err error) {
 	return names, nil
 }
 
-// byName orders files that cannot be looked at yet, if all names are segments'.
+// byName orders files that cannot be read yet, if all have names of segments.
 func (fs *Files) byName(names []string) {
 	named := true
 	for _, name := range names {
@@ -162,7 +162,7 @@ func (fs *Files) byName(names []string) {
 	}
 }
 
-// look reads the header of a file. left says why it is no segment in use.
+// look reads the header of a file. left says why it is not a segment in use.
 func look(name string) (f file, left string, err error) {
 	r, err := archive.Open(name)
 	if err != nil {
@@ -177,7 +177,7 @@ func look(name string) (f file, left string, err error) {
 	return classify(name, b[:n])
 }
 
-// classify makes a file of the first bytes in it.
+// classify creates a file from its first bytes.
 func classify(name string, b []byte) (f file, left string, err error) {
 	if len(b) < longHeader {
 		return f, fmt.Sprintf("it has only %d bytes", len(b)), nil
@@ -199,14 +199,14 @@ func classify(name string, b []byte) (f file, left string, err error) {
 	case named > h.place:
 		left = "the server keeps it for later use, and what is in it is an earlier segment's"
 	case named == h.place:
-		f.timeline = max(timeline, h.timeline) // its first pages may be copies of those of the timeline before
+		f.timeline = max(timeline, h.timeline) // its first pages may be copies from the previous timeline
 	}
 	return f, left, nil
 }
 
 var partialName = regexp.MustCompile(`\.partial[^/\\]*$`)
 
-// order sorts the segments and takes out what is not on the way to the last one.
+// order sorts the segments and removes those that do not lead to the last one.
 func (fs *Files) order() {
 	slices.SortStableFunc(fs.files, func(a, b file) int {
 		whole := 0
@@ -226,7 +226,7 @@ func (fs *Files) order() {
 		last := &kept[len(kept)-1]
 		switch {
 		case f.timeline < last.timeline:
-			fs.left = leave(fs.left, f.path, fmt.Sprintf("its timeline %d was left before for timeline %d", f.timeline, last.timeline))
+			fs.left = leave(fs.left, f.path, fmt.Sprintf("its timeline %d ended before it, when timeline %d began", f.timeline, last.timeline))
 		case f.at == last.at:
 			fs.left = leave(fs.left, f.path, "another file has the same segment")
 		default:
@@ -236,7 +236,7 @@ func (fs *Files) order() {
 	fs.files = kept
 }
 
-// same says whether two segments are of one server.
+// same fails unless both segments are from the same server.
 func (f *file) same(g *file) error {
 	switch {
 	case f.head.system != g.head.system:
@@ -249,8 +249,8 @@ func (f *file) same(g *file) error {
 	return nil
 }
 
-// Scan reads the segments from the first to the last. Where something between them is
-// missing or cannot be read, it goes on with the next, and says so in that one's first record.
+// Scan reads the segments from the first to the last. If one between them is missing or unreadable,
+// it continues with the next, and reports the gap in the first record after it.
 func (fs *Files) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
 	s := newScanner(emit)
 	left := slices.Clone(fs.left)
@@ -284,7 +284,7 @@ func (fs *Files) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error)
 	return out, err
 }
 
-// fetch has a file retrieved and looks at it; left says why it is left out.
+// fetch retrieves a file and reads its header; left says why it is left out.
 func (fs *Files) fetch(ctx context.Context, s *scanner, path string, first *file) (f file, left string, err error) {
 	if err := archive.Fetch(ctx, fs.opt.Retrieve, path); err != nil {
 		return f, "", err
@@ -337,8 +337,8 @@ func (s *scanner) segment(ctx context.Context, f *file, buf []byte) error {
 	return nil
 }
 
-// short is what a file is that has only so many bytes of its segment. What a log switch has
-// left empty need not be there.
+// short handles a file that has only total bytes of its segment. The part that a log switch left
+// empty may be missing.
 func (s *scanner) short(f *file, total int) error {
 	if s.until == f.end() {
 		s.next = f.end()
@@ -347,7 +347,7 @@ func (s *scanner) short(f *file, total int) error {
 	return s.end("%s has only %d of its %d bytes", f.path, total, f.head.segment)
 }
 
-// given leaves the end of a log out of errors.
+// given returns err, or nil for the end of a log.
 func given(err error) error {
 	if errors.Is(err, errOver) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// five is a log of five segments, which ends in the middle of the last.
+// five returns a log of five segments, which ends in the middle of the last.
 func five() *book {
 	w := newBook(3)
 	w.fill(7, testSegment/2)
@@ -78,7 +78,7 @@ func toZstd(w io.Writer) io.WriteCloser {
 	return z
 }
 
-// An archive has segments packed in different ways, in folders below, with checksums in
+// TestArchive: an archive has segments packed in different ways, in subfolders, with checksums in
 // their names, and other files beside them.
 func TestArchive(t *testing.T) {
 	w := five()
@@ -100,7 +100,7 @@ func TestArchive(t *testing.T) {
 	same(t, mustScan(t, dir), want)
 }
 
-// testdata/segment.bz2 is the first segment of this book, packed by the program bzip2.
+// TestBzip2: testdata/segment.bz2 is the first segment of this book, packed by the program bzip2.
 func TestBzip2(t *testing.T) {
 	w := newBook(3)
 	w.commit(700, 1)
@@ -108,8 +108,8 @@ func TestBzip2(t *testing.T) {
 	same(t, mustScan(t, filepath.Join("testdata", "segment.bz2")), want)
 }
 
-// A gap between segments is told in the first record behind it, which is the first that
-// begins there.
+// TestGapBetweenSegments: a gap between segments is reported in the first record after it, the
+// first that begins there.
 func TestGapBetweenSegments(t *testing.T) {
 	w := five()
 	paths := w.save(t, t.TempDir())
@@ -119,7 +119,7 @@ func TestGapBetweenSegments(t *testing.T) {
 		t.Errorf("gaps %q", got.gaps)
 	}
 	var want []uint64
-	for i, at := range all.places { // a record that goes on in the next segment is torn
+	for i, at := range all.places { // a record that continues in the next segment is torn
 		next := w.at()
 		if i+1 < len(all.places) {
 			next = all.places[i+1]
@@ -136,7 +136,7 @@ func TestGapBetweenSegments(t *testing.T) {
 	}
 }
 
-// What is damaged within a segment ends that segment and not the scan.
+// TestDamageGoesOnWithTheNextSegment: damage within a segment ends that segment and not the scan.
 func TestDamageGoesOnWithTheNextSegment(t *testing.T) {
 	w := five()
 	seg := w.segments()
@@ -175,7 +175,7 @@ func TestDamageGoesOnWithTheNextSegment(t *testing.T) {
 	}
 }
 
-// At its end a log may be torn, and the scan says where.
+// TestTornEnd: a log may be torn at its end, and the scan reports where.
 func TestTornEnd(t *testing.T) {
 	w := newBook(1)
 	w.fill(1, 3*testPage)
@@ -193,8 +193,8 @@ func TestTornEnd(t *testing.T) {
 	}
 }
 
-// A segment that the server keeps for later has another's records; one that was used again
-// has them behind its own.
+// TestRecycledSegments: a segment that the server keeps for later has another segment's records;
+// one that was reused has them after its own.
 func TestRecycledSegments(t *testing.T) {
 	w := five()
 	seg, dir := w.segments(), t.TempDir()
@@ -214,8 +214,8 @@ func TestRecycledSegments(t *testing.T) {
 	}
 }
 
-// A standby that is promoted begins a timeline within a segment. What the old primary has
-// written there after that is not in the new one's history.
+// TestTimelines: a promoted standby begins a timeline within a segment. What the old primary wrote
+// to that segment afterwards is not in the new timeline's history.
 func TestTimelines(t *testing.T) {
 	old := newBook(3)
 	old.fill(4, testSegment/2)
@@ -238,7 +238,7 @@ func TestTimelines(t *testing.T) {
 	if !slices.Equal(got.files, []string{"000000010000000000000003", "000000020000000000000004", "000000020000000000000005"}) {
 		t.Errorf("files %q", got.files)
 	}
-	if len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "000000010000000000000004 and 2 more are left out: its timeline 1 was left before for timeline 2") {
+	if len(got.Findings) != 1 || !strings.Contains(got.Findings[0], "000000010000000000000004 and 2 more are left out: its timeline 1 ended before it, when timeline 2 began") {
 		t.Errorf("findings %q", got.Findings)
 	}
 }
@@ -280,14 +280,14 @@ func TestFilesThatAreNoLog(t *testing.T) {
 	}
 }
 
-// newOf writes a book's log with what has changed in its head.
+// newOf returns a new book with the current header fields of w, filled to half of a segment.
 func newOf(w *book) *book {
 	n := &book{magic: w.magic, system: w.system, timeline: w.timeline, first: w.first}
 	n.fill(w.first, testSegment/2)
 	return n
 }
 
-// The command gets each file's name behind it, right before the file is read.
+// TestRetrieve: the command gets each file's name appended, right before the file is read.
 func TestRetrieve(t *testing.T) {
 	w := five()
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "it's here")

@@ -10,59 +10,59 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// errOver says that nothing more of a log can be read; scanner.why has the reason.
-var errOver = errors.New("the log is over here")
+// errOver means that no more of a log can be read; scanner.why has the reason.
+var errOver = errors.New("end of the log")
 
-// A scanner takes the pages of a log in their order and emits its records.
+// A scanner takes the pages of a log in order and emits its records.
 //
-// At every moment it is in one of four states: within a record that goes on in the next page
-// (missing > 0), searching for the first record that begins after a gap (lost), passing over
-// what a log switch has left empty (until > next), or between two records.
+// It is always in one of four states: within a record that continues on the next page
+// (missing > 0), searching for the first record that begins after a gap (lost), skipping what a log
+// switch left empty (until > next), or between two records.
 type scanner struct {
 	emit func(*tidemark.LogRecord) error
-	head head // of the segment that was begun last
+	head head // of the segment that began last
 	// major is the server's version.
 	major    int
-	timeline uint32 // of the page that was read last
-	packed   byte   // flags of images that are compressed
-	next     uint64 // place of the page that is to come
-	prev     uint64 // place of the last record; 0: not known
-	until    uint64 // pages before it are left empty by a log switch
-	start    uint64 // records before it are not wanted
-	stop     uint64 // nor are those from here on; 0: all are
+	timeline uint32 // of the page read last
+	packed   byte   // image flags that mean compression
+	next     uint64 // position of the next page
+	prev     uint64 // position of the last record; 0: unknown
+	until    uint64 // a log switch left the pages before it empty
+	start    uint64 // records before it are ignored
+	stop     uint64 // records from here on are ignored too; 0: none
 	partialRecord
 
-	why  string // of errOver: a sentence, "" at the end of what was written
-	over bool   // nothing of the segment that was begun last is wanted any more
+	why  string // of errOver: a sentence, "" at the regular end of the log
+	over bool   // the rest of the segment that began last is not needed
 
 	rec     tidemark.LogRecord
 	scan    tidemark.LogScan
 	file    string // of the next record
 	gap     string
-	lists   [2][]uint64 // memory for Children and Open
-	minimal bool        // a time of wal_level = minimal is in it
-	reached bool        // all before stop was read
+	lists   [2][]uint64 // reused for Children and Open
+	minimal bool        // wal_level was minimal for a time
+	reached bool        // everything before stop was read
 
-	changes *Changes // what records change is added to it, nil: to nothing
-	marks   *Changes // the same, nil for a record that is not wanted
-	broken  int      // records that were begun and never ended
-	custom  bool     // there are records of extensions' resource managers
+	changes *Changes // collects what records change; nil: not collected
+	marks   *Changes // the same, but nil while a record is ignored
+	broken  int      // records that began and never ended
+	custom  bool     // records of extensions' resource managers occur
 
-	tableNumbers // in scan.Tables
+	tableNumbers // indexes in scan.Tables
 }
 
 // A partialRecord is one that continues on the next page.
 type partialRecord struct {
-	part    []byte // what has been read of it
-	from    uint64 // where it began
-	missing int    // bytes of it that are still to come
-	lost    bool   // records before do not say where the next one begins
+	part    []byte // bytes read so far
+	from    uint64 // position where it began
+	missing int    // bytes still to come
+	lost    bool   // the start of the next record is unknown
 }
 
-// tableNumbers are those of tables in a LogScan by the 12 bytes that name them.
+// tableNumbers are the indexes of tables in a LogScan, by the 12 bytes that name them.
 type tableNumbers struct {
 	numbers map[[12]byte]uint32
-	recent  [256]struct { // some of them again, where most are found
+	recent  [256]struct { // a cache; most lookups find theirs here
 		name   [12]byte
 		number uint32
 	}
@@ -75,8 +75,8 @@ func newScanner(emit func(*tidemark.LogRecord) error) *scanner {
 	return s
 }
 
-// begin takes the header of a segment before its pages. What is between its place and the
-// last page, if anything, is a gap.
+// begin takes the header of a segment before its pages. If its position is not the end of the last
+// page, there is a gap between them.
 func (s *scanner) begin(h head, name string) {
 	if s.scan.Files > 0 && (s.over || h.place != s.next) {
 		s.tear()
@@ -100,18 +100,18 @@ func (s *scanner) begin(h head, name string) {
 	s.head, s.next, s.file, s.over, s.why = h, h.place, name, false, ""
 }
 
-// tear gives up a record whose end does not come.
+// tear discards a record whose end is missing.
 func (s *scanner) tear() {
 	if s.missing > 0 {
 		s.broken++
 		if s.why == "" {
-			s.why = fmt.Sprintf("the record at %s is torn, the last %d of its bytes are not there", FormatLSN(s.from), s.missing)
+			s.why = fmt.Sprintf("the record at %s is torn: its last %d bytes are missing", FormatLSN(s.from), s.missing)
 		}
 	}
 	s.part, s.missing = s.part[:0], 0
 }
 
-// end says that the log ends here, and why.
+// end records that the log ends here, and why.
 func (s *scanner) end(format string, args ...any) error {
 	if s.over = true; format != "" {
 		s.why = fmt.Sprintf(format, args...)
@@ -120,8 +120,8 @@ func (s *scanner) end(format string, args ...any) error {
 	return errOver
 }
 
-// page takes the next page, which may be cut at the end of what there is. errOver: it is not
-// the continuation of what came before.
+// page takes the next page, which may be cut at the end of the available log. errOver means that it
+// does not continue the log so far.
 func (s *scanner) page(p []byte) error {
 	at := s.next
 	s.next += uint64(s.head.page)
@@ -150,8 +150,8 @@ func (s *scanner) page(p []byte) error {
 	return s.records(p, at, off)
 }
 
-// checkPage says what keeps a page from being the one at a place. empty: nobody has written
-// it yet, or it is left from an earlier use of its segment.
+// checkPage reports why a page cannot be the one at a position. empty reports whether it is
+// unwritten, or left from an earlier use of its segment.
 func (s *scanner) checkPage(p []byte, at uint64) (wrong string, empty bool) {
 	magic, info, timeline, place := le.Uint16(p), le.Uint16(p[2:]), le.Uint32(p[4:]), le.Uint64(p[8:])
 	switch {
@@ -172,20 +172,20 @@ func (s *scanner) checkPage(p []byte, at uint64) (wrong string, empty bool) {
 	return "", false
 }
 
-// resume takes what a page begins with, the rest of a record, and says where the first record
-// begins in it; -1: none does.
+// resume reads the rest of a record with which a page begins, and returns where the first new
+// record begins in it; -1: none does.
 func (s *scanner) resume(p []byte, at uint64, off int) (int, error) {
 	info, rest := le.Uint16(p[2:]), int64(le.Uint32(p[16:]))
 	if info&pageContinues == 0 {
 		rest = 0
 	}
-	if s.missing > 0 && info&pageOverwritten != 0 { // the server crashed within it, and began anew here
+	if s.missing > 0 && info&pageOverwritten != 0 { // the server crashed within the record and started over here
 		s.broken++
 		s.part, s.missing = s.part[:0], 0
 	}
 	if s.missing == 0 {
 		if rest > 0 && !s.lost {
-			return 0, s.end("the page at %s goes on with a record that none before has begun", FormatLSN(at))
+			return 0, s.end("the page at %s continues a record that no page before it began", FormatLSN(at))
 		}
 		first := int64(off) + (rest+7)&^7
 		if first >= int64(len(p)) && rest > 0 {
@@ -194,7 +194,7 @@ func (s *scanner) resume(p []byte, at uint64, off int) (int, error) {
 		return int(first), nil
 	}
 	if rest != int64(s.missing) {
-		return 0, s.end("the page at %s goes on with %d bytes, and of the record at %s %d are missing", FormatLSN(at), rest, FormatLSN(s.from), s.missing)
+		return 0, s.end("the page at %s continues with %d bytes, and the record at %s lacks %d", FormatLSN(at), rest, FormatLSN(s.from), s.missing)
 	}
 	n := min(s.missing, len(p)-off)
 	s.part = append(s.part, p[off:off+n]...)
@@ -213,7 +213,7 @@ func (s *scanner) resume(p []byte, at uint64, off int) (int, error) {
 	return off, s.record(s.from, at+uint64(off), whole)
 }
 
-// records takes the records that begin in a page from off on.
+// records reads the records that begin at off and later in a page.
 func (s *scanner) records(p []byte, at uint64, off int) error {
 	for off+4 <= len(p) {
 		lsn := at + uint64(off)
@@ -253,25 +253,25 @@ func (s *scanner) records(p []byte, at uint64, off int) error {
 	return nil
 }
 
-// checkHeader says what keeps a record's header from being one here.
+// checkHeader reports why bytes cannot be a record's header here; "" if they can.
 func (s *scanner) checkHeader(lsn uint64, b []byte) string {
 	prev, manager := le.Uint64(b[8:]), b[17]
 	switch {
 	case s.prev != 0 && prev != s.prev || prev >= lsn:
 		return fmt.Sprintf("the record at %s follows one at %s, and the one before it is at %s", FormatLSN(lsn), FormatLSN(prev), FormatLSN(s.prev))
 	case int(manager) >= len(managers) && (manager < rmCustom || s.major < 15):
-		return fmt.Sprintf("the record at %s is of resource manager %d, which there is not", FormatLSN(lsn), manager)
+		return fmt.Sprintf("the record at %s is of resource manager %d, which does not exist", FormatLSN(lsn), manager)
 	}
 	return ""
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// record takes a record that is whole; end is where it ends with what pads it.
+// record takes a complete record; end is where it ends, padding included.
 func (s *scanner) record(lsn, end uint64, b []byte) error {
 	crc := crc32.Update(crc32.Update(0, castagnoli, b[recordHeader:]), castagnoli, b[:20])
 	if crc != le.Uint32(b[20:]) {
-		return s.end("the record at %s has the checksum %08X and not %08X as it says", FormatLSN(lsn), crc, le.Uint32(b[20:]))
+		return s.end("the record at %s has the checksum %08X, not %08X as recorded", FormatLSN(lsn), crc, le.Uint32(b[20:]))
 	}
 	size := uint32(len(b)+7) &^ 7
 	s.rec = tidemark.LogRecord{Place: lsn, Size: size, Pad: uint8(int(size) - len(b)), Class: b[17], Tx: uint64(le.Uint32(b[4:]))}
@@ -296,7 +296,7 @@ func (s *scanner) record(lsn, end uint64, b []byte) error {
 		ok = s.special(b[17], b[16]&0xf0, main)
 	}
 	if !ok {
-		return s.end("the record at %s of %s is shorter than what it has to say", FormatLSN(lsn), managers[b[17]])
+		return s.end("the record at %s of %s is too short for its content", FormatLSN(lsn), managers[b[17]])
 	}
 	s.prev, s.lost = lsn, false
 	if lsn < s.start {
@@ -312,11 +312,11 @@ func (s *scanner) record(lsn, end uint64, b []byte) error {
 	return s.emit(&s.rec)
 }
 
-// parts walks over the headers of a record's parts, and gives its main data, which is its
-// end. ok: they fit its length.
+// parts walks over the headers of a record's parts, and returns its main data, which comes last. ok
+// reports whether they fit its length.
 func (s *scanner) parts(b []byte) (main []byte, ok bool) {
-	i, data := recordHeader, 0 // data is what the headers so far have announced
-	var of []byte              // what the block is of
+	i, data := recordHeader, 0 // data is the length that the headers so far announce
+	var of []byte              // the relation of the block
 	for len(b)-i > data {
 		id, left := b[i], len(b)-i-1
 		i++
@@ -374,7 +374,7 @@ func (s *scanner) parts(b []byte) (main []byte, ok bool) {
 	return nil, len(b)-i == data
 }
 
-// number gives the index in scan.Tables of what tablespace, database and file number name.
+// number returns the index in scan.Tables of a tablespace, database and file number.
 func (s *scanner) number(name []byte) uint32 {
 	key := [12]byte(name)
 	at := &s.recent[(key[8]^key[9]<<3^key[10]<<5^key[4])&255]
@@ -391,7 +391,7 @@ func (s *scanner) number(name []byte) uint32 {
 	return n
 }
 
-// finish says what the scan has found.
+// finish returns the result of the scan.
 func (s *scanner) finish() tidemark.LogScan {
 	s.tear()
 	s.scan.End = s.why

@@ -19,9 +19,9 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// loadSQL is what the log of a server in use has: subtransactions, rolled back and not,
-// prepared transactions, dropped tables, all kinds of indexes, vacuum, truncation, sequences,
-// large values, and images after a checkpoint with each compression in turn.
+// loadSQL produces the log of a server in use: subtransactions, rolled back and not, prepared
+// transactions, dropped tables, all kinds of indexes, vacuum, truncation, sequences, large values,
+// and images after a checkpoint with each compression in turn.
 const loadSQL = `
 CREATE TABLE item (id int PRIMARY KEY, name text, kind int, spot point, tags int[]);
 CREATE SEQUENCE nr;
@@ -48,7 +48,7 @@ SELECT pg_logical_emit_message(true, 'test', repeat('x', 20000));
 SELECT pg_create_restore_point('here');
 `
 
-// preparedSQL ends as transactions that are prepared, of which the first drops a table.
+// preparedSQL ends with prepared transactions, of which the first drops a table.
 const preparedSQL = `
 CREATE TABLE gone (id int PRIMARY KEY, t text); INSERT INTO gone SELECT g, g FROM generate_series(1, 100) g;
 SELECT count(*) FROM gone;
@@ -56,8 +56,8 @@ BEGIN; DROP TABLE gone; SAVEPOINT a; INSERT INTO item (id) VALUES (6001); SAVEPO
 BEGIN; INSERT INTO item (id) VALUES (6003); SAVEPOINT b; INSERT INTO item (id) VALUES (6004); PREPARE TRANSACTION 'rollback';
 `
 
-// used gives the folder of a server's log in which all that happened is from one place to
-// another, and the numbers of the two prepared transactions.
+// used returns a server whose log has everything that happened between from and to, and the numbers
+// of the two prepared transactions.
 func used(t testing.TB, major int) (s *testdb.Server, from, to uint64, commit, rollback uint64) {
 	t.Helper()
 	options := []string{"-c", "wal_keep_size=512MB", "-c", "autovacuum=off", "-c", "max_wal_size=4GB"}
@@ -78,7 +78,7 @@ func used(t testing.TB, major int) (s *testdb.Server, from, to uint64, commit, r
 	return s, from, place(t, s), commit, rollback
 }
 
-// compressions are the ways in which a server can compress images.
+// compressions returns the ways in which a server can compress images.
 func compressions(t testing.TB, url string) []string {
 	t.Helper()
 	all := testdb.Query(t, url, "SELECT coalesce(array_to_string(enumvals, ','), 'on') FROM pg_settings WHERE name = 'wal_compression'")
@@ -100,11 +100,11 @@ func number(t testing.TB, text string) uint64 {
 	return n
 }
 
-// A sum is what a line of pg_waldump --stats has.
+// A sum is a line of pg_waldump --stats.
 type sum struct{ count, record, image int64 }
 
-// TestTotalsAreTheServers compares what was found, by resource manager, with what PostgreSQL's
-// own programs say: pg_waldump of 15, and the extension pg_walinspect from 16 on.
+// TestTotalsAreTheServers compares the totals by resource manager with those of PostgreSQL's own
+// programs: pg_waldump of 15, and the extension pg_walinspect since 16.
 func TestTotalsAreTheServers(t *testing.T) {
 	for _, major := range []int{13, 14, 15, 16, 17, 18} {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestTotalsAreTheServers(t *testing.T) {
 	}
 }
 
-// stats is what the server's own program says; nil: it has none.
+// stats returns the result of the server's own program; nil if it has none.
 func stats(t *testing.T, s *testdb.Server, major int, from, to uint64) map[string]sum {
 	t.Helper()
 	out := map[string]sum{}
@@ -220,7 +220,7 @@ func stats(t *testing.T, s *testdb.Server, major int, from, to uint64) map[strin
 	return out
 }
 
-// updated gives a server whose log has small changes, of which most are of pages that were changed before.
+// updated returns a server whose log has small changes, mostly to pages that were changed before.
 func updated(b *testing.B) (s *testdb.Server, from, to uint64) {
 	s, from, _, _, _ = used(b, 15)
 	testdb.Load(b, s.URL("postgres"), strings.NewReader(`
@@ -230,7 +230,7 @@ func updated(b *testing.B) (s *testdb.Server, from, to uint64) {
 	return s, from, place(b, s)
 }
 
-// BenchmarkScan reads the log of a real server, all of it in memory.
+// BenchmarkScan reads the log of a real server, held in memory.
 func BenchmarkScan(b *testing.B) {
 	s, _, _ := updated(b)
 	fs, err := Open([]string{filepath.Join(s.Dir, "pg_wal")}, Options{})
@@ -250,7 +250,7 @@ func BenchmarkScan(b *testing.B) {
 		bytes += scan.Bytes
 	}
 	b.ReportMetric(float64(records), "records")
-	b.ReportMetric(float64(bytes)/1e6/(cpuTime(b)-begun).Seconds(), "MB/CPU-s") // what a busy machine does not change much
+	b.ReportMetric(float64(bytes)/1e6/(cpuTime(b)-begun).Seconds(), "MB/CPU-s") // hardly affected by a busy machine
 }
 
 // BenchmarkChanges collects the pages that the same log changes.
@@ -271,7 +271,7 @@ func BenchmarkChanges(b *testing.B) {
 	b.ReportMetric(float64(bytes)/1e6/(cpuTime(b)-begun).Seconds(), "MB/CPU-s")
 }
 
-// cpuTime is what this process has had of the processors.
+// cpuTime returns the processor time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -280,8 +280,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestPromotion scans the folders of a standby that was promoted and of its primary, which
-// wrote on: what that did is not in the history of the new one.
+// TestPromotion scans the folders of a promoted standby and of its primary, which kept writing:
+// those later records are not in the history of the new timeline.
 func TestPromotion(t *testing.T) {
 	t.Parallel()
 	primary := testdb.OwnPostgres(t, 18, "-c", "wal_keep_size=512MB", "-c", "autovacuum=off")
@@ -303,11 +303,11 @@ func TestPromotion(t *testing.T) {
 	if alone.To < end || alone.End != "" || len(alone.gaps) > 0 {
 		t.Errorf("the standby's alone: to %X of %X, %q, gaps %q", alone.To, end, alone.End, alone.gaps)
 	}
-	before := slices.Index(both.places, alone.places[0]) // the standby may have begun later
+	before := slices.Index(both.places, alone.places[0]) // the standby's log may begin later
 	if before < 0 || len(both.gaps) > 0 || !slices.Equal(both.places[before:][:len(alone.places)], alone.places) {
 		t.Errorf("both have %d records, %d of them before the standby's %d; gaps %q", len(both.places), before, len(alone.places), both.gaps)
 	}
-	if i := slices.IndexFunc(both.Findings, func(f string) bool { return strings.Contains(f, "timeline 1 was left before for timeline 2") }); i < 0 {
+	if i := slices.IndexFunc(both.Findings, func(f string) bool { return strings.Contains(f, "timeline 1 ended before it, when timeline 2 began") }); i < 0 {
 		t.Errorf("findings %q", both.Findings)
 	}
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Stream is a log that comes as bytes, as a server sends it.
+// A Stream reads a log that arrives as bytes, as a server sends it.
 type Stream struct {
 	s    *scanner
 	size int
-	page []byte // the page that is coming
+	page []byte // the page being received
 }
 
-// NewStream makes a Stream whose first byte is the first of a segment, with pages of so many
-// bytes. What begins before from is not emitted, nor what begins at until or behind it,
-// unless that is 0.
+// NewStream creates a Stream whose first byte is the first of a segment; page is the page size in
+// bytes. Records that begin before from are not emitted, nor records that begin at or after until,
+// unless until is 0.
 func NewStream(from, until uint64, page int, emit func(*tidemark.LogRecord) error) *Stream {
 	s := newScanner(emit)
 	s.start, s.stop = from, until
 	return &Stream{s: s, size: page}
 }
 
-// Write takes the next bytes. Errors are emit's, or of Kind BadInput: what came is no log.
+// Write takes the next bytes. Errors are emit's, or of Kind BadInput: the bytes are not a log.
 func (t *Stream) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -42,11 +42,11 @@ func (t *Stream) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Over says that what follows is not wanted: until is reached, or the log cannot be read on.
+// Over reports whether the stream needs no more bytes: until is reached, or the log cannot be read
+// further.
 func (t *Stream) Over() bool { return t.s.over }
 
-// Damage says what keeps the segment that came last from being read to its end: a sentence, ""
-// nothing.
+// Damage returns why the last segment cannot be read to its end: a sentence, "" if it can.
 func (t *Stream) Damage() string {
 	switch {
 	case !t.s.over:
@@ -54,10 +54,10 @@ func (t *Stream) Damage() string {
 	case t.s.why != "":
 		return t.s.why
 	}
-	return fmt.Sprintf("the log ends at %s, and the segment goes on", FormatLSN(t.s.scan.To))
+	return fmt.Sprintf("the log ends at %s, and the segment continues", FormatLSN(t.s.scan.To))
 }
 
-// take gives the scanner a page.
+// take passes a page to the scanner.
 func (t *Stream) take(p []byte) error {
 	if t.s.over {
 		return nil
@@ -65,15 +65,15 @@ func (t *Stream) take(p []byte) error {
 	if t.s.scan.Files == 0 || t.s.next%uint64(t.s.head.segment) == 0 {
 		h, wrong := parseHead(p)
 		if wrong != "" {
-			return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Err: errors.New("what the server sends at " + FormatLSN(t.s.next) + " is not read: " + wrong)}
+			return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Err: errors.New("what the server sent at " + FormatLSN(t.s.next) + " cannot be read: " + wrong)}
 		}
 		t.s.begin(h, SegmentName(h.timeline, h.place, h.segment))
 	}
 	return given(t.s.page(p))
 }
 
-// Finish takes what has come of the last page, and says what the scan has found. A record
-// whose end has not come yet is none.
+// Finish processes what was received of the last page, and returns the result of the scan. An
+// incomplete record does not count.
 func (t *Stream) Finish() (tidemark.LogScan, error) {
 	var err error
 	if len(t.page) >= longHeader {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// A Summary is a file of pg_wal/summaries, in which a server from 17 on has what a part of its
-// log changes.
+// A Summary is a file of pg_wal/summaries, in which servers since version 17 record what a part of
+// the log changes.
 type Summary struct {
 	Name     string
 	Timeline uint32
@@ -37,8 +37,8 @@ func ParseSummaryName(name string) (s Summary, ok bool) {
 	return s, s.From < s.To
 }
 
-// Cover gives the summaries that have the log of a timeline from one place on without a hole, in
-// their order, and the place up to which they go.
+// Cover returns, in order, the summaries that cover the log of a timeline from a position without a
+// gap, and the position that they reach.
 func Cover(all []Summary, timeline uint32, from, until uint64) (use []Summary, to uint64) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Summary) int { return strings.Compare(a.Name, b.Name) })
@@ -56,7 +56,7 @@ const (
 	summaryEntry = 24
 )
 
-// summaryReader reads a summary's numbers, and what its checksum is so far.
+// summaryReader reads a summary's numbers and computes its checksum so far.
 type summaryReader struct {
 	in  *bufio.Reader
 	crc hash.Hash32
@@ -66,14 +66,14 @@ type summaryReader struct {
 func (r *summaryReader) take(n int) ([]byte, error) {
 	b := r.buf[:n]
 	if _, err := io.ReadFull(r.in, b); err != nil {
-		return nil, errors.New("it is cut")
+		return nil, errors.New("it is truncated")
 	}
 	_, _ = r.crc.Write(b) // never fails
 	return b, nil
 }
 
-// AddSummary adds what a summary has. An error says what is wrong with the file, or is ErrTooMany: then what was
-// added is not of use.
+// AddSummary adds the changes in a summary. After an error, such as ErrTooMany, the added changes
+// are useless.
 func (c *Changes) AddSummary(file io.Reader) error {
 	r := &summaryReader{in: bufio.NewReaderSize(file, 64<<10), crc: crc32.New(castagnoli)}
 	b, err := r.take(4)
@@ -111,16 +111,16 @@ func (c *Changes) AddSummary(file io.Reader) error {
 		return err
 	}
 	if le.Uint32(b) != want {
-		return fmt.Errorf("its checksum is %08X and not %08X as it says", want, le.Uint32(b))
+		return fmt.Errorf("its checksum is %08X, not %08X as recorded", want, le.Uint32(b))
 	}
 	if _, err := r.in.ReadByte(); !errors.Is(err, io.EOF) {
-		return errors.New("it goes on behind its end")
+		return errors.New("it continues after its end")
 	}
 	return nil
 }
 
-// addChunks adds the chunks of a fork: how many numbers each has, then these. So many that they
-// take as much as a bit for each page are such bits.
+// addChunks adds the chunks of a fork: first the count of numbers in each, then the numbers. A
+// chunk whose list would take as much as a bitmap is stored as a bitmap.
 func (c *Changes) addChunks(r *summaryReader, f Fork, n int) error {
 	var sizes []uint16
 	for range n {
