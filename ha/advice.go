@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// warnings are sentences about what the figures do not show.
+// warnings returns sentences about what the figures do not show.
 func warnings(f *Forecast) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	s, waits, applies := f.Sites, false, false
@@ -14,38 +14,38 @@ func warnings(f *Forecast) (out []string) {
 		m, _ := modeOf(s.Engine, p.Mode)
 		waits, applies = waits || m.rule != nobodyWaits, applies || m.applies
 		if p.Capped {
-			say("%s does not carry this load: %.0f commits/s are wanted, and %.0f/s are the most (%s).", p.Mode, f.Load.Rate, p.Sustainable/f.Load.Bytes, p.Limit)
+			say("%s does not carry this load: it needs %.0f commits/s, and the limit is %.0f/s (%s).", p.Mode, f.Load.Rate, p.Sustainable/f.Load.Bytes, p.Limit)
 		}
 	}
 	if f.Load.From != nil {
 		for _, two := range f.Load.From.Overlaps {
-			say("%s have a time in common: what is in both is counted twice in gaps.", two)
+			say("%s overlap in time: gaps count the overlap twice.", two)
 		}
 	}
 	if waits && s.Unlisted {
 		if s.Engine == "postgres" {
-			say("synchronous_standby_names is empty: every mode is local now, whatever synchronous_commit says.")
+			say("synchronous_standby_names is empty: every mode is local now, regardless of synchronous_commit.")
 		} else {
-			say("Semi-synchronous replication is off: commits do not wait now, whatever the wait point is.")
+			say("Semi-synchronous replication is off: commits do not wait now, regardless of the wait point.")
 		}
 	}
 	if waits {
 		if only := len(s.Standbys) <= s.Wait; only && s.Engine == "postgres" {
-			say("When a standby that commits wait for is away, they wait without end: cancelling one only makes it \"committed locally\". One more standby and ANY %d would let them go on.", s.Wait)
+			say("If a standby that commits wait for goes down, they wait forever: cancelling one only makes it \"committed locally\". One more standby and ANY %d would let them continue.", s.Wait)
 		} else if only {
-			say("When no replica answers, commits wait %s once (the timeout), and then no more: replication is asynchronous from then on, and only the error log says so, until the replica has caught up.", TimeText(s.Timeout))
+			say("If no replica answers, commits wait %s once (the timeout), then replication is asynchronous until the replica has caught up. Only the error log says so.", TimeText(s.Timeout))
 		}
 	}
 	if applies {
-		say("remote_apply waits for replay, which waits for queries on the standby that are in its way: up to max_standby_streaming_delay (30 s by default).")
+		say("remote_apply waits for replay, and conflicting queries on the standby delay replay by up to max_standby_streaming_delay (30 s by default).")
 	}
 	if s.Engine == "mariadb" && s.Wait > 1 {
-		say("MariaDB waits for one replica, whichever answers first: it has no setting for %d.", s.Wait)
+		say("MariaDB waits for the first replica that answers: it has no setting to wait for %d.", s.Wait)
 	}
 	return append(out, daily(f)...)
 }
 
-// mean is the log's rate: of the scan, or what the strongest mode commits.
+// mean returns the log's mean rate: of the scan, or what the strongest mode commits.
 func (l Load) mean(f *Forecast) float64 {
 	if len(l.LogRates) > 0 {
 		var sum float64
@@ -57,7 +57,7 @@ func (l Load) mean(f *Forecast) float64 {
 	return f.Predictions[len(f.Predictions)-1].LogRate
 }
 
-// daily tells of links that are fast enough for the mean and too slow for the peak.
+// daily warns of links that are fast enough for the mean and too slow for the peak.
 func daily(f *Forecast) (out []string) {
 	rates := f.Load.LogRates
 	if len(rates) == 0 {
@@ -74,19 +74,19 @@ func daily(f *Forecast) (out []string) {
 		}
 		switch {
 		case f.Load.mean(f) >= send:
-			out = append(out, fmt.Sprintf("%s takes %s, the log grows by %s on average: it falls behind for ever.", s.Name, RateText(send), RateText(f.Load.mean(f))))
+			out = append(out, fmt.Sprintf("%s takes %s, but the log grows by %s on average: it falls behind forever.", s.Name, RateText(send), RateText(f.Load.mean(f))))
 		case most > 0:
-			out = append(out, fmt.Sprintf("%s takes %s, less than the log's peaks: it is behind for %s of the scanned %s, by %s at the most; in a synchronous mode commits are slowed down then instead.",
+			out = append(out, fmt.Sprintf("%s takes %s, less than the log's peaks: it is behind for %s of the scanned %s, by at most %s. In a synchronous mode commits slow down instead.",
 				s.Name, RateText(send), TimeText(behind), TimeText(float64(len(rates))*f.Load.Step), SizeText(most)))
 		}
 	}
 	return out
 }
 
-// Settings are lines to paste.
+// Settings holds lines to paste.
 type Settings struct {
 	Mode  string `json:"mode"`
-	Where string `json:"where"` // which file, of which server
+	Where string `json:"where"` // file, and server
 	Text  string `json:"text"`
 }
 
@@ -123,18 +123,18 @@ func postgresSettings(f *Forecast, m commitMode) []Settings {
 	}
 	list := quoted(fmt.Sprintf("%s %d (%s)", how, s.Wait, strings.Join(names, ", ")))
 	first := []string{
-		"# these two take effect with a restart",
+		"# these two need a restart",
 		"wal_level = replica",
 		fmt.Sprintf("max_wal_senders = %d", max(10, len(s.Standbys)+5)),
 		"# fewer bytes to send after each checkpoint",
 		"wal_compression = on",
 	}
 	if s.Free > 0 {
-		first = append(first, "# 80% of what is free: the server gives a slot up before the disk is full", "max_slot_wal_keep_size = "+megabytes(s.Free*0.8))
+		first = append(first, "# 80% of the free space: the server invalidates the slot before the disk is full", "max_slot_wal_keep_size = "+megabytes(s.Free*0.8))
 	} else {
-		first = append(first, "# Set it to less than the disk of pg_wal has free, which is not known here (--free):", "# by default a slot keeps all, until the disk is full.", "#max_slot_wal_keep_size = ...")
+		first = append(first, "# Set it to less than the free space on the disk of pg_wal, which is not known here (--free):", "# by default a slot keeps all log, until the disk is full.", "#max_slot_wal_keep_size = ...")
 	}
-	slots := []string{"-- Now, and not later: until the standby connects, its slot keeps the log that it needs."}
+	slots := []string{"-- Do this now: until the standby connects, its slot keeps the log that it needs."}
 	var theirs []string
 	for _, standby := range s.Standbys {
 		slot := slotName(standby.Name)
@@ -149,7 +149,7 @@ func postgresSettings(f *Forecast, m commitMode) []Settings {
 		{m.name, "SQL, primary, before the base backup of the standby", joined(slots)},
 		{m.name, "postgresql.conf, standby", joined(theirs)},
 		{m.name, "postgresql.conf, primary, last: once the standby is connected", joined([]string{
-			"# Not before this shows the names below as streaming:",
+			"# Wait until this shows the names below as streaming:",
 			"#   SELECT application_name, state FROM pg_stat_replication;",
 			"# Naming a standby that is not connected stops every commit, until the setting is",
 			"# emptied again and reloaded.",
@@ -160,10 +160,10 @@ func postgresSettings(f *Forecast, m commitMode) []Settings {
 	}
 }
 
-// quoted is text within quotes of postgresql.conf.
+// quoted escapes text for quotes of postgresql.conf.
 func quoted(text string) string { return strings.ReplaceAll(text, "'", "''") }
 
-// conninfoValue is a value in a connection string, where only single quotes quote.
+// conninfoValue escapes a value for a connection string, where only single quotes quote.
 func conninfoValue(v string) string {
 	plain := func(r rune) bool {
 		return r == '_' || r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -174,7 +174,8 @@ func conninfoValue(v string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(v) + "'"
 }
 
-// slotName is the name with what slots may have: lower-case letters, digits and underscores.
+// slotName returns the name reduced to what slots allow: lower-case letters, digits and
+// underscores.
 func slotName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -187,8 +188,8 @@ func slotName(name string) string {
 	}, name)
 }
 
-// semisyncSettings has the names of each version: MySQL's are source and replica from 8.0.26
-// on, and plugins; MariaDB has it built in since 10.3, by the older names.
+// semisyncSettings uses each version's names: MySQL says source and replica from 8.0.26 on, and
+// needs plugins; MariaDB has it built in since 10.3, under the older names.
 func semisyncSettings(f *Forecast, m commitMode) []Settings {
 	s := f.Sites
 	source, replica, plugin := "source", "replica", true
@@ -204,7 +205,7 @@ func semisyncSettings(f *Forecast, m commitMode) []Settings {
 	}
 	name := "rpl_semi_sync_" + source + "_"
 	ours = append(ours, name+"enabled = ON", name+"wait_point = "+m.name,
-		"# ms. Then commits wait no more, and only the error log says so. Without a connected replica",
+		"# ms. Then commits stop waiting, and only the error log says so. Without a connected replica",
 		"# the first commit waits this long.",
 		fmt.Sprintf("%stimeout = %.0f", name, s.Timeout*1000))
 	if plugin {
@@ -223,13 +224,13 @@ func semisyncSettings(f *Forecast, m commitMode) []Settings {
 		}
 	}
 	if sync == 1 {
-		theirs = append(theirs, "# a commit waits for the replica's disk too", "sync_relay_log = 1")
+		theirs = append(theirs, "# commits wait for the replica's disk too", "sync_relay_log = 1")
 	}
 	theirs = append(theirs, "relay_log_recovery = ON")
 	return []Settings{{m.name, "my.cnf, replica, first", joined(theirs)}, {m.name, "my.cnf, primary, once the replica is connected", joined(ours)}}
 }
 
-// before compares the numbers that a version begins with.
+// before compares the numbers at the beginning of a version.
 func before(version string, than ...int) bool {
 	parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
 	for i, t := range than {
@@ -247,8 +248,8 @@ func before(version string, than ...int) bool {
 	return false
 }
 
-// sysctl is what the kernel has to allow. Neither server sets buffers of its own, so TCP
-// tunes them, up to these.
+// sysctl returns the kernel settings needed. Neither server sets buffers of its own, so TCP tunes
+// them up to these.
 func sysctl(buffers []Buffer) string {
 	var most float64
 	for _, b := range buffers {
@@ -267,5 +268,5 @@ func sysctl(buffers []Buffer) string {
 
 func joined(lines []string) string { return strings.Join(lines, "\n") + "\n" }
 
-// megabytes is a size as PostgreSQL's settings take it.
+// megabytes formats a size for PostgreSQL's settings.
 func megabytes(bytes float64) string { return fmt.Sprintf("%.0fMB", bytes/(1<<20)) }

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Db2Report is what Db2's formulas say of scans.
+// A Db2Report is the result of Db2's formulas for scans.
 type Db2Report struct {
 	Engine    string        `json:"engine"` // db2
 	Disk      Disk          `json:"disk"`
@@ -16,18 +16,18 @@ type Db2Report struct {
 	Catchup   Db2Catchup    `json:"remote_catchup"`
 	MaxFlush  []Db2MaxFlush `json:"largest_flushes"`
 	Buffers   Db2Buffers    `json:"socket_buffers"`
-	WhatIfs   []Db2WhatIf   `json:"what_ifs,omitempty"` // the first is as it is
+	WhatIfs   []Db2WhatIf   `json:"what_ifs,omitempty"` // the first is the present state
 	Findings  []string      `json:"findings,omitempty"`
 }
 
-// A Db2Interval is an interval as it was, and what each mode would do with it.
+// A Db2Interval is an interval as it was, and the result of each mode for it.
 type Db2Interval struct {
 	Scan string `json:"scan"`
 	RateLine
 	Modes []Db2Forecast `json:"modes"`
 }
 
-// A Db2Catchup is how fast a standby that is behind would catch up.
+// A Db2Catchup is how fast a lagging standby would catch up.
 type Db2Catchup struct {
 	Db2Group
 	Marker  string  `json:"marker"`
@@ -35,7 +35,7 @@ type Db2Catchup struct {
 }
 
 // Db2Buffers are sizes for the sockets of HADR, in bytes: one for sending and receiving on both
-// sides. Least holds what is on its way when the link is full and the largest flush that is
+// sides. Least holds the data in flight when the link is full and the largest flush that is
 // predicted, Better the largest that the workload could make.
 type Db2Buffers struct {
 	Window float64 `json:"window_bytes"` // rate of the network x its worst round trip
@@ -43,7 +43,7 @@ type Db2Buffers struct {
 	Better float64 `json:"better_bytes"`
 }
 
-// A Db2WhatIf is what the modes give if something were different: with the busiest interval, and
+// A Db2WhatIf is the result of the modes if something were different: for the busiest interval, and
 // over all.
 type Db2WhatIf struct {
 	If      string       `json:"if"`
@@ -61,7 +61,7 @@ type Db2Outcome struct {
 	Largest     float64 `json:"largest_predicted_flush_pages"`
 }
 
-// Report calculates all that there is of scans. What-ifs are added to it.
+// Report calculates everything for scans, except what-ifs, which are added to it.
 func (c Db2) Report(scans ...Scanned) Db2Report {
 	out := Db2Report{Engine: "db2", Disk: c.Disk, Network: c.Network}
 	var sum, count float64
@@ -87,7 +87,7 @@ func (r *Db2Report) lines() (out []RateLine) {
 	return out
 }
 
-// Buffers are the sizes of sockets for a workload.
+// Buffers returns the sizes of sockets for a workload.
 func (c Db2) Buffers(lines []RateLine) Db2Buffers {
 	b := Db2Buffers{Window: c.Network.Rate * c.Network.WorstRTT()}
 	var predicted, most float64
@@ -98,19 +98,19 @@ func (c Db2) Buffers(lines []RateLine) Db2Buffers {
 	return b
 }
 
-// Db2Axes are what can vary in Db2's formulas, which have one disk for both sides, and no
+// Db2Axes returns what can vary in Db2's formulas, which have one disk for both sides, and no
 // number of clients.
 func Db2Axes() []Axis { return []Axis{ByRTT, ByLink, ByDisk} }
 
-// With is the same with another disk or network: how changes those of a Sites with one standby.
+// With returns c with another disk or network: how changes those of a Sites with one standby.
 func (c Db2) With(how func(*Load, *Sites)) Db2 {
 	load, sites := varied(Load{}, Sites{Primary: c.Disk, Standbys: []Standby{{Network: c.Network, Disk: c.Disk}}}, how)
 	c.Disk, c.Network = sites.Primary, sites.Standbys[0].Network
-	_ = load // has no part in the formulas
+	_ = load // not used by the formulas
 	return c
 }
 
-// WhatIf adds what the modes of c give if they had how's disk or network.
+// WhatIf adds the result of c's modes with how's disk or network.
 func (r *Db2Report) WhatIf(c Db2, name string, how func(*Load, *Sites)) {
 	if len(r.WhatIfs) == 0 {
 		r.WhatIfs = []Db2WhatIf{r.outcome(c, "as it is")}
@@ -118,18 +118,18 @@ func (r *Db2Report) WhatIf(c Db2, name string, how func(*Load, *Sites)) {
 	r.WhatIfs = append(r.WhatIfs, r.outcome(c.With(how), name))
 }
 
-// Sweep adds a WhatIf for each value of an axis, or without any for the usual ones. Errors are
+// Sweep adds a WhatIf for each of values, or of the usual ones if there are none. Errors are
 // Invalid: an axis that Db2's formulas do not have.
 func (r *Db2Report) Sweep(c Db2, by Axis, values ...float64) error {
 	if !slices.Contains(Db2Axes(), by) {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: string(by), Err: errors.New("cannot vary in Db2's formulas"), Hint: "These can: rtt, network and disk."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: string(by), Err: errors.New("cannot vary in Db2's formulas"), Hint: "Choose rtt, network or disk."}
 	}
 	if len(values) == 0 {
 		values = by.usual(Load{}, Sites{})
 	}
 	title := by.Title()
 	if by == ByDisk {
-		title = "a write" // of either side
+		title = "a write" // on either side
 	}
 	for _, x := range values {
 		r.WhatIf(c, title+" "+by.Text(x), func(l *Load, s *Sites) { by.Set(l, s, x) })

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// String is the group as the calculator prints it.
+// String formats the group as the calculator prints it.
 func (g Db2Group) String() string {
 	return fmt.Sprintf("%7.3f MB/s@ %3.0f pg/f %.6f s/f", g.Rate, math.Trunc(g.Pages), g.Seconds)
 }
 
-// String is the line of a mode.
+// String formats the line of a mode.
 func (f Db2Forecast) String() string {
 	return fmt.Sprintf("%10s %3s %s, min %s, max %s", f.Mode, f.Marker, f.Target, f.Min, f.Max)
 }
 
-// Annotate copies the text of scans and adds to each rate line what each mode would do with it,
-// behind the first distribution of each how fast a standby would catch up, and at the end the
-// largest flushes of all.
+// Annotate copies the text of scans. After each rate line it adds the result of each mode, after
+// the first distribution of each scan how fast a standby would catch up, and at the end the largest
+// flushes of all.
 func (c Db2) Annotate(w io.Writer, texts ...string) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "Network: %.3f MB/s of 1048576 bytes, round trip %.6f s\n", c.Network.Rate/MiB, c.Network.RTT)
@@ -40,7 +40,7 @@ func (c Db2) Annotate(w io.Writer, texts ...string) error {
 	return out.Flush()
 }
 
-// annotate is one scan of Annotate, and gives its rate lines.
+// annotate annotates one scan, and returns its rate lines.
 func (c Db2) annotate(out io.Writer, text string) []RateLine {
 	r := textReader{p: &Profile{}, block: -1}
 	caughtUp := false
@@ -65,7 +65,7 @@ func (c Db2) annotate(out io.Writer, text string) []RateLine {
 func (c Db2) line(w io.Writer, l RateLine) {
 	forecasts := c.Forecast(l)
 	if forecasts == nil {
-		fmt.Fprintf(w, "%10s     no flushes: nothing to say\n", "actual")
+		fmt.Fprintf(w, "%10s     no flushes: no figures\n", "actual")
 		return
 	}
 	fmt.Fprintf(w, "%10s     %s\n", "actual", Db2Group{Rate: l.Rate, Pages: l.FlushPages, Seconds: l.FlushSeconds})

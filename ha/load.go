@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// openClients is how many commits can be open at once where a scan has seen fewer: sessions
-// that wait are in no log.
+// openClients is how many commits can be open at once if a scan has seen fewer: waiting sessions
+// are not in the log.
 const openClients = 100
 
 // A Scanned is a profile and the file that it comes from.
@@ -21,17 +21,17 @@ type Scanned struct {
 
 // An Origin is the interval that a Load was taken from.
 type Origin struct {
-	Scan      string    `json:"scan"` // which of the scans has it
+	Scan      string    `json:"scan"` // the scan that contains it
 	Interval  RateLine  `json:"busiest_interval"`
 	Intervals int       `json:"intervals"` // of all scans
 	Scans     int       `json:"scans"`
 	Begin     time.Time `json:"begin"` // of the first scan
 	End       time.Time `json:"end"`   // of the last one
-	// Overlaps are two scans that have a time in common, whose log is then counted twice.
+	// Overlaps names two scans that overlap in time; their log is then counted twice.
 	Overlaps []string `json:"overlaps,omitempty"`
 }
 
-// Busiest is the interval with the most commits a second.
+// Busiest returns the interval with the most commits a second.
 func (p *Profile) Busiest() Interval {
 	var out Interval
 	for _, i := range p.Intervals {
@@ -42,17 +42,17 @@ func (p *Profile) Busiest() Interval {
 	return out
 }
 
-// Load is what the profile's busiest interval asks of a standby; see LoadOf.
+// Load returns the demand of the profile's busiest interval on a standby; see LoadOf.
 func (p *Profile) Load(clients int, disk Disk) Load {
 	l, _ := LoadOf([]Scanned{{Profile: p}}, clients, disk, nil) // one scan is of one engine
 	return l
 }
 
-// LoadOf is what the busiest interval of all these scans asks of a standby. With clients it is a
-// closed loop of so many, who think for as long as their commits on the primary alone leave of the
-// time between two; what commits take there is as measured (local), or of this disk. Without
-// clients, commits come as they came, whatever they wait for. The log's rates are those of all
-// scans, in the order of their times. Scans of different engines are Invalid.
+// LoadOf returns the demand of the busiest interval of all these scans on a standby. With clients
+// it is a closed loop of that many, whose think time is what remains of the time between two
+// commits after a commit on the primary alone; the time of that commit is as measured (local), or
+// calculated for this disk. Without clients, commits come at the rate seen, whatever they wait for.
+// The log's rates are those of all scans, in order of time. Scans of different engines are Invalid.
 func LoadOf(scans []Scanned, clients int, disk Disk, local []Local) (Load, error) {
 	scans = slices.Clone(scans)
 	slices.SortStableFunc(scans, func(a, b Scanned) int { return a.Profile.Begin.Compare(b.Profile.Begin) })
@@ -64,7 +64,7 @@ func LoadOf(scans []Scanned, clients int, disk Disk, local []Local) (Load, error
 	for i, s := range scans {
 		p := s.Profile
 		if p.Engine != first.Engine {
-			return Load{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: s.Name, Err: errors.New("is of " + p.Engine + ", and " + scans[0].Name + " of " + first.Engine), Hint: "Calculate the scans of each server by themselves."}
+			return Load{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: s.Name, Err: errors.New("is of " + p.Engine + ", and " + scans[0].Name + " of " + first.Engine), Hint: "Calculate each server's scans separately."}
 		}
 		if i > 0 && !p.Begin.IsZero() && p.Begin.Before(scans[i-1].Profile.End) {
 			o.Overlaps = append(o.Overlaps, scans[i-1].Name+" and "+s.Name)
@@ -92,8 +92,8 @@ func LoadOf(scans []Scanned, clients int, disk Disk, local []Local) (Load, error
 	return l, nil
 }
 
-// localWait is what a commit takes on the primary alone at a rate: of the clients that are then there, n =
-// rate x wait, the curve says the rate; or W(b) (1 + u/2) of the disk.
+// localWait returns the time of a commit on the primary alone at a rate: for the n = rate x wait
+// clients present then, the measured curve returns the rate; or W(b) (1 + u/2) of the disk.
 func localWait(l Load, disk Disk, rate float64) float64 {
 	if len(l.Local) == 0 {
 		write := disk.Write(l.Bytes)
@@ -110,11 +110,11 @@ func localWait(l Load, disk Disk, rate float64) float64 {
 		}
 		before = c
 	}
-	return float64(before.Clients) / rate // more than was measured: all of them are there
+	return float64(before.Clients) / rate // more than measured: all clients are present
 }
 
-// rates are the log's over intervals of the one length that most have; longer ones are
-// several.
+// rates returns the log's rates over intervals of the most frequent length; longer intervals count
+// as several.
 func rates(intervals []Interval) (rates []float64, step float64) {
 	const most = 1 << 20
 	var lengths []float64

@@ -11,43 +11,44 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Load is what commits. With Rate 0 it is a closed loop: Clients, each of which waits Think
-// between the end of a commit and the beginning of its next. With a Rate, commits come at
-// that rate whatever they wait for, and Clients are how many can be open at once.
+// A Load is the committing workload. With Rate 0 it is a closed loop: each of Clients waits Think
+// between the end of a commit and the beginning of its next. With a Rate, commits come at that rate
+// whatever they wait for, and Clients is how many can be open at once.
 type Load struct {
 	Clients int     `json:"clients"`
 	Think   float64 `json:"think_seconds"`
 	Rate    float64 `json:"commits_per_second,omitempty"`
 	Bytes   float64 `json:"bytes_per_commit"` // of the log
-	// Local is how long a commit, and whatever else each client does between two thoughts, takes
-	// without waiting for a standby. Without it, it is calculated from the primary's disk.
+	// Local is how long a commit, and everything else that a client does between two think times,
+	// takes without waiting for a standby. Without it, it is calculated from the primary's disk.
 	Local []Local `json:"local,omitempty"`
-	// Pauses say how much longer it takes after a pause: caches are cold then, and processors asleep.
+	// Pauses are how much longer it takes after a pause: caches are cold then, and processors
+	// asleep.
 	Pauses []Pause `json:"pauses,omitempty"`
-	// LogRates are bytes of the log per second in intervals of Step seconds, of a day or a week:
-	// what a gap is calculated from. Without them, the log's rate is taken to be even.
+	// LogRates are the log's bytes a second in intervals of Step seconds, over a day or a week: the
+	// basis for gaps. Without them, the log's rate is assumed to be constant.
 	LogRates []float64 `json:"log_rates,omitempty"`
 	Step     float64   `json:"step_seconds,omitempty"`
-	From     *Origin   `json:"from,omitempty"` // where a scan has it
+	From     *Origin   `json:"from,omitempty"` // if it comes from a scan
 }
 
-// A Local is what so many clients, which do not think, were measured to commit a second and
-// to wait for each, on the primary alone (PostgreSQL: synchronous_commit=local).
+// A Local is the measured commits a second and waits of so many clients without think time, on the
+// primary alone (PostgreSQL: synchronous_commit=local).
 type Local struct {
 	Clients   int        `json:"clients"`
 	Rate      float64    `json:"commits_per_second"`
 	Quantiles []Quantile `json:"quantiles,omitempty"`
 }
 
-// A Pause is what a commit of one client takes on the primary alone, at the median, if the
-// client does nothing for so long before it. In seconds.
+// A Pause is the median time of a commit of one client on the primary alone, if the client was idle
+// for so long before it. In seconds.
 type Pause struct {
 	Seconds float64 `json:"pause_seconds"`
 	Commit  float64 `json:"commit_seconds"`
 }
 
-// A Near is what so many clients, which do not think, commit a second in a mode while the standby
-// is so near: what waiting for it costs processors and locks, apart from the way.
+// A Near is what so many clients without think time commit a second in a mode while the standby is
+// this near: it shows the cost of waiting in processors and locks, apart from distance.
 type Near struct {
 	Mode    string  `json:"mode"`
 	Clients int     `json:"clients"`
@@ -60,80 +61,81 @@ type Standby struct {
 	Name    string  `json:"name"`
 	Network Network `json:"network"`
 	Disk    Disk    `json:"disk"`
-	// Replay is how many bytes of the log it applies in a second; 0: not known, and no limit.
-	// ReplayDelay is how long a commit record takes to be applied once it is on disk there.
+	// Replay is how many bytes of log it applies a second; 0: unknown, and no limit. ReplayDelay is
+	// how long it takes to apply a commit record that is on its disk.
 	Replay      float64 `json:"replay_bytes_per_second,omitempty"`
 	ReplayDelay float64 `json:"replay_delay_seconds,omitempty"`
-	// HopWrites says that Network.Hop was measured on a real pair of servers in this very mode, so
-	// that it has the standby's own work of one commit in it: its write to disk, and being
-	// applied, where the mode waits for that.
+	// HopWrites means that Network.Hop was measured on a real pair of servers in this very mode, so
+	// it includes the standby's own work for one commit: its write to disk, and applying it, if the
+	// mode waits for that.
 	HopWrites bool `json:"hop_has_disk,omitempty"`
 	// SyncRelay: MySQL and MariaDB write their relay log to disk before they acknowledge
-	// (sync_relay_log=1). PostgreSQL's modes say it themselves.
+	// (sync_relay_log=1). PostgreSQL's modes define this themselves.
 	SyncRelay bool `json:"sync_relay_log,omitempty"`
 }
 
 // Sites are the servers: a primary, and its standbys in the order of their priority.
 type Sites struct {
 	Engine   string    `json:"engine"`            // postgres, mysql or mariadb
-	Version  string    `json:"version,omitempty"` // of the primary: decides names of settings
+	Version  string    `json:"version,omitempty"` // of the primary: determines names of settings
 	Primary  Disk      `json:"primary_disk"`
 	Standbys []Standby `json:"standbys"`
 	Near     []Near    `json:"near,omitempty"` // of the first standby
-	// A commit waits for Wait standbys (0 is 1): of the first so many, or if Any is set, of any.
+	// A commit waits for Wait standbys (0 means 1): for the first ones in order or, with Any, for
+	// any.
 	Wait int  `json:"wait_for,omitempty"`
 	Any  bool `json:"any,omitempty"`
-	// Free is what the disk of the primary's log has left, in bytes; 0: not known.
+	// Free is the free space of the primary's log disk, in bytes; 0: unknown.
 	Free float64 `json:"free_bytes,omitempty"`
-	// Outage is for how long a standby is taken to be away, in seconds (0 is an hour), and
-	// Timeout after how long MySQL and MariaDB stop waiting for it (0 is 10 s).
+	// Outage is the assumed length of a standby's outage, in seconds (0 means an hour), and Timeout
+	// the time after which MySQL and MariaDB stop waiting for it (0 means 10 s).
 	Outage  float64 `json:"outage_seconds,omitempty"`
 	Timeout float64 `json:"timeout_seconds,omitempty"`
-	// Backlog is what the standbys lack of the log, in bytes, when a mode that waits for them is
-	// switched on; 0: the most that they lack by the scanned rates, or for an example 100 MiB.
+	// Backlog is the log that the standbys lack, in bytes, when a mode that waits for them is
+	// switched on; 0: the most that they lack by the scanned rates, or as an example 100 MiB.
 	Backlog float64 `json:"backlog_bytes,omitempty"`
-	// Unlisted: synchronous_standby_names is empty, or semi-sync is off, as was seen.
+	// Unlisted: synchronous_standby_names was found empty, or semi-sync off.
 	Unlisted bool `json:"unlisted,omitempty"`
 
 	work map[string]polyline // see works
 }
 
-// A discipline is who waits for whom while a commit waits for a standby.
+// A discipline is which commits wait while one waits for a standby.
 type discipline uint8
 
 const (
 	nobodyWaits  discipline = iota // for a standby
-	pipelined                      // each for its own place in the log
-	groupHeld                      // MariaDB AFTER_SYNC: the next group is written when one has its acknowledgement
-	groupsJoined                   // MySQL AFTER_SYNC: groups that were written while one waits go on together
+	pipelined                      // each for its own log position
+	groupHeld                      // MariaDB AFTER_SYNC: the next group is written when the one before is acknowledged
+	groupsJoined                   // MySQL AFTER_SYNC: groups written while one waits continue together
 )
 
-// A mode is one way to commit.
+// A commitMode is one way to commit.
 type commitMode struct {
 	name     string
 	engine   string // prefix of the engines that have it: "postgres", "m"
 	unsynced bool   // does not wait for the primary's disk either
 	rule     discipline
-	writes   bool // the standby's disk is waited for
+	writes   bool // waits for the standby's disk
 	applies  bool // and its replay
-	relay    bool // its disk is waited for if the relay log is synced
+	relay    bool // waits for its disk if the relay log is synced
 	loses    string
 }
 
-// commitModes are in the order from the weakest to the strongest of each engine.
+// commitModes are ordered from the weakest to the strongest of each engine.
 var commitModes = []commitMode{
-	{name: "off", engine: "postgres", unsynced: true, loses: "the commits of the last three wal_writer_delay (0.6 s by default), and what the standby has not got"},
-	{name: "local", engine: "postgres", loses: "what the standby has not got"},
-	{name: "remote_write", engine: "postgres", rule: pipelined, loses: "nothing, unless the standby's operating system goes down too"},
+	{name: "off", engine: "postgres", unsynced: true, loses: "the commits of the last three wal_writer_delay (0.6 s by default), and what the standby has not received"},
+	{name: "local", engine: "postgres", loses: "what the standby has not received"},
+	{name: "remote_write", engine: "postgres", rule: pipelined, loses: "nothing, unless the standby's operating system crashes too"},
 	{name: "on", engine: "postgres", rule: pipelined, writes: true, loses: "nothing"},
-	{name: "remote_apply", engine: "postgres", rule: pipelined, writes: true, applies: true, loses: "nothing; and the standby shows it"},
-	{name: "async", engine: "m", loses: "what the replica has not got"},
-	{name: "AFTER_COMMIT", engine: "m", rule: pipelined, relay: true, loses: "nothing that a client was told of; others may have seen commits that are lost"},
+	{name: "remote_apply", engine: "postgres", rule: pipelined, writes: true, applies: true, loses: "nothing, and the standby shows every commit"},
+	{name: "async", engine: "m", loses: "what the replica has not received"},
+	{name: "AFTER_COMMIT", engine: "m", rule: pipelined, relay: true, loses: "no confirmed commit; others may have seen commits that are lost"},
 	{name: "AFTER_SYNC", engine: "mysql", rule: groupsJoined, relay: true, loses: "nothing"},
 	{name: "AFTER_SYNC", engine: "mariadb", rule: groupHeld, relay: true, loses: "nothing"},
 }
 
-// Modes gives the names of an engine's modes, from the weakest to the strongest.
+// Modes returns the names of an engine's modes, from the weakest to the strongest.
 func Modes(engine string) (names []string) {
 	for _, m := range commitModes {
 		if strings.HasPrefix(engine, m.engine) {
@@ -151,7 +153,7 @@ func modeOf(engine, name string) (commitMode, bool) {
 	return commitModes[i], true
 }
 
-// Waits says whether commits wait for a standby in a mode of an engine.
+// Waits reports whether commits wait for a standby in a mode of an engine.
 func Waits(engine, mode string) bool {
 	m, _ := modeOf(engine, mode)
 	return m.rule != nobodyWaits
@@ -164,37 +166,37 @@ type Latency struct {
 	Mean float64 `json:"mean_seconds"`
 }
 
-// Flush is the size of a write of the primary's log, in bytes: of one commit, as predicted,
-// and when all clients commit together.
+// FlushSize is the size of a write of the primary's log, in bytes: of one commit, as predicted, and
+// when all clients commit together.
 type FlushSize struct {
 	Min       float64 `json:"min_bytes"`
 	Predicted float64 `json:"predicted_bytes"`
 	Max       float64 `json:"max_bytes"`
 }
 
-// A Prediction is what one mode gives.
+// A Prediction is the result for one mode.
 type Prediction struct {
 	Mode string `json:"mode"`
-	// Rate and LogRate are what is committed: less than is wanted if the mode does not carry it.
+	// Rate and LogRate are what is committed: less than the load if the mode does not carry it.
 	Rate    float64 `json:"commits_per_second"`
 	LogRate float64 `json:"bytes_per_second"`
-	// Sustainable is the log rate that so many clients reach if they never think, and Limit what
-	// bounds it.
+	// Sustainable is the log rate of that many clients without think time, and Limit what bounds
+	// it.
 	Sustainable float64 `json:"sustainable_bytes_per_second"`
 	Limit       string  `json:"limit"`
-	// Capped says that more is wanted than the mode carries.
+	// Capped means that the load exceeds what the mode carries.
 	Capped bool      `json:"capped,omitempty"`
 	Commit Latency   `json:"commit"`
 	Local  Latency   `json:"local"` // without a standby
 	Added  Latency   `json:"added"` // the quantile with a standby, less that without
 	Flush  FlushSize `json:"flush"`
-	Group  float64   `json:"commits_per_group,omitempty"` // that wait for one acknowledgement; serialised modes only
-	Marker string    `json:"marker"`                      // "", "?", "??" or "???": how much is to be expected of this mode
+	Group  float64   `json:"commits_per_group,omitempty"` // sharing one acknowledgement; serialised modes only
+	Marker string    `json:"marker"`                      // "", "?", "??" or "???": how costly this mode is
 	Loses  string    `json:"lost_if_primary_is_lost"`
 	Outage *Outage   `json:"outage,omitempty"`
 }
 
-// A Forecast is what Predict gives.
+// A Forecast is the result of Predict.
 type Forecast struct {
 	Load        Load         `json:"load"`
 	Sites       Sites        `json:"sites"`
@@ -207,7 +209,7 @@ type Forecast struct {
 	Settings    []Settings   `json:"settings,omitempty"` // of the modes that wait for a standby
 }
 
-// Predict says what each mode would carry and what its commits would cost. Without names it
+// Predict returns what each mode would carry and what its commits would cost. Without names it
 // takes all modes of the engine. Errors are Invalid.
 func Predict(load Load, sites Sites, names ...string) (*Forecast, error) {
 	load, sites, err := checked(load, sites)
@@ -242,7 +244,7 @@ func Predict(load Load, sites Sites, names ...string) (*Forecast, error) {
 	return f, nil
 }
 
-// PredictMode says it of one mode alone. Errors are Invalid.
+// PredictMode predicts one mode only. Errors are Invalid.
 func PredictMode(load Load, sites Sites, name string) (Prediction, error) {
 	load, sites, err := checked(load, sites)
 	if err != nil {
@@ -255,19 +257,19 @@ func PredictMode(load Load, sites Sites, name string) (Prediction, error) {
 	return predict(load, sites, m), nil
 }
 
-// known is the mode of that name.
+// known returns the mode of that name.
 func known(sites Sites, name string) (commitMode, error) {
 	m, ok := modeOf(sites.Engine, name)
 	if !ok {
-		return m, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: name, Err: errors.New("no mode of " + sites.Engine), Hint: "The modes are " + strings.Join(Modes(sites.Engine), ", ") + "."}
+		return m, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: name, Err: errors.New("not a mode of " + sites.Engine), Hint: "The modes are " + strings.Join(Modes(sites.Engine), ", ") + "."}
 	}
 	if m.rule != nobodyWaits && len(sites.Standbys) == 0 {
-		return m, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: name, Err: errors.New("there is no standby"), Hint: "Say at least one network to a standby."}
+		return m, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: name, Err: errors.New("there is no standby"), Hint: "Give at least one network to a standby."}
 	}
 	return m, nil
 }
 
-// checked fills in what may be left out, and refuses what cannot be.
+// checked fills in defaults, and rejects invalid values.
 func checked(load Load, sites Sites) (Load, Sites, error) {
 	bad := func(what, cause, hint string) error {
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: what, Err: errors.New(cause), Hint: hint}
@@ -275,12 +277,12 @@ func checked(load Load, sites Sites) (Load, Sites, error) {
 	switch sites.Engine {
 	case "postgres", "mysql", "mariadb":
 	default:
-		return load, sites, bad(sites.Engine, "no engine of this name has a model here", "It is one of postgres, mysql and mariadb.")
+		return load, sites, bad(sites.Engine, "there is no model of this engine", "Choose postgres, mysql or mariadb.")
 	}
 	type number struct {
 		what string
 		v    float64
-		zero bool // may be
+		zero bool // may be zero
 	}
 	numbers := []number{{"bytes per commit", load.Bytes, false}, {"think time", load.Think, true}, {"commit rate", load.Rate, true}, {"overhead of the primary's disk", sites.Primary.Overhead, len(load.Local) > 0},
 		{"rate of the primary's disk", sites.Primary.Rate, true}, {"free space", sites.Free, true}, {"outage", sites.Outage, true}, {"timeout", sites.Timeout, true}, {"backlog", sites.Backlog, true}, {"interval", load.Step, len(load.LogRates) == 0}}
@@ -302,20 +304,20 @@ func checked(load Load, sites Sites) (Load, Sites, error) {
 	}
 	for _, n := range numbers {
 		if n.v < 0 || math.IsNaN(n.v) || math.IsInf(n.v, 0) || n.v == 0 && !n.zero {
-			want := "It is a number above 0."
+			want := "Give a number above 0."
 			if n.zero {
-				want = "It is a number from 0 on."
+				want = "Give a number of at least 0."
 			}
-			return load, sites, bad(n.what, fmt.Sprintf("%g cannot be", n.v), want)
+			return load, sites, bad(n.what, fmt.Sprintf("%g is out of range", n.v), want)
 		}
 	}
 	const most = 100_000
 	if load.Clients < 1 || load.Clients > most {
-		return load, sites, bad("clients", fmt.Sprintf("%d cannot be", load.Clients), fmt.Sprintf("It is a number from 1 to %d.", most))
+		return load, sites, bad("clients", fmt.Sprintf("%d is out of range", load.Clients), fmt.Sprintf("Give a number from 1 to %d.", most))
 	}
 	sites.Wait = max(sites.Wait, 1)
 	if n := len(sites.Standbys); n > 0 && sites.Wait > n {
-		return load, sites, bad("standbys", fmt.Sprintf("commits cannot wait for %d of %d", sites.Wait, n), "Say a network to each standby.")
+		return load, sites, bad("standbys", fmt.Sprintf("commits cannot wait for %d of %d", sites.Wait, n), "Give a network to each standby.")
 	}
 	if sites.Outage == 0 {
 		sites.Outage = 3600
@@ -331,14 +333,14 @@ func checked(load Load, sites Sites) (Load, Sites, error) {
 	return load, sites, nil
 }
 
-// predict runs the load through one mode, and beside it without a standby.
+// predict runs the load in one mode and, for comparison, without a standby.
 func predict(load Load, sites Sites, m commitMode) Prediction {
 	p := quick(load, sites, m, longRun)
 	p.Outage = outage(load, sites, m, p)
 	return p
 }
 
-// quick is predict for so many commits, without what follows from it.
+// quick is predict with so many commits, without the derived results.
 func quick(load Load, sites Sites, m commitMode, commits int) Prediction {
 	local := commitMode{name: "local", unsynced: m.unsynced}
 	p := Prediction{Mode: m.name, Loses: m.loses}
@@ -365,7 +367,7 @@ func quick(load Load, sites Sites, m commitMode, commits int) Prediction {
 		}
 	}
 	alone := newQueueModel(load, sites, local)
-	if p.Capped { // an open loop above what is carried has no latency; at the cap the clients wait in a closed one
+	if p.Capped { // an open loop above what is carried has no latency; at the cap the clients of a closed one wait
 		alone = newQueueModel(busy, sites, local)
 	}
 	without := alone.run(commits)
@@ -379,11 +381,11 @@ func quick(load Load, sites Sites, m commitMode, commits int) Prediction {
 	return p
 }
 
-// flushSize solves b = w max(1, X W(b)): what is committed while one write goes on is the next.
+// flushSize solves b = w max(1, X W(b)): the commits during one write are the next write.
 func flushSize(load Load, disk Disk, rate, group float64) FlushSize {
 	w := load.Bytes
 	f := FlushSize{Min: w, Max: w * float64(load.Clients)}
-	size := f.Max // where the log's rate is the disk's
+	size := f.Max // if the disk limits the log's rate
 	if part := 1 - w*rate*perByte(disk.Rate); part > 0 {
 		size = w * rate * disk.Overhead / part
 	}
@@ -391,7 +393,7 @@ func flushSize(load Load, disk Disk, rate, group float64) FlushSize {
 	return f
 }
 
-// perByte is 1/rate, and 0 of an unlimited rate.
+// perByte returns 1/rate, and 0 for an unlimited rate.
 func perByte(rate float64) float64 {
 	if rate == 0 {
 		return 0
@@ -399,7 +401,7 @@ func perByte(rate float64) float64 {
 	return 1 / rate
 }
 
-// caps is the log rate that is the most whatever the commits wait for, and what bounds it.
+// caps returns the highest possible log rate, whatever the commits wait for, and what bounds it.
 func caps(load Load, sites Sites, m commitMode) (rate float64, what string) {
 	all := load.Bytes * float64(load.Clients)
 	rate, what = math.Inf(1), "the primary"
@@ -440,11 +442,12 @@ func caps(load Load, sites Sites, m commitMode) (rate float64, what string) {
 	return rate, what
 }
 
-// anyWill says whether any standbys will do: MySQL and MariaDB know no others.
+// anyWill reports whether any standbys suffice: MySQL and MariaDB have no order of standbys.
 func anyWill(sites Sites, m commitMode) bool { return sites.Any || m.engine != "postgres" }
 
-// costMarker is the worse of what the mode adds to the time between two commits of a client (1, 5
-// and 25%), and of what is wanted of what it carries (a quarter, a half, all).
+// costMarker returns the worse of two markers: what the mode adds to the time between two commits
+// of a client (1, 5 and 25%), and the load as a fraction of what the mode carries (a quarter, a
+// half, all).
 func costMarker(load Load, p Prediction, without outcome) string {
 	interval := without.latency.Mean + load.Think
 	wanted := without.rate * load.Bytes

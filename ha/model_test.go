@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A pair is a PostgreSQL primary and a standby so far away, whose own times are small.
+// pair returns a PostgreSQL primary and a standby at this distance, whose own times are small.
 func pair(rtt float64) Sites {
 	return Sites{Engine: "postgres", Primary: Disk{Rate: 1e9, Overhead: 1e-4},
 		Standbys: []Standby{{Name: "b", Network: Network{Rate: 1e8, RTT: rtt, Hop: 2e-4}, Disk: Disk{Rate: 1e9, Overhead: 1e-4}}}}
@@ -31,8 +31,8 @@ func near(t *testing.T, what string, got, want, part float64) {
 	}
 }
 
-// The measured table of the reference (section 5.3): local latencies by clients and the hop at
-// round trip 0 go in, what was measured at 10 ms comes out.
+// The measured table of the reference (section 5.3): from local latencies by clients and the hop at
+// round trip 0, the model reproduces what was measured at 10 ms.
 func TestMeasuredTable(t *testing.T) {
 	local := func(ms ...float64) (out []Local) {
 		for i, n := range []int{1, 8, 32} {
@@ -74,7 +74,7 @@ func TestMeasuredTable(t *testing.T) {
 	}
 }
 
-// What the formulas of the manual say where one wait rules.
+// The formulas of the manual hold if one wait dominates.
 func TestModelFormulas(t *testing.T) {
 	const rtt = 0.05
 	far := func(engine string) Sites {
@@ -99,10 +99,10 @@ func TestModelFormulas(t *testing.T) {
 	many := Load{Clients: 32, Bytes: 300}
 	near(t, "pipelined, 32 clients", predicted(t, many, far("postgres"), "on").Commit.Mean, base+2*w, 0.02)
 	near(t, "pipelined commits/s", predicted(t, many, far("postgres"), "on").Rate, 32/(base+2*w), 0.02)
-	// MariaDB: who comes while one group waits is in the next, so p50 is 2 T.
+	// MariaDB: a commit that arrives while one group waits is in the next, so p50 is 2 T.
 	near(t, "MariaDB AFTER_SYNC, 32 clients", predicted(t, many, far("mariadb"), "AFTER_SYNC").Commit.P50, 2*base, 0.03)
 	near(t, "MariaDB AFTER_SYNC, 1 client", predicted(t, one, far("mariadb"), "AFTER_SYNC").Commit.P50, base+w, 0.01)
-	// Arrivals at any moment meet a group that is half done, and then wait for their own: 1.5 T.
+	// Random arrivals find a group that is half done, and then wait for their own: 1.5 T.
 	for _, engine := range []string{"mysql", "mariadb"} {
 		p := predicted(t, Load{Clients: 1000, Rate: 1000, Bytes: 300}, far(engine), "AFTER_SYNC")
 		near(t, engine+" AFTER_SYNC, open loop", p.Commit.Mean, 1.5*base, 0.05)
@@ -110,13 +110,14 @@ func TestModelFormulas(t *testing.T) {
 			near(t, "commits of a group", p.Group, 1000*base, 0.05)
 		}
 	}
-	// A user who thinks for longer than everything else waits no less, and commits as often as he thinks.
+	// A user whose think time exceeds everything else waits no less, and commits at the rate of the
+	// think time.
 	p := predicted(t, Load{Clients: 10, Think: 5, Bytes: 300}, far("postgres"), "on")
 	near(t, "with think time", p.Commit.P50, base+2*w, 0.01)
 	near(t, "commits/s with think time", p.Rate, 10/(5+base+2*w), 0.05)
 }
 
-// What bounds the log's rate is found and named.
+// The bound of the log's rate is found and named.
 func TestModelCaps(t *testing.T) {
 	load := Load{Clients: 64, Bytes: 10_000}
 	slow := func(how func(*Sites)) Sites {
@@ -145,7 +146,7 @@ func TestModelCaps(t *testing.T) {
 	if p := predicted(t, load, slow(func(s *Sites) { s.Standbys[0].Replay = 3e6 }), "on"); p.Limit == "replay on b" {
 		t.Error("on does not wait for replay")
 	}
-	// An open loop above what is carried is capped, not answered with nonsense.
+	// An open loop above what is carried is capped, and has no meaningless results.
 	s := slow(func(s *Sites) { s.Standbys[0].Network.Rate = 1e6 })
 	p := predicted(t, Load{Clients: 64, Rate: 500, Bytes: 10_000}, s, "on")
 	if !p.Capped || p.Marker != "???" {
@@ -154,8 +155,9 @@ func TestModelCaps(t *testing.T) {
 	near(t, "capped rate", p.LogRate, 1e6, 0.06)
 }
 
-// The p-th of two ways that are each the same law: the slower of both is its sqrt(p), the
-// faster of any 1-sqrt(1-p). The client thinks for long, so that no commit waits behind the one before.
+// For two paths with the same distribution, quantile p of the slower one is their sqrt(p), of the
+// faster one 1-sqrt(1-p). The client thinks for long, so that no commit waits behind the one
+// before.
 func TestQuorumsWorkWithDistributions(t *testing.T) {
 	q := []Quantile{{0.5, 0.010}, {0.75, 0.012}, {0.99, 0.030}}
 	way := Standby{Name: "b", Network: Network{Rate: 1e9, RTT: 0.010, Quantiles: q}}
@@ -187,14 +189,14 @@ func TestLaw(t *testing.T) {
 	if got := logNormalOf(nil, 3, 2).at(0.9); got != 6 {
 		t.Errorf("one value: %g", got)
 	}
-	// Quantiles that fall, or are no parts, do no harm.
+	// Quantiles that decrease, or have invalid fractions, do no harm.
 	l = logNormalOf([]Quantile{{0.5, 2}, {0.9, 1}, {1.5, 7}, {0, 1}}, 0, 1)
 	if a, b := l.at(0.5), l.at(0.95); a != 2 || b < a {
 		t.Errorf("%g, %g", a, b)
 	}
 }
 
-// The primary's curve is given back where there is no standby.
+// Without a standby the model reproduces the primary's curve.
 func TestLocalCurve(t *testing.T) {
 	curve := []Local{{Clients: 1, Rate: 1000}, {Clients: 8, Rate: 4000, Quantiles: []Quantile{{0.5, 0.0018}, {0.99, 0.006}}}, {Clients: 32, Rate: 5000}}
 	for n, want := range map[int]float64{1: 1000, 2: 1428, 8: 4000, 20: 4500, 32: 5000, 64: 5000} {
@@ -208,8 +210,8 @@ func TestLocalCurve(t *testing.T) {
 	near(t, "p99", p.Commit.P99, 0.006, 0.08)
 }
 
-// A measurement nearby comes out again where it was made, and makes commits farther away slower
-// than the way alone does; a pause before a commit costs what was measured.
+// A measurement nearby is reproduced at its distance, and makes commits farther away slower than
+// the distance alone does; a pause before a commit costs what was measured.
 func TestNearAndPauses(t *testing.T) {
 	local := []Local{{Clients: 1, Rate: 2000, Quantiles: []Quantile{{0.5, 0.0005}}}, {Clients: 32, Rate: 12000}}
 	s := pair(0.0005)
@@ -239,7 +241,7 @@ func TestNearAndPauses(t *testing.T) {
 	}
 }
 
-// Acknowledgements come back in order, and a link carries what the protocol puts around commits.
+// Acknowledgements return in order, and a link also carries the protocol's overhead of commits.
 func TestWays(t *testing.T) {
 	w := newStandbyPath(Standby{Network: Network{Rate: 1e6, RTT: 0.010}}, commitMode{}, 100)
 	w.rtt = Sampler{0.030}
@@ -250,14 +252,14 @@ func TestWays(t *testing.T) {
 	near(t, "one after that", w.ack(0.0305, 100, 130, nil), 0.0305+0.00013+0.010, 1e-6)
 	w.lastAck = 1
 	if got := w.ack(0.5, 100, 130, nil); got != 1 {
-		t.Errorf("one overtakes: %g", got)
+		t.Errorf("one is out of order: %g", got)
 	}
 	s := pair(0.001)
 	s.Standbys[0].Network.Rate = 200_000
 	near(t, "commits over a slow link", predicted(t, Load{Clients: 32, Bytes: 246}, s, "on").Rate, 200_000/276, 0.02)
 }
 
-// The same inputs give the same answer, and a worse network never a better one.
+// The same inputs have the same result, and a worse network never has a better one.
 func TestModelIsSteady(t *testing.T) {
 	for _, m := range []string{"remote_write", "on", "remote_apply"} {
 		last := 0.0
@@ -296,14 +298,14 @@ func TestWrongInputs(t *testing.T) {
 		how  func(*Load, *Sites)
 		want string
 	}{
-		{func(l *Load, _ *Sites) { l.Clients = 0 }, "calculate clients: 0 cannot be"},
-		{func(l *Load, _ *Sites) { l.Bytes = 0 }, "calculate bytes per commit: 0 cannot be"},
-		{func(l *Load, _ *Sites) { l.Think = -1 }, "calculate think time: -1 cannot be"},
-		{func(l *Load, _ *Sites) { l.Local = []Local{{Clients: 1}} }, "calculate local commit rate: 0 cannot be"},
-		{func(_ *Load, s *Sites) { s.Engine = "oracle" }, "calculate oracle: no engine of this name has a model here"},
-		{func(_ *Load, s *Sites) { s.Standbys[0].Network.Rate = 0 }, "calculate rate of the network to b: 0 cannot be"},
-		{func(_ *Load, s *Sites) { s.Standbys[0].Network.RTT = -0.1 }, "calculate round trip to b: -0.1 cannot be"},
-		{func(_ *Load, s *Sites) { s.Primary.Overhead = math.NaN() }, "calculate overhead of the primary's disk: NaN cannot be"},
+		{func(l *Load, _ *Sites) { l.Clients = 0 }, "calculate clients: 0 is out of range"},
+		{func(l *Load, _ *Sites) { l.Bytes = 0 }, "calculate bytes per commit: 0 is out of range"},
+		{func(l *Load, _ *Sites) { l.Think = -1 }, "calculate think time: -1 is out of range"},
+		{func(l *Load, _ *Sites) { l.Local = []Local{{Clients: 1}} }, "calculate local commit rate: 0 is out of range"},
+		{func(_ *Load, s *Sites) { s.Engine = "oracle" }, "calculate oracle: there is no model of this engine"},
+		{func(_ *Load, s *Sites) { s.Standbys[0].Network.Rate = 0 }, "calculate rate of the network to b: 0 is out of range"},
+		{func(_ *Load, s *Sites) { s.Standbys[0].Network.RTT = -0.1 }, "calculate round trip to b: -0.1 is out of range"},
+		{func(_ *Load, s *Sites) { s.Primary.Overhead = math.NaN() }, "calculate overhead of the primary's disk: NaN is out of range"},
 		{func(_ *Load, s *Sites) { s.Wait = 2 }, "calculate standbys: commits cannot wait for 2 of 1"},
 		{func(_ *Load, s *Sites) { s.Standbys = nil }, "calculate remote_write: there is no standby"},
 	} {
@@ -328,7 +330,7 @@ func TestWrongInputs(t *testing.T) {
 	}
 }
 
-// A forecast has all that was asked for, and its JSON is whole.
+// A forecast has everything requested, and its JSON is complete.
 func TestForecast(t *testing.T) {
 	s := pair(0.010)
 	s.Free = 10 << 30
@@ -378,8 +380,8 @@ func TestSettingsOfVersions(t *testing.T) {
 	}
 }
 
-// A disk with a long end: the median of a local commit stays near the line, the rate follows
-// from the mean.
+// A disk with a long tail: the median of a local commit stays near the line, the rate follows from
+// the mean.
 func TestDiskWithALongEnd(t *testing.T) {
 	disk := Disk{Overhead: 1e-3, Quantiles: []Quantile{{0.5, 1e-3}, {0.9, 3e-3}, {0.99, 20e-3}}}
 	mean := 1e-3 * disk.Slowness().mean()

@@ -10,30 +10,30 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// PlanFormat is the number of the form that a Plan has as JSON.
+// PlanFormat is the version of a Plan's JSON form.
 const PlanFormat = 1
 
-// A PlanSpec is what a plan is made of: what was scanned, measured, given and simulated.
+// A PlanSpec is the input of a plan: what was scanned, measured, given and simulated.
 type PlanSpec struct {
-	Server  string // whose log it is, for a person: without a password
-	Standby string // its host; "": there is none yet
+	Server  string // whose log it is, for people: without a password
+	Standby string // its host; "": none yet
 	Scans   []Scanned
 	Sites   Sites   // with one standby
 	Local   []Local // see Load
 	Pauses  []Pause // see Load
 	Basis   []Basis
-	Clients []int // numbers of sessions that commit without a pause, for which latencies are told
+	Clients []int // numbers of sessions without think time for which latencies are reported
 	Modes   []string
 	Trials  []Trial
-	Doubts  []tidemark.Finding // of what was measured
+	Doubts  []tidemark.Finding // about what was measured
 
-	// hop is what both ends of trials add to a round trip, in seconds; guessed says that it is
-	// taken for that of servers too.
+	// hop is what both ends of trials add to a round trip, in seconds; guessed means that servers
+	// are assumed to add the same.
 	hop     float64
 	guessed bool
 }
 
-// A Source is where a figure comes from.
+// A Source is the origin of a figure.
 type Source string
 
 const (
@@ -42,14 +42,14 @@ const (
 	Assumed  Source = "assumed"
 )
 
-// A Basis is a figure that a plan is made of, and where it comes from.
+// A Basis is a figure that a plan is based on, and its origin.
 type Basis struct {
 	What   string `json:"what"`
 	Source Source `json:"source"`
 	Text   string `json:"text"`
 }
 
-// A Trial is what one simulation came to: commits a second, and what they took; without a rate
+// A Trial is the result of one simulation: commits a second, and their latency; without a rate
 // there were none.
 type Trial struct {
 	Mode      string
@@ -57,8 +57,8 @@ type Trial struct {
 	Simulated Point
 }
 
-// A Plan is what synchronous replication to one standby comes to, in each mode. Times are
-// seconds, rates bytes a second.
+// A Plan is the effect of synchronous replication to one standby, in each mode. Times are seconds,
+// rates bytes a second.
 type Plan struct {
 	Format   int       `json:"format"`
 	Made     time.Time `json:"made"`
@@ -66,37 +66,37 @@ type Plan struct {
 	Standby  string    `json:"standby"`
 	Engine   string    `json:"engine"`
 	Version  string    `json:"version,omitempty"`
-	Chosen   string    `json:"recommended"` // the mode; one that does not wait where none that does carries the load
-	Answer   []string  `json:"answer"`      // sentences, the first of which is the answer
+	Chosen   string    `json:"recommended"` // the mode; one that does not wait if no waiting mode carries the load
+	Answer   []string  `json:"answer"`      // sentences; the first one is the answer
 	Why      []string  `json:"why"`
 	Workload Workload  `json:"workload"`
 	Basis    []Basis   `json:"made_from"`
 	Modes    []Advice  `json:"modes"`
 	Checks   []Check   `json:"predicted_and_simulated,omitempty"`
-	Parts    []Part    `json:"parts_of_a_commit"` // of what the mode that Reference names waits for
-	Gains    []Gain    `json:"gains"`             // of the same
-	// Reference is the recommended mode, or the strongest that waits if that waits for nothing.
+	Parts    []Part    `json:"parts_of_a_commit"` // of what a commit waits for in the mode that Reference names
+	Gains    []Gain    `json:"gains"`             // in the same mode
+	// Reference is the recommended mode, or the strongest that waits if that one waits for nothing.
 	Reference string          `json:"reference_mode"`
 	Outages   []StandbyOutage `json:"outages"`
 	ByClients []Series        `json:"by_clients"`
 	ByRTT     []Series        `json:"by_round_trip"`
 	Caveats   []string        `json:"caveats,omitempty"`
-	// Forecast is all of the calculation.
+	// Forecast is the complete calculation.
 	Forecast *Forecast `json:"forecast"`
 }
 
-// Workload is what the scan says.
+// Workload is the result of the scan.
 type Workload struct {
 	Begin     time.Time `json:"begin"`
 	Seconds   float64   `json:"seconds"`
-	Step      float64   `json:"interval_seconds"` // that most have
+	Step      float64   `json:"interval_seconds"` // of most intervals
 	Intervals []Moment  `json:"intervals"`
 	Mean      float64   `json:"bytes_per_second"`
 	Peak      float64   `json:"peak_bytes_per_second"`      // of an interval
-	Commits   float64   `json:"peak_commits_per_second"`    // of the one with the most
-	Bytes     float64   `json:"bytes_per_commit"`           // in that
+	Commits   float64   `json:"peak_commits_per_second"`    // of the interval with the most
+	Bytes     float64   `json:"bytes_per_commit"`           // in that interval
 	Tables    []Share   `json:"tables_with_most,omitempty"` // five at most
-	Sessions  int       `json:"sessions"`                   // commits under way at once, at most
+	Sessions  int       `json:"sessions"`                   // commits in progress at once, at most
 }
 
 // A Moment is an interval of the log.
@@ -107,8 +107,8 @@ type Moment struct {
 	Commits float64   `json:"commits_per_second"`
 }
 
-// A Check is a mode that was simulated, beside what was predicted of the same. Errors are
-// above 0 where too much was predicted.
+// A Check is a simulated mode, next to its prediction. Errors are above 0 if the prediction was too
+// high.
 type Check struct {
 	Mode      string  `json:"mode"`
 	Clients   int     `json:"clients"`
@@ -119,13 +119,13 @@ type Check struct {
 	P99Error  float64 `json:"p99_error"`
 }
 
-// A Part is of what a commit waits for.
+// A Part is one part of what a commit waits for.
 type Part struct {
 	What    string  `json:"what"`
 	Seconds float64 `json:"seconds"`
 }
 
-// A Gain is what one change would bring to a commit. Less is below 0 where it is quicker.
+// A Gain is the effect of one change on a commit. Less is below 0 if the commit becomes faster.
 type Gain struct {
 	If   string  `json:"if"`
 	P50  float64 `json:"p50_seconds"`
@@ -136,15 +136,15 @@ type Gain struct {
 // A StandbyOutage is an outage of a standby that commits do not wait for meanwhile.
 type StandbyOutage struct {
 	Outage
-	Rate float64 `json:"log_bytes_per_second"` // of the worst such time
+	Rate float64 `json:"log_bytes_per_second"` // of the worst period of that length
 	Send float64 `json:"catch_up_bytes_per_second"`
 }
 
-// CheckScans refuses scans that no plan can be made of.
+// CheckScans rejects scans that cannot be the basis of a plan.
 func CheckScans(scans []Scanned) error {
 	for _, x := range scans {
 		if !slices.Contains([]string{"postgres", "mysql", "mariadb"}, x.Profile.Engine) {
-			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "plan", Object: x.Name, Err: errors.New("this is a log of " + x.Profile.Engine), Hint: "plans are for PostgreSQL, MySQL and MariaDB; tidemark ha calculate has Db2's formulas"}
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "plan", Object: x.Name, Err: errors.New("this is a log of " + x.Profile.Engine), Hint: "Plan for PostgreSQL, MySQL or MariaDB, or use tidemark ha calculate, which has Db2's formulas."}
 		}
 		if err := checkCommits(x.Profile, x.Name); err != nil {
 			return err
@@ -154,20 +154,20 @@ func CheckScans(scans []Scanned) error {
 	return err
 }
 
-// load is what the scans' busiest interval asks for, whatever commits wait for.
+// load returns the demand of the scans' busiest interval, whatever commits wait for.
 func (s PlanSpec) load() Load {
-	l, _ := LoadOf(s.Scans, 0, s.Sites.Primary, s.Local) // CheckScans has looked
+	l, _ := LoadOf(s.Scans, 0, s.Sites.Primary, s.Local) // CheckScans has checked them
 	l.Pauses = s.Pauses
 	return l
 }
 
-// closed is so many sessions that commit without a pause.
+// closed returns the load of so many sessions without think time.
 func (s PlanSpec) closed(clients int) Load {
 	l := s.load()
 	return Load{Clients: clients, Bytes: l.Bytes, Local: l.Local, Pauses: l.Pauses}
 }
 
-// busiest is the scan with the busiest interval.
+// busiest returns the scan with the busiest interval.
 func (s PlanSpec) busiest() *Profile {
 	from := s.load().From
 	for _, x := range s.Scans {
@@ -178,7 +178,7 @@ func (s PlanSpec) busiest() *Profile {
 	return s.Scans[0].Profile
 }
 
-// names are the modes of the plan.
+// names returns the modes of the plan.
 func (s PlanSpec) names() []string {
 	if len(s.Modes) > 0 {
 		return s.Modes
@@ -186,7 +186,7 @@ func (s PlanSpec) names() []string {
 	return Modes(s.Sites.Engine)
 }
 
-// Waiting are the modes of the plan that wait for a standby, from the weakest on.
+// Waiting returns the modes of the plan that wait for a standby, from the weakest on.
 func (s PlanSpec) Waiting() (names []string) {
 	for _, name := range s.names() {
 		if m, ok := modeOf(s.Sites.Engine, name); ok && m.rule != nobodyWaits {
@@ -196,19 +196,19 @@ func (s PlanSpec) Waiting() (names []string) {
 	return names
 }
 
-// CommitSizes are the bytes of log of a commit in the busiest interval, and what the scan says of
-// how they are spread around that; nil where it says nothing.
+// CommitSizes returns the mean bytes of log of a commit in the busiest interval, and their
+// distribution according to the scan; nil if it has none.
 func (s PlanSpec) CommitSizes() (mean float64, spread *Distribution) {
 	mean = s.load().Bytes
 	if d := s.busiest().Distributions.TxSize; d.Count > 0 {
-		d.Mean = mean // with what of the log is of no transaction
+		d.Mean = mean // includes log outside transactions
 		spread = &d
 	}
 	return mean, spread
 }
 
-// WithHop is the plan with the hop that a commit of one session without disks shows, which took
-// so many seconds. A hop that is known of servers stays, and the trials have their own.
+// WithHop returns the plan with the hop derived from a commit of one session without disks, which
+// took so many seconds. A hop already known for servers stays; trials have their own.
 func (s PlanSpec) WithHop(commit float64) (PlanSpec, float64) {
 	s.Sites.Standbys = slices.Clone(s.Sites.Standbys)
 	n := &s.Sites.Standbys[0].Network
@@ -219,14 +219,14 @@ func (s PlanSpec) WithHop(commit float64) (PlanSpec, float64) {
 	return s, s.hop
 }
 
-// MakePlan calculates all modes, sets them beside what was simulated, and says what to do.
-// Errors are Invalid, and CheckScans'.
+// MakePlan calculates all modes, compares them with the simulations, and recommends one. Errors are
+// Invalid, and CheckScans'.
 func MakePlan(s PlanSpec) (*Plan, error) {
 	if err := CheckScans(s.Scans); err != nil {
 		return nil, err
 	}
 	if len(s.Sites.Standbys) != 1 {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "plan", Err: fmt.Errorf("%d standbys", len(s.Sites.Standbys)), Hint: "a plan is for one standby; tidemark ha calculate takes several networks"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "plan", Err: fmt.Errorf("%d standbys", len(s.Sites.Standbys)), Hint: "Plan with one standby, or use tidemark ha calculate with several networks."}
 	}
 	f, err := Predict(s.load(), s.Sites, s.Modes...)
 	if err != nil {
@@ -236,7 +236,7 @@ func MakePlan(s PlanSpec) (*Plan, error) {
 	p := &Plan{Format: PlanFormat, Made: time.Now().UTC().Truncate(time.Second), Server: s.Server, Standby: s.Standby, Engine: s.Sites.Engine, Version: s.Sites.Version,
 		Workload: s.workload(f.Load), Basis: s.Basis, Forecast: f, Caveats: slices.Clone(f.Warnings)}
 	for _, d := range s.Doubts {
-		p.Caveats = append(p.Caveats, fmt.Sprintf("%s: %s; %s.", d.Object, d.Text, d.Hint))
+		p.Caveats = append(p.Caveats, fmt.Sprintf("%s: %s. %s", d.Object, d.Text, d.Hint))
 	}
 	if p.Checks, err = s.checks(); err != nil {
 		return nil, err
@@ -273,9 +273,9 @@ func (s PlanSpec) workload(l Load) Workload {
 	return w
 }
 
-// checks sets trials beside what is predicted of the same.
+// checks compares trials with their predictions.
 func (s PlanSpec) checks() (out []Check, err error) {
-	sites := s.Sites // of trials: processes of ours, and no server
+	sites := s.Sites // of trials: processes of ours, not servers
 	sites.Near, sites.Standbys = nil, slices.Clone(sites.Standbys)
 	b := &sites.Standbys[0]
 	b.Network.Hop, b.Network.Hops, b.Replay = s.hop, nil, 0
@@ -294,7 +294,7 @@ func (s PlanSpec) checks() (out []Check, err error) {
 	return out, nil
 }
 
-// excess is by which part a prediction is too high.
+// excess returns the relative excess of a prediction.
 func excess(predicted, seen float64) float64 {
 	if seen == 0 {
 		return 0
@@ -302,7 +302,7 @@ func excess(predicted, seen float64) float64 {
 	return predicted/seen - 1
 }
 
-// byClients is what sessions that commit without a pause wait for in each mode, by their number.
+// byClients returns the waits of sessions without think time in each mode, by their number.
 func (s PlanSpec) byClients() (out []Series) {
 	var numbers []int
 	for n := 1; n <= 256; n *= 2 {
@@ -322,7 +322,7 @@ func (s PlanSpec) byClients() (out []Series) {
 	return out
 }
 
-// outages are of several lengths, of a standby that commits do not wait for meanwhile.
+// outages returns outages of several lengths, of a standby that commits do not wait for meanwhile.
 func (s PlanSpec) outages(f *Forecast) (out []StandbyOutage) {
 	lengths := []float64{600, 3600, 8 * 3600, f.Sites.Outage}
 	slices.Sort(lengths)
@@ -336,7 +336,7 @@ func (s PlanSpec) outages(f *Forecast) (out []StandbyOutage) {
 	return out
 }
 
-// strongest is the last of the modes that wait; "" if none does.
+// strongest returns the last of the modes that wait; "" if none does.
 func (s PlanSpec) strongest() string {
 	if all := s.Waiting(); len(all) > 0 {
 		return all[len(all)-1]
@@ -344,7 +344,7 @@ func (s PlanSpec) strongest() string {
 	return ""
 }
 
-// modeName is how a mode is set.
+// modeName returns the setting of a mode.
 func modeName(engine, mode string) string {
 	switch {
 	case engine == "postgres":

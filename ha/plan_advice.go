@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// An Advice is a mode, for whoever has to choose one.
+// An Advice describes a mode to help choose one.
 type Advice struct {
 	Mode     string  `json:"mode"`
-	Set      string  `json:"set"` // how it is called in the server's settings
+	Set      string  `json:"set"` // its name in the server's settings
 	Verdict  Verdict `json:"verdict"`
 	Protects string  `json:"protects_from"`
 	Costs    string  `json:"costs"`
 	Outage   string  `json:"standby_away"`
-	// Headroom is what it carries by the log's rate in the busiest interval.
+	// Headroom is what it carries divided by the log's rate in the busiest interval.
 	Headroom float64    `json:"carries_times_the_peak"`
 	Settings []Settings `json:"settings,omitempty"`
 	Prediction
@@ -31,33 +31,33 @@ const (
 	TooSlow Verdict = "too slow"
 )
 
-// Of what it carries, how often the busiest interval has to fit in.
+// How often the busiest interval has to fit into what the mode carries.
 const (
 	roomyFrom = 2.0
 	tightFrom = 1.2
 )
 
-// protects says it of each mode; of MySQL and MariaDB without a synced relay log.
+// protects describes the protection of each mode; for MySQL and MariaDB without a synced relay log.
 var protects = map[string]string{
-	"off":          "Damaged data only: a crash of the primary loses the commits confirmed in its last 0.6 s or so (three times wal_writer_delay). If its disk or site is lost, so is what the standby has not got yet.",
-	"local":        "A crash of the primary. If its disk or site is lost, so is what the standby has not got yet.",
-	"remote_write": "The loss of the primary, unless the standby's operating system goes down at the same time.",
-	"on":           "The loss of the primary, also with a power cut of the standby at the same time: both disks have each commit.",
-	"remote_apply": "The same as on; and who reads from the standby sees every commit that was confirmed.",
-	"async":        "A crash of the primary. If its disk or site is lost, so is what the replica has not got yet.",
-	"AFTER_COMMIT": "The loss of the primary, for what a client was told of; others may have read commits that are lost.",
+	"off":          "Damaged data only: a crash of the primary loses the commits of its last 0.6 s or so (three times wal_writer_delay). If its disk or site is lost, so is what the standby has not received yet.",
+	"local":        "A crash of the primary. If its disk or site is lost, so is what the standby has not received yet.",
+	"remote_write": "The loss of the primary, unless the standby's operating system crashes at the same time.",
+	"on":           "The loss of the primary, even if the standby loses power at the same time: both disks have each commit.",
+	"remote_apply": "The same as on; and reads from the standby see every confirmed commit.",
+	"async":        "A crash of the primary. If its disk or site is lost, so is what the replica has not received yet.",
+	"AFTER_COMMIT": "The loss of the primary, for confirmed commits; others may have read commits that are lost.",
 	"AFTER_SYNC":   "The loss of the primary; nobody has read a commit that is lost.",
 }
 
-// preferred are the modes to recommend, the best first: the first that carries the load is.
-// remote_apply is for reading from a standby, and not for safety.
+// preferred lists the modes to recommend, the best first: the first one that carries the load is
+// chosen. remote_apply is for reading from a standby, not for safety.
 var preferred = map[string][]string{
 	"postgres": {"on", "remote_write", "local"},
 	"mysql":    {"AFTER_SYNC", "AFTER_COMMIT", "async"},
 	"mariadb":  {"AFTER_SYNC", "AFTER_COMMIT", "async"},
 }
 
-// advise says it of each mode, and chooses one.
+// advise describes each mode, and chooses one.
 func (p *Plan) advise(s PlanSpec) {
 	for _, x := range p.Forecast.Predictions {
 		m, _ := modeOf(p.Engine, x.Mode)
@@ -77,7 +77,7 @@ func (p *Plan) advise(s PlanSpec) {
 			a.Costs = fmt.Sprintf("A commit takes %s more at p50, %s more at p99 (%s, %s in all).", TimeText(x.Added.P50), TimeText(x.Added.P99), TimeText(x.Commit.P50), TimeText(x.Commit.P99))
 		}
 		if m.applies && p.Forecast.Sites.Standbys[0].ReplayDelay == 0 {
-			a.Costs += " Replay comes on top: it was not looked at."
+			a.Costs += " Replay comes on top: it was not measured."
 		}
 		a.Outage = p.whileAway(m)
 		for _, set := range p.Forecast.Settings {
@@ -96,15 +96,15 @@ func (p *Plan) advise(s PlanSpec) {
 	p.gains()
 }
 
-// whileAway says what an outage of the standby does to commits.
+// whileAway describes the effect of the standby's outage on commits.
 func (p *Plan) whileAway(m commitMode) string {
 	switch {
 	case m.rule == nobodyWaits:
-		return "Commits go on; the primary keeps the log for the standby."
+		return "Commits continue; the primary keeps the log for the standby."
 	case p.Engine == "postgres":
-		return "Commits stop until it is back or the mode is changed; a second standby would let them go on."
+		return "Commits stop until it is back or the mode is changed; a second standby would let them continue."
 	}
-	return fmt.Sprintf("Commits wait %s once, then go on without it, asynchronously.", TimeText(p.Forecast.Sites.Timeout))
+	return fmt.Sprintf("Commits wait %s once, then continue without it, asynchronously.", TimeText(p.Forecast.Sites.Timeout))
 }
 
 func (p *Plan) choose() string {
@@ -113,7 +113,7 @@ func (p *Plan) choose() string {
 			return name
 		}
 	}
-	for _, a := range p.Modes { // only others were asked for, or none carries it: the weakest costs least
+	for _, a := range p.Modes { // only others were requested, or none carries it: the weakest costs least
 		if a.Verdict != TooSlow {
 			return a.Mode
 		}
@@ -121,7 +121,7 @@ func (p *Plan) choose() string {
 	return p.Modes[0].Mode
 }
 
-// Mode is what the plan says of a mode; nil: nothing.
+// Mode returns the plan's advice on a mode; nil if there is none.
 func (p *Plan) Mode(name string) *Advice {
 	if i := slices.IndexFunc(p.Modes, func(a Advice) bool { return a.Mode == name }); i >= 0 {
 		return &p.Modes[i]
@@ -129,7 +129,7 @@ func (p *Plan) Mode(name string) *Advice {
 	return nil
 }
 
-// parts are what a commit of the reference mode waits for, by their medians.
+// parts calculates what a commit of the reference mode waits for, by medians.
 func (p *Plan) parts(s PlanSpec) {
 	a := p.Mode(p.Reference)
 	if a == nil {
@@ -144,7 +144,7 @@ func (p *Plan) parts(s PlanSpec) {
 	}
 	add("the primary alone", a.Local.P50)
 	add("the round trip", b.Network.RTT)
-	add("sending it", b.Network.Send(bytes))
+	add("transfer", b.Network.Send(bytes))
 	if m.writes || m.relay && b.SyncRelay {
 		add("the standby's disk", b.Disk.Write(bytes))
 	}
@@ -161,7 +161,7 @@ func (p *Plan) parts(s PlanSpec) {
 	}
 }
 
-// gains are what changes would bring to the reference mode.
+// gains calculates the effect of changes on the reference mode.
 func (p *Plan) gains() {
 	var now *Point
 	for _, w := range p.Forecast.WhatIfs {
@@ -170,11 +170,11 @@ func (p *Plan) gains() {
 			continue
 		}
 		x := w.Modes[i]
-		if now == nil { // the first is as it is
+		if now == nil { // the first is the present state
 			now = &x
 		}
 		if strings.HasPrefix(w.If, "twice the clients") {
-			continue // of an open loop that is twice the load
+			continue // in an open loop that is twice the load
 		}
 		g := Gain{If: w.If, P50: x.P50, P99: x.P99, Less: x.P50 - now.P50}
 		if math.Abs(g.Less) < 0.01*now.P50 {
@@ -184,7 +184,7 @@ func (p *Plan) gains() {
 	}
 }
 
-// helping are the changes that make a commit quicker by a twentieth, the best first.
+// helping returns the changes that make a commit faster by a twentieth, the best first.
 func (p *Plan) helping() (out []Gain) {
 	for _, g := range p.Gains {
 		if g.Less < -0.05*p.Gains[0].P50 {
@@ -195,7 +195,7 @@ func (p *Plan) helping() (out []Gain) {
 	return out
 }
 
-// sentences are the answer, and why.
+// sentences writes the answer, and the reasons.
 func (p *Plan) sentences(s PlanSpec) {
 	chosen, strong := p.Mode(p.Chosen), p.Mode(p.Reference)
 	m, _ := modeOf(p.Engine, p.Chosen)
@@ -207,19 +207,19 @@ func (p *Plan) sentences(s PlanSpec) {
 		say("It protects from: %s", lowerFirst(chosen.Protects))
 		say("If the standby is away: %s", lowerFirst(chosen.Outage))
 	case strong == nil:
-		say("%s carries %s; no mode that waits for the standby was asked for.", chosen.Set, p.timesPeak(chosen, busiest))
+		say("%s carries %s; no mode that waits for the standby was requested.", chosen.Set, p.timesPeak(chosen, busiest))
 	default:
 		say("No mode that waits for this standby carries this load: stay with %s.", chosen.Set)
 		say("%s would add %s to a commit at p50 and carries %s.", strong.Set, TimeText(strong.Added.P50), p.timesPeak(strong, busiest))
 	}
 	if chosen.Verdict == Tight {
-		say("That leaves little room: a busier hour than the one that was scanned would wait for the standby.")
+		say("That leaves little headroom: in a busier hour than the scanned one, commits would queue for the standby.")
 	}
 	p.Answer = append(p.Answer, p.trust())
 	p.why(s, strong)
 }
 
-// timesPeak is a mode's headroom, for a sentence.
+// timesPeak words a mode's headroom for a sentence.
 func (p *Plan) timesPeak(a *Advice, busiest string) string {
 	if math.IsInf(a.Sustainable, 1) {
 		return "more than the log of " + busiest
@@ -227,10 +227,10 @@ func (p *Plan) timesPeak(a *Advice, busiest string) string {
 	return fmt.Sprintf("%s times the log of %s (%s against %s; limited by %s)", FactorText(a.Headroom), busiest, RateText(a.Sustainable), RateText(p.Workload.Peak), a.Limit)
 }
 
-// trust says how far the simulation bears the predictions out.
+// trust words how well the simulation confirms the predictions.
 func (p *Plan) trust() string {
 	if len(p.Checks) == 0 {
-		return "Nothing was simulated: these are calculated figures."
+		return "Nothing was simulated: these figures are calculated."
 	}
 	var p50, p99 []float64
 	worst := p.Checks[0]
@@ -245,12 +245,12 @@ func (p *Plan) trust() string {
 	text := fmt.Sprintf("Simulated with a log like this one (%d cells), the error of the predicted p50 was %s in the median and %s at worst, that of p99 %s and %s",
 		len(p.Checks), percentText(QuantileOf(p50, 0.5)), percentText(p50[len(p50)-1]), percentText(QuantileOf(p99, 0.5)), percentText(p99[len(p99)-1]))
 	if worst.P50Error < -0.25 {
-		return text + fmt.Sprintf("; %s with %s was slower than predicted: believe the simulation there.", worst.Mode, Counted(worst.Clients, "session"))
+		return text + fmt.Sprintf("; %s with %s was slower than predicted: trust the simulation there.", worst.Mode, Counted(worst.Clients, "session"))
 	}
 	return text + "."
 }
 
-// why explains the answer by what was found.
+// why explains the answer by the findings.
 func (p *Plan) why(s PlanSpec, strong *Advice) {
 	say := func(format string, args ...any) { p.Why = append(p.Why, fmt.Sprintf(format, args...)) }
 	w := p.Workload
@@ -270,30 +270,30 @@ func (p *Plan) why(s PlanSpec, strong *Advice) {
 				base = a.Mode
 			}
 		}
-		others := "many sessions side by side lose less, since each waits for itself"
+		others := "many concurrent sessions lose less, since each waits for itself"
 		if m, _ := modeOf(p.Engine, p.Reference); m.rule == groupHeld {
-			others = "sessions side by side wait for each other's groups besides"
+			others = "concurrent sessions also wait for each other's groups"
 		}
-		say("A session that commits one row after the other, as a batch job may, makes %.0f commits a second instead of %.0f with %s; %s.", one, p.alone(base), base, others)
+		say("A session that commits row by row, as a batch job may, makes %.0f commits a second instead of %.0f with %s; %s.", one, p.alone(base), base, others)
 	}
 	var help []string
 	for _, g := range p.helping() {
 		help = append(help, fmt.Sprintf("%s (%s)", g.If, TimeText(g.P50)))
 	}
 	if len(help) > 0 {
-		say("What would make a commit quicker than %s: %s.", TimeText(p.Gains[0].P50), strings.Join(help, ", "))
+		say("A commit would be quicker than %s with: %s.", TimeText(p.Gains[0].P50), strings.Join(help, ", "))
 	} else if len(p.Gains) > 0 {
-		say("Neither a better link nor better disks would make a commit quicker by a twentieth.")
+		say("Neither a better link nor better disks would make a commit 5%% quicker.")
 	}
 	if w.Seconds < 3600 {
-		p.Caveats = append(p.Caveats, fmt.Sprintf("The scan covers %s only: is that your busiest time? tidemark ha scan reads a day of archived log, and --scan takes it.", TimeText(w.Seconds)))
+		p.Caveats = append(p.Caveats, fmt.Sprintf("The scan covers %s only. If that is not your busiest time, scan a day of archived log with tidemark ha scan, and give it with --scan.", TimeText(w.Seconds)))
 	}
 	if s.guessed {
-		p.Caveats = append(p.Caveats, "What both ends add by waking up was found with tidemark's own processes; database servers have more to do for each message, some tenths of a millisecond.")
+		p.Caveats = append(p.Caveats, "The wake-up times of both ends are those of tidemark's own processes. Database servers do more for each message: some tenths of a millisecond.")
 	}
 }
 
-// alone is the commits a second of one session in a mode; 0: not known.
+// alone returns the commits a second of one session in a mode; 0: unknown.
 func (p *Plan) alone(mode string) float64 {
 	for _, series := range p.ByClients {
 		if series.Mode == mode && len(series.Points) > 0 {
@@ -310,7 +310,7 @@ func lowerFirst(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// stepText is the length of an interval, for behind "the busiest".
+// stepText words the length of an interval, to follow "the busiest".
 func stepText(s float64) string {
 	switch {
 	case math.Abs(s-60) < 0.5:

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// minutes is a scan of so many minutes, of which the last has the most: commits of 2 kB.
+// minutes returns a scan of n minutes, the last of which has the most: commits of 2 kB.
 func minutes(engine string, n int, commits int64) *Profile {
 	p := &Profile{Format: ProfileFormat, Engine: engine, Version: "15.8", Begin: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	for i := range n {
@@ -40,7 +40,7 @@ func made(t *testing.T, s PlanSpec) *Plan {
 	return p
 }
 
-// A near standby is worth waiting for, one that cannot keep up is not.
+// Waiting for a nearby standby is recommended, for one that cannot keep up it is not.
 func TestPlanChooses(t *testing.T) {
 	for _, c := range []struct {
 		engine  string
@@ -50,7 +50,7 @@ func TestPlanChooses(t *testing.T) {
 		says    string
 	}{
 		{"postgres", 1e-3, 1000, "on", "synchronous_commit = on with this standby adds "},
-		{"postgres", 60e-3, 1200, "on", "leaves little room"},
+		{"postgres", 60e-3, 1200, "on", "leaves little headroom"},
 		{"postgres", 2, 1000, "local", "No mode that waits for this standby carries this load: stay with synchronous_commit = local."},
 		{"mariadb", 1e-3, 1000, "AFTER_SYNC", "semi-synchronous AFTER_SYNC with this standby adds "},
 		{"mariadb", 80e-3, 900, "AFTER_COMMIT", "semi-synchronous AFTER_COMMIT"},
@@ -86,7 +86,7 @@ func TestPlanRefuses(t *testing.T) {
 func TestPlanSaysWhatWasCalculated(t *testing.T) {
 	p := made(t, planSpec("postgres", 5e-3, 1000))
 	a := p.Mode("on")
-	if a.Added.P50 < 6e-3 || a.Added.P50 > 8e-3 { // 5 ms away, 1 ms for the write there
+	if a.Added.P50 < 6e-3 || a.Added.P50 > 8e-3 { // 5 ms away, 1 ms for the write on the standby
 		t.Errorf("on adds %v", a.Added)
 	}
 	if want := a.Sustainable / 2e6; a.Headroom/want < 0.999 || a.Headroom/want > 1.001 {

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// ReadProfile reads what a scan has written: JSON, or the text form of ours or of Db2's
-// scanner. Object is what an error names it. A file that is none is BadInput.
+// ReadProfile reads the output of a scan: JSON, or the text form of our scanner or Db2's. Errors
+// call it object. Any other file is BadInput.
 func ReadProfile(data []byte, object string) (*Profile, error) {
 	if head := bytes.TrimLeft(data, " \t\r\n"); len(head) > 0 && head[0] == '{' {
 		return readJSON(data, object)
@@ -23,32 +23,32 @@ func ReadProfile(data []byte, object string) (*Profile, error) {
 	return readText(string(data), object)
 }
 
-const scanHint = "give what tidemark ha scan has written, as text or with --json, or what Db2's db2logscan has"
+const scanHint = "Give the output of tidemark ha scan, as text or with --json, or that of Db2's db2logscan."
 
 func readJSON(data []byte, object string) (*Profile, error) {
 	var p Profile
 	if err := json.Unmarshal(data, &p); err != nil {
-		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("is no JSON of a scan: " + err.Error()), Hint: scanHint}
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("is not a scan in JSON: " + err.Error()), Hint: scanHint}
 	}
 	if p.Format != ProfileFormat {
-		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: fmt.Errorf("is no scan, or one of another version of tidemark (format %d, not %d)", p.Format, ProfileFormat), Hint: scanHint}
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: fmt.Errorf("is not a scan, or of another version of tidemark (format %d, not %d)", p.Format, ProfileFormat), Hint: scanHint}
 	}
 	for _, i := range p.Intervals {
 		if i.Seconds <= 0 || i.Bytes < 0 || i.Flushes < 0 {
-			return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has an interval of no length, or with negative numbers"), Hint: scanHint}
+			return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has an interval of zero length, or with negative numbers"), Hint: scanHint}
 		}
 	}
 	return &p, checkCommits(&p, object)
 }
 
-// checkCommits says whether there is something to calculate with.
+// checkCommits returns an error if there is nothing to calculate with.
 func checkCommits(p *Profile, object string) error {
 	for _, i := range p.Intervals {
 		if i.Ended > 0 && i.Flushes > 0 {
 			return nil
 		}
 	}
-	return &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has no commits"), Hint: "scan a log of a time in which there was work, at least two commits of it"}
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has no commits"), Hint: "Scan the log of a busy time: at least two commits are needed."}
 }
 
 func readText(text, object string) (*Profile, error) {
@@ -67,7 +67,7 @@ func readText(text, object string) (*Profile, error) {
 // A textReader reads the text form line by line.
 type textReader struct {
 	p     *Profile
-	block int // of blocks: in which the reader is; -1: none
+	block int // index in blocks of the one being read; -1: none
 	ended int // how many blocks have had their first line
 	total bool
 }
@@ -107,8 +107,8 @@ func (r *textReader) flushes(m []string, s string) {
 	}
 }
 
-// distribution reads a line of one of the blocks. A title that is not understood leaves the
-// blocks to come in their order.
+// distribution reads a line of one of the blocks. If a title is unknown, the remaining blocks are
+// expected in order.
 func (r *textReader) distribution(s string) {
 	if m := totalLine.FindStringSubmatch(s); m != nil {
 		if r.block < 0 || r.total {
@@ -158,7 +158,7 @@ func (r *textReader) current() *Distribution {
 	return blocks[r.block].at(&r.p.Distributions)
 }
 
-// inBlock says whether the last line was one of a distribution.
+// inBlock reports whether the last line belonged to a distribution.
 func (r *textReader) inBlock(s string) bool {
 	return totalLine.MatchString(s) || bucketLine.MatchString(s) || percentile.MatchString(s)
 }
@@ -171,7 +171,7 @@ func parse(s string) float64 {
 	return v
 }
 
-// finish adds up what the text has no line for.
+// finish sums what the text has no line for.
 func (r *textReader) finish() {
 	p := r.p
 	flushes := 0.0
@@ -179,7 +179,7 @@ func (r *textReader) finish() {
 		x := &p.Intervals[i]
 		p.Seconds += x.Seconds
 		p.Bytes += x.Bytes
-		p.Transactions.Committed += x.Ended // those that were rolled back are among them
+		p.Transactions.Committed += x.Ended // including those rolled back
 		p.Transactions.Bytes += x.TxBytes
 		flushes += x.Flushes
 		p.IntervalSeconds = math.Max(p.IntervalSeconds, x.Seconds)
@@ -199,8 +199,8 @@ func (r *textReader) finish() {
 	p.Records = d.RecordSize.Count
 }
 
-// percentiles finds those of a distribution that has none in its buckets: the upper end of the
-// one in which each lies.
+// percentiles sets those of a distribution that has only buckets: the upper bound of the bucket
+// that contains each.
 func (d *Distribution) percentiles() {
 	if d.Count == 0 || d.P999 > 0 {
 		return
@@ -217,7 +217,7 @@ func (d *Distribution) percentiles() {
 	d.P50, d.P90, d.P99, d.P999 = at(.5), at(.9), at(.99), at(.999)
 }
 
-// times is the distribution of numbers each so many times as large.
+// times returns the distribution with all numbers multiplied by n.
 func (d Distribution) times(n float64) Distribution {
 	out := d
 	out.Sum, out.Min, out.Max, out.Mean = d.Sum*n, d.Min*n, d.Max*n, d.Mean*n

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// ibmText is the published values in the form of Db2's scanner: rate lines, and the eight
+// ibmText returns the published values in the form of Db2's scanner: rate lines, and the eight
 // distributions.
 func ibmText(t *testing.T) string {
 	t.Helper()
@@ -35,7 +35,7 @@ func ibmText(t *testing.T) string {
 	return b.String()
 }
 
-// squeeze makes runs of spaces one, and drops empty lines, titles and percentiles.
+// squeeze collapses runs of spaces, and drops empty lines, titles and percentiles.
 func squeeze(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -76,7 +76,7 @@ func TestReadDb2Text(t *testing.T) {
 	}
 }
 
-// TestLineRoundTrip: what a line says comes back from the interval that is made of it.
+// TestLineRoundTrip: a line survives conversion to an interval and back.
 func TestLineRoundTrip(t *testing.T) {
 	for _, r := range rows(t, "scan-intervals.tsv") {
 		l := lineOf(t, r)
@@ -90,14 +90,14 @@ func TestLineRoundTrip(t *testing.T) {
 				t.Errorf("%v, want %v", x[0], x[1])
 			}
 		}
-		// What IBM prints of flushes' size is consistent with its rate and its time.
+		// IBM's flush size is consistent with its rate and its time.
 		if d := back.FlushPages - l.FlushPages; d > 0.2 || d < -0.2 {
 			t.Errorf("%s: %v pages, want %v", l.At, back.FlushPages, l.FlushPages)
 		}
 	}
 }
 
-// TestTitlesOfOthers: a text whose titles are not understood has its blocks in their order.
+// TestTitlesOfOthers: in a text with unknown titles the blocks are taken in order.
 func TestTitlesOfOthers(t *testing.T) {
 	text := "2026-11-21 10:00:00  1.000 MB/s, 60 sec, 2.0 pg/f, 0.010000 sec/f, 1.0 pg/tr, 0.001000 sec/tr, 0.002000 sec/cmt, nOpenTrans 1.0\n"
 	for i := range blocks {
@@ -114,7 +114,7 @@ func TestTitlesOfOthers(t *testing.T) {
 	}
 }
 
-// TestProfileAsText: our own text, and our JSON, give the same forecasts.
+// TestProfileAsText: our own text and our JSON have the same forecasts.
 func TestProfileAsText(t *testing.T) {
 	p := steady(t, 3000, 20*time.Millisecond, Options{Interval: 10 * time.Second})
 	var text bytes.Buffer
@@ -189,20 +189,20 @@ func TestAnnotate(t *testing.T) {
 	}
 }
 
-// TestBadScans: what is no scan is said to be none, in a sentence with a hint.
+// TestBadScans: input that is not a scan is rejected with a sentence and a hint.
 func TestBadScans(t *testing.T) {
 	line := "2026-11-21 10:00:00  0.000 MB/s, 60 sec, 0.0 pg/f, 0.000000 sec/f, 0.0 pg/tr, 0.000000 sec/tr, 0.000000 sec/cmt, nOpenTrans 0.0\n"
 	for name, x := range map[string]struct{ text, want string }{
-		"empty":           {"", "no rate line"},
-		"foreign text":    {"Dear all,\nthis is a letter: From 1 to 2, 3 numbers.\n", "no rate line"},
-		"binary":          {"\x7fELF\x00\x01\xff\xfe", "no rate line"},
-		"a log":           {"\xfebin\x00", "no rate line"},
-		"no commits":      {line, "has no commits"},
-		"broken JSON":     {`{"format": 1, "intervals": [`, "no JSON of a scan"},
-		"other JSON":      {`{"name": "x"}`, "is no scan"},
-		"list":            {`{"format": 1, "intervals": "many"}`, "no JSON of a scan"},
-		"JSON of nothing": {`{"format": 1}`, "has no commits"},
-		"negative JSON":   {`{"format": 1, "intervals": [{"seconds": -1}]}`, "negative"},
+		"empty":             {"", "no rate line"},
+		"foreign text":      {"Dear all,\nthis is a letter: From 1 to 2, 3 numbers.\n", "no rate line"},
+		"binary":            {"\x7fELF\x00\x01\xff\xfe", "no rate line"},
+		"a log":             {"\xfebin\x00", "no rate line"},
+		"no commits":        {line, "has no commits"},
+		"broken JSON":       {`{"format": 1, "intervals": [`, "is not a scan in JSON"},
+		"other JSON":        {`{"name": "x"}`, "is not a scan"},
+		"list":              {`{"format": 1, "intervals": "many"}`, "is not a scan in JSON"},
+		"JSON without scan": {`{"format": 1}`, "has no commits"},
+		"negative JSON":     {`{"format": 1, "intervals": [{"seconds": -1}]}`, "negative"},
 	} {
 		_, err := ReadProfile([]byte(x.text), "f")
 		if err == nil || !strings.Contains(err.Error(), x.want) || tidemark.KindOf(err) != tidemark.BadInput || tidemark.HintOf(err) == "" {
@@ -211,7 +211,7 @@ func TestBadScans(t *testing.T) {
 	}
 }
 
-// FuzzReadProfile: whatever the file, an answer.
+// FuzzReadProfile: every file has a result or an error.
 func FuzzReadProfile(f *testing.F) {
 	f.Add([]byte("2026-11-21 10:00:00  1.000 MB/s, 60 sec, 2.0 pg/f, 0.010000 sec/f, 1.0 pg/tr, 0.001000 sec/tr, 0.002000 sec/cmt, nOpenTrans 1.0\nTotal 1 numbers, Sum 1, Min 1, Max 1, Avg 1\nExactly 1 1 numbers 100%\n"))
 	f.Add([]byte(`{"format": 1, "intervals": [{"end": "2026-11-21T10:00:00Z", "seconds": 1, "bytes": 1, "flushes": 1, "transactions": 1}]}`))

@@ -10,28 +10,27 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Options say how a log becomes a Profile. The zero value is good for PostgreSQL's.
+// Options control how a log becomes a Profile. The zero value suits PostgreSQL's.
 type Options struct {
-	// Interval is what one rate line covers; default a minute. Below 0: a file.
+	// Interval is the length of a rate line; default a minute. Below 0: one per file.
 	Interval time.Duration
-	// Grouped says that the log tells, or bounds, what was flushed together: MySQL's and
-	// MariaDB's. Else commit times are replayed.
+	// Grouped means that the log names, or bounds, what was flushed together: MySQL's and
+	// MariaDB's. Otherwise commit times are replayed.
 	Grouped bool
-	// Syncs is how often the server has synced the log while it wrote what is scanned; 0: not
-	// known. Inferred flushes are made to be as many.
+	// Syncs is how often the server synced the log while it wrote the scanned part; 0: unknown.
+	// Inferred flushes are calibrated to this number.
 	Syncs int64
-	// Counted says that the log may tell how many it were (LogScan.Syncs): that of a server does.
+	// Counted means that the log may supply this number (LogScan.Syncs): a server's log does.
 	Counted bool
-	// Disk is how long a write takes where flushes are inferred and Syncs is not known; zero:
-	// a guess.
+	// Disk is the write time used if flushes are inferred and Syncs is unknown; zero: a guess.
 	Disk Disk
-	// Files says to list the files.
+	// Files requests a list of the files.
 	Files bool
-	// Trace is told what is found on the way; may be empty.
+	// Trace receives single events found by the scan; may be empty.
 	Trace Trace
 }
 
-// A Trace is told of single things while a log is scanned. Each may be nil.
+// A Trace receives single events while a log is scanned. Each may be nil.
 type Trace struct {
 	Flush func(Flush)
 	Began func(Tx)
@@ -39,16 +38,16 @@ type Trace struct {
 	Open  func(Tx) // at the end
 }
 
-// A Flush is one of those that were found.
+// A Flush is one flush that was found.
 type Flush struct {
 	Number int64
 	Bytes  int64
-	Begin  time.Time // of the flush before
+	Begin  time.Time // end of the flush before
 	End    time.Time
 }
 
-// A Tx is a transaction of the log. Begin is between two times that the log tells, Uncertain
-// apart at most.
+// A Tx is a transaction of the log. Its Begin is between two of the log's timestamps, which are at
+// most Uncertain apart.
 type Tx struct {
 	ID         uint64
 	Begin, End time.Time
@@ -60,7 +59,7 @@ type Tx struct {
 // maxIntervals bounds the memory of a scan.
 const maxIntervals = 200_000
 
-// Scan reads a log to its end and gives what it says of the workload.
+// Scan reads a log to its end and returns a profile of the workload.
 func Scan(ctx context.Context, log Log, opt Options) (*Profile, error) {
 	p := NewProfiler(opt)
 	scan, err := log.Scan(ctx, p.Add)
@@ -70,12 +69,11 @@ func Scan(ctx context.Context, log Log, opt Options) (*Profile, error) {
 	return p.Finish(scan), nil
 }
 
-// A Profiler makes a Profile of a log's records. Its memory does not grow with the log, but
-// with the number of intervals (which is bounded), of tables, and of transactions that are
-// open at a time.
+// A Profiler builds a Profile from a log's records. Its memory does not grow with the log, but with
+// the number of intervals (which is bounded), of tables, and of transactions open at once.
 //
-// Only ends of transactions have times. What is between two of them is taken to be written
-// evenly: bytes, begins of transactions, and the ends of intervals.
+// Only ends of transactions have times. Everything between two of them is assumed to be evenly
+// spread: bytes, begins of transactions, and the ends of intervals.
 type Profiler struct {
 	opt     Options
 	profile Profile
@@ -93,8 +91,8 @@ type Profiler struct {
 	gaps    int64
 	place   uint64 // of the last record
 
-	started bool  // a time was seen since the beginning or a gap
-	now     int64 // the last time, in microseconds since 1970
+	started bool  // a timestamp was seen since the beginning or a gap
+	now     int64 // the last timestamp, in microseconds since 1970
 	pending tally // since then
 	openAt  int   // transactions open then
 	file    bool  // a file has begun since the last time
@@ -106,17 +104,17 @@ type Profiler struct {
 // A tally is bytes of log.
 type tally struct{ bytes, images int64 }
 
-// A span is an interval that is not rounded yet.
+// A span is an interval before rounding.
 type span struct {
 	begin, end   int64
 	written      tally
 	ended, bytes int64
-	took         float64 // seconds, of transactions that ended
+	took         float64 // seconds, sum over the transactions that ended
 	open         float64 // transactions x microseconds
-	flushes      []int64 // of each candidate of the grouper, up to the end
+	flushes      []int64 // of each of the grouper's candidates, up to the end
 }
 
-// NewProfiler begins a Profile.
+// NewProfiler returns a Profiler without records.
 func NewProfiler(opt Options) *Profiler {
 	if opt.Interval == 0 {
 		opt.Interval = time.Minute
@@ -127,7 +125,7 @@ func NewProfiler(opt Options) *Profiler {
 	return p
 }
 
-// Add takes the next record.
+// Add processes the next record.
 func (p *Profiler) Add(r *tidemark.LogRecord) error {
 	if r.Gap != "" {
 		p.gap(r.Gap)
@@ -174,7 +172,7 @@ func (p *Profiler) Add(r *tidemark.LogRecord) error {
 		p.tick(r.Time)
 	}
 	if p.tooMany {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: fmt.Errorf("more than %d intervals", maxIntervals), Hint: "take a longer --interval"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: fmt.Errorf("more than %d intervals", maxIntervals), Hint: "Choose a longer --interval."}
 	}
 	return nil
 }
@@ -211,14 +209,14 @@ func (p *Profiler) began(r *tidemark.LogRecord) {
 	}
 }
 
-// tick brings the clock to a time that the log tells.
+// tick advances the clock to a timestamp of the log.
 func (p *Profiler) tick(t int64) {
 	if !p.started {
 		p.started = true
 		if p.profile.Begin.IsZero() {
 			p.profile.Begin = moment(t)
 		}
-		p.now, p.current, p.pending = t, span{begin: t}, tally{} // what is before the first time has none
+		p.now, p.current, p.pending = t, span{begin: t}, tally{} // records before the first timestamp have no time
 	}
 	switch {
 	case p.opt.Interval > 0:
@@ -235,8 +233,8 @@ func (p *Profiler) tick(t int64) {
 	p.openAt = len(p.txs.open)
 }
 
-// close ends the interval that is over at t. If no time was told for longer, that is one more,
-// of several intervals' length.
+// close ends the interval that is over at t. A longer time without a timestamp becomes one interval
+// of its own.
 func (p *Profiler) close(t int64) {
 	length := p.opt.Interval.Microseconds()
 	if end := p.current.begin + length; t >= end {
@@ -249,8 +247,8 @@ func (p *Profiler) close(t int64) {
 	}
 }
 
-// pass gives the current interval what was written up to a time, of what was up to the next
-// that the log tells.
+// pass assigns to the current interval the part up to the time to of what was written up to the
+// next timestamp.
 func (p *Profiler) pass(to, next int64) {
 	part := 1.0
 	if next > p.now {
@@ -317,10 +315,10 @@ func (p *Profiler) end(r *tidemark.LogRecord) {
 	p.txs.free(tx)
 }
 
-// gap forgets what was known, since something of the log is missing.
+// gap discards the present state, since part of the log is missing.
 func (p *Profiler) gap(why string) {
 	if p.gaps++; p.gaps <= 10 {
-		p.profile.Findings = append(p.profile.Findings, "Something is missing in the log: "+why)
+		p.profile.Findings = append(p.profile.Findings, "The log has a gap: "+why)
 	}
 	if p.started && p.now > p.current.begin {
 		p.cut()
@@ -338,7 +336,7 @@ func moment(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// Finish gives the Profile.
+// Finish returns the Profile.
 func (p *Profiler) Finish(scan tidemark.LogScan) *Profile {
 	out := &p.profile
 	out.Format, out.Engine, out.Version, out.System = ProfileFormat, scan.Engine, scan.Version, scan.System
@@ -348,7 +346,7 @@ func (p *Profiler) Finish(scan tidemark.LogScan) *Profile {
 	}
 	if p.started && p.now > p.current.begin {
 		p.cut()
-	} else if n := len(p.spans); n > 0 && p.started { // what ended in the moment in which the last one did
+	} else if n := len(p.spans); n > 0 && p.started { // transactions that ended at the same moment as the last one
 		last := &p.spans[n-1]
 		last.ended, last.bytes, last.took = last.ended+p.current.ended, last.bytes+p.current.bytes, last.took+p.current.took
 	}
@@ -381,7 +379,7 @@ func (p *Profiler) finishFlushes(out *Profile, scan tidemark.LogScan) {
 	d := &out.Distributions
 	d.FlushPages, d.FlushBytes, d.FlushTime = mix.pages.distribution(), mix.sizes.distribution(), mix.times.distribution()
 	if n := len(p.spans); n > 0 {
-		p.spans[n-1].flushes = p.grouper.counts() // those that were still under way at the end
+		p.spans[n-1].flushes = p.grouper.counts() // includes those still in progress at the end
 	}
 	for i := range p.spans {
 		var before []int64
@@ -400,7 +398,7 @@ func (p *Profiler) finishIntervals(out *Profile) {
 		x.Bytes, x.ImageBytes = s.written.bytes, s.written.images
 		x.Ended, x.TxBytes, x.TxSeconds = s.ended, s.bytes, max(0, s.took)
 		x.Open = s.open / float64(s.end-s.begin)
-		if p.opt.Grouped { // a binlog has a transaction when it ends: what is known is how long it took
+		if p.opt.Grouped { // in a binlog a transaction appears at its end: its duration is known
 			x.Open = perSecond(x.TxSeconds, x.Seconds)
 		}
 		out.Seconds += x.Seconds
@@ -417,16 +415,16 @@ func (p *Profiler) findings() []string {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	t := p.profile.Transactions
 	if p.gaps > 10 {
-		say("Something is missing in %d more places.", p.gaps-10)
+		say("The log has %d more gaps.", p.gaps-10)
 	}
 	if t.Committed == 0 {
 		say("No transaction was committed in this log.")
 	}
 	if t.Savepoints > 0 {
-		say("%d rollbacks may be of savepoints, and are not counted as transactions: the log does not tell of which.", t.Savepoints)
+		say("%d rollbacks may be of savepoints, and are not counted as transactions: the log does not tell them apart.", t.Savepoints)
 	}
 	if p.opt.Grouped {
-		say("A binlog has a transaction when it ends: how many were open is from how long they took, and its distribution is of those that could be in their commit together.")
+		say("A binlog has a transaction once it ends: the number of open transactions is derived from their duration, and its distribution is of those that could commit at the same time.")
 	}
 	if !p.profile.Exact && t.Committed > 0 {
 		say("Times are whole seconds.")
@@ -434,7 +432,7 @@ func (p *Profiler) findings() []string {
 	return out
 }
 
-// shares gives the names of shares, the largest first; those of nothing are left out.
+// shares names the shares and sorts them, the largest first, without empty ones.
 func shares(of []Share, names []string) []Share {
 	var out []Share
 	for i, s := range of {
@@ -450,7 +448,7 @@ func shares(of []Share, names []string) []Share {
 	return out
 }
 
-// PlaceText is a place in a log as its engine writes it: an LSN, or number of the file:offset.
+// PlaceText formats a log position as its engine does: an LSN, or file number:offset.
 func PlaceText(engine string, place uint64) string {
 	if engine == "postgres" {
 		return fmt.Sprintf("%X/%X", place>>32, uint32(place))

@@ -11,7 +11,7 @@ import (
 // A block is one of the eight distributions of the text form.
 type block struct {
 	title, unit string
-	known       string // what its title has in any scanner's text
+	known       string // part of its title in any scanner's text
 	decimals    int    // of the average
 	at          func(*Distributions) *Distribution
 }
@@ -30,9 +30,9 @@ var blocks = []block{
 // maxShares is how many tables and classes the text lists.
 const maxShares = 20
 
-// WriteText writes the profile in the form of Db2's scanner: rate lines, what is open, eight
-// distributions, and a closing line; between the last two what Db2's does not have. took is
-// how long the scan was.
+// WriteText writes the profile in the form of Db2's scanner: rate lines, open transactions, eight
+// distributions, and a closing line; before the closing line, additions of our own. took is the
+// length of the scan.
 func (p *Profile) WriteText(w io.Writer, took time.Duration) error {
 	out := bufio.NewWriter(w)
 	p.header(out)
@@ -68,7 +68,7 @@ func (p *Profile) header(w io.Writer) {
 	fmt.Fprintf(w, "Flushes: %s\n", p.Flushes)
 }
 
-// String says how many there were, and how that is known.
+// String returns the number of flushes, and how it is known.
 func (f Flushes) String() string {
 	switch f.Basis {
 	case EstimatedFlushes:
@@ -76,7 +76,7 @@ func (f Flushes) String() string {
 	case CalibratedFlushes:
 		return fmt.Sprintf("%.0f, as the server has counted, which a write of %.6f s gives", f.Count, f.Write)
 	case UpperBoundFlushes:
-		return fmt.Sprintf("%.0f or more: sizes are an upper bound, of what could have been flushed together", f.Count)
+		return fmt.Sprintf("%.0f or more: sizes are upper bounds, of what could have been flushed together", f.Count)
 	case ExactFlushes:
 		return fmt.Sprintf("%.0f, as the log tells", f.Count)
 	}
@@ -103,8 +103,8 @@ func (b block) write(w io.Writer, d *Distribution) {
 	}
 }
 
-// single says whether all buckets are single values: with few values they are, and where there
-// are more, two of them are in one.
+// single reports whether all buckets are single values: few different values have one each, while
+// of more at least two share a bucket.
 func single(of []Band) bool {
 	for _, b := range of {
 		if b.From != b.To {
@@ -114,7 +114,7 @@ func single(of []Band) bool {
 	return len(of) <= maxValues
 }
 
-// extras is what Db2's scanner does not say.
+// extras writes what Db2's scanner does not.
 func (p *Profile) extras(w io.Writer) {
 	if len(p.Images) > 0 {
 		fmt.Fprintf(w, "\nImages of pages, by distance from the last checkpoint's redo point: %d of %d bytes\n", p.ImageBytes, p.Bytes)
@@ -129,12 +129,12 @@ func (p *Profile) extras(w io.Writer) {
 	}
 	p.shares(w, "Kinds of records", p.Classes)
 	p.shares(w, "Tables", p.Tables)
-	fmt.Fprintf(w, "\nOf no transaction: %d bytes; headers: %d bytes\n", p.NoTxBytes, p.Headers)
+	fmt.Fprintf(w, "\nOutside transactions: %d bytes; headers: %d bytes\n", p.NoTxBytes, p.Headers)
 	if t := p.Transactions; t.Folded+t.Savepoints > 0 {
-		fmt.Fprintf(w, "Subtransactions: %d were counted with their transactions, %d rollbacks could not be\n", t.Folded, t.Savepoints)
+		fmt.Fprintf(w, "Subtransactions: %d were counted with their transactions, %d rollbacks could not be assigned\n", t.Folded, t.Savepoints)
 	}
 	if u := p.Transactions.Uncertainty; u.Max > 0 {
-		fmt.Fprintf(w, "Begins of transactions are known to within %.6f s on average, %.6f s at worst\n", u.Mean, u.Max)
+		fmt.Fprintf(w, "Transaction starts are known to within %.6f s on average, %.6f s at worst\n", u.Mean, u.Max)
 	}
 	if p.EndOfLog != "" {
 		fmt.Fprintf(w, "The log ends at %s: %s\n", p.To, p.EndOfLog)

@@ -9,13 +9,13 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A WhatIf is what the modes that wait for a standby give if something were different.
+// A WhatIf is the result of the modes that wait for a standby if something were different.
 type WhatIf struct {
 	If    string  `json:"if"`
 	Modes []Point `json:"modes"`
 }
 
-// A Series is a mode over something that varies: a line of a chart.
+// A Series is the result of a mode over something that varies: a line of a chart.
 type Series struct {
 	Mode   string  `json:"mode"`
 	By     Axis    `json:"by"`
@@ -25,7 +25,7 @@ type Series struct {
 // An Axis is what varies in a Series.
 type Axis string
 
-// The axes. Those of links and disks vary all standbys alike.
+// The axes. Those of links and disks vary all standbys equally.
 const (
 	ByRTT     Axis = "rtt_seconds"
 	ByClients Axis = "clients"
@@ -35,12 +35,12 @@ const (
 	ByStandby Axis = "standby_disk_seconds"  // overhead of the standbys' disks
 )
 
-// Title is what tables call the axis.
+// Title returns the axis's name in tables.
 func (by Axis) Title() string {
 	return map[Axis]string{ByRTT: "round trip", ByLink: "link", ByClients: "clients", ByRate: "commits/s wanted", ByDisk: "a write of the primary", ByStandby: "a write of the standby"}[by]
 }
 
-// Text is one of its values.
+// Text formats one of its values.
 func (by Axis) Text(x float64) string {
 	switch by {
 	case ByLink:
@@ -51,14 +51,14 @@ func (by Axis) Text(x float64) string {
 	return TimeText(x)
 }
 
-// A Point is what a mode gives at X, which is 0 in what-ifs.
+// A Point is the result of a mode at X, which is 0 in what-ifs.
 type Point struct {
 	Mode string  `json:"mode,omitempty"`
 	X    float64 `json:"x,omitempty"`
 	Rate float64 `json:"commits_per_second"`
 	P50  float64 `json:"p50_seconds"`
 	P99  float64 `json:"p99_seconds"`
-	// Capped says that more is wanted than the mode carries.
+	// Capped means that the load exceeds what the mode carries.
 	Capped bool `json:"capped,omitempty"`
 }
 
@@ -67,14 +67,14 @@ func point(load Load, sites Sites, m commitMode, x float64) Point {
 	return Point{Mode: m.name, X: x, Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99, Capped: p.Capped}
 }
 
-// varied is a load and its sites, which may be changed without changing the forecast's.
+// varied returns a load and its sites, changed by how without changing the forecast's.
 func varied(load Load, sites Sites, how func(*Load, *Sites)) (Load, Sites) {
 	load.Local, sites.Standbys = slices.Clone(load.Local), slices.Clone(sites.Standbys)
 	how(&load, &sites)
 	return load, sites
 }
 
-// waiting are the forecast's modes that wait for a standby.
+// waiting returns the forecast's modes that wait for a standby.
 func (f *Forecast) waiting() (out []commitMode) {
 	for _, p := range f.Predictions {
 		if m, _ := modeOf(f.Sites.Engine, p.Mode); m.rule != nobodyWaits {
@@ -84,8 +84,8 @@ func (f *Forecast) waiting() (out []commitMode) {
 	return out
 }
 
-// WhatIf adds what the modes give if how changes the load and the sites, which are its own.
-// Errors are Invalid: what Predict refuses too.
+// WhatIf adds the result of the modes if how changes the load and the sites, which are copies.
+// Errors are Invalid: those of Predict too.
 func (f *Forecast) WhatIf(name string, how func(*Load, *Sites)) error {
 	load, sites, err := checked(varied(f.Load, f.Sites, how))
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *Forecast) whatIf(name string, load Load, sites Sites) {
 	}
 }
 
-// whatIfs changes one thing at a time.
+// whatIfs varies one thing at a time.
 func (f *Forecast) whatIfs() {
 	standbys := func(how func(*Standby)) func(*Load, *Sites) {
 		return func(_ *Load, s *Sites) {
@@ -131,8 +131,8 @@ func (f *Forecast) whatIfs() {
 	}
 }
 
-// OnDisk gives the primary another disk. Local commits that were measured have at least one
-// write in them, which then takes as long as that disk's; they keep at least half of what they took.
+// OnDisk gives the primary another disk. Measured local commits include at least one write, whose
+// time becomes that disk's; they keep at least half of their time.
 func OnDisk(l *Load, s *Sites, disk Disk) {
 	more := disk.Write(l.Bytes) - s.Primary.Write(l.Bytes)
 	for i, local := range l.Local {
@@ -152,7 +152,7 @@ func scaled(quantiles []Quantile, by float64) []Quantile {
 	return out
 }
 
-// WithRTT is the same network farther away, or nearer, in seconds; its quantiles go with it.
+// WithRTT returns the network with another round trip, in seconds; its quantiles scale with it.
 func (n Network) WithRTT(rtt float64) Network {
 	if n.RTT > 0 {
 		n.Quantiles = scaled(n.Quantiles, rtt/n.RTT)
@@ -165,7 +165,7 @@ func (d Disk) faster(by float64) Disk {
 	return Disk{Rate: d.Rate * by, Overhead: d.Overhead / by, Unit: d.Unit, Quantiles: scaled(d.Quantiles, 1/by)}
 }
 
-// withOverhead is the same disk with another overhead, in seconds.
+// withOverhead returns the disk with another overhead, in seconds.
 func (d Disk) withOverhead(seconds float64) Disk {
 	if d.Overhead > 0 {
 		d.Quantiles = scaled(d.Quantiles, seconds/d.Overhead)
@@ -174,7 +174,7 @@ func (d Disk) withOverhead(seconds float64) Disk {
 	return d
 }
 
-// Set gives what the axis is of another value.
+// Set sets the axis's quantity to x.
 func (by Axis) Set(l *Load, s *Sites, x float64) {
 	switch by {
 	case ByClients:
@@ -200,10 +200,10 @@ func (by Axis) Set(l *Load, s *Sites, x float64) {
 	}
 }
 
-// Axes are all that can vary.
+// Axes returns everything that can vary.
 func Axes() []Axis { return []Axis{ByRTT, ByLink, ByClients, ByRate, ByDisk, ByStandby} }
 
-// usual are the values that an axis has unless others are told, for this load.
+// usual returns the default values of an axis for this load.
 func (by Axis) usual(l Load, s Sites) (out []float64) {
 	switch by {
 	case ByClients:
@@ -234,11 +234,11 @@ func (by Axis) usual(l Load, s Sites) (out []float64) {
 	return slices.Compact(out)
 }
 
-// Sweep adds a Series for each mode that waits, in place of one over the same: what it gives at
-// these values, or without any at the usual ones. Errors are Invalid.
+// Sweep adds a Series for each mode that waits, replacing one over the same axis: its results at
+// these values, or at the usual ones if there are none. Errors are Invalid.
 func (f *Forecast) Sweep(by Axis, values ...float64) error {
 	if !slices.Contains(Axes(), by) {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: string(by), Err: errors.New("cannot vary"), Hint: "These can: " + strings.Join(axisNames(), ", ") + "."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: string(by), Err: errors.New("cannot vary"), Hint: "Choose one of " + strings.Join(axisNames(), ", ") + "."}
 	}
 	if len(values) == 0 {
 		values = by.usual(f.Load, f.Sites)

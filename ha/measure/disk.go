@@ -15,7 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// A SyncCall is how a write is brought to the disk.
+// A SyncCall is how a write is made durable.
 type SyncCall string
 
 const (
@@ -24,9 +24,9 @@ const (
 	FSync     SyncCall = "fsync"
 )
 
-// A DiskWay is a way of writing a log. Direct: past the kernel's cache. Fresh: into a file that
-// grows with each write, as binary logs do and as a segment of WAL does that none was recycled
-// for; its new length and blocks are written too. Otherwise into one that was written before.
+// A DiskWay is a way of writing a log. Direct: bypassing the kernel's cache. Fresh: into a file
+// that grows with each write, like binary logs, and like a WAL segment that was not recycled; the
+// file's new length and blocks are written too. Otherwise into a file that was written before.
 type DiskWay struct {
 	Sync   SyncCall `json:"sync"`
 	Direct bool     `json:"direct"`
@@ -44,16 +44,16 @@ func (w DiskWay) String() string {
 	return s + ", recycled file"
 }
 
-// A DiskSpec says what to measure.
+// A DiskSpec specifies a measurement.
 type DiskSpec struct {
 	Dir    string
-	Engine string        // postgres (""), mysql, mariadb or db2: whose way of writing the result is of
-	Time   time.Duration // in all; 0: 20 s
+	Engine string        // postgres (""), mysql, mariadb or db2: whose way of writing is the result
+	Time   time.Duration // total; 0: 20 s
 	Size   int64         // of each of the two files, at most; 0: 64 MB
-	Force  bool          // also where a database's files are
+	Force  bool          // also where there are database files
 }
 
-// A DiskReport is what a disk gave. The Disk in it is of the engine's own way.
+// A DiskReport is the result for a disk. Its Disk is for the engine's own way of writing.
 type DiskReport struct {
 	ha.Disk
 	Way        string             `json:"way"`
@@ -63,13 +63,13 @@ type DiskReport struct {
 	FileSystem string             `json:"file_system"`
 	FileBytes  int64              `json:"file_bytes"`
 	Seconds    float64            `json:"seconds"`
-	Series     []DiskSeries       `json:"series"` // the engine's own is the first
+	Series     []DiskSeries       `json:"series"` // the engine's own comes first
 	Stalls     []Stall            `json:"stalls"` // the first hundred
 	StallN     int                `json:"stall_count"`
 	Findings   []tidemark.Finding `json:"findings,omitempty"`
 }
 
-// A DiskSeries is one way of writing. Its line is through the medians of its sizes.
+// A DiskSeries is the result of one way of writing. Its line is fitted to the medians of its sizes.
 type DiskSeries struct {
 	DiskWay
 	Fit         Fit         `json:"fit"`
@@ -87,14 +87,14 @@ type Stall struct {
 
 const (
 	stallTime   = 100 * time.Millisecond
-	diskFolder  = "tidemark-measure" // below DIR; there only while it is measured
-	largest     = 1 << 20            // of the writes
-	directUnit  = 4096               // what writes past the cache are multiples of
+	diskFolder  = "tidemark-measure" // below DIR; exists only during the measurement
+	largest     = 1 << 20            // largest write
+	directUnit  = 4096               // unit of writes that bypass the cache
 	keptSamples = 200_000            // of one size: 1.6 MB
 )
 
-// Logs of the engines: which way is theirs, what the writes are multiples of, and which sizes
-// are measured: 1, 2, 4 .. pages of 4 kB up to a megabyte, and odd ones.
+// Logs of the engines: their way of writing, the unit of writes, and the sizes measured: 1, 2, 4 ..
+// pages of 4 kB up to a megabyte, and odd ones.
 type logShape struct {
 	way   DiskWay
 	unit  int
@@ -105,7 +105,7 @@ func shapeOf(engine string) (logShape, bool) {
 	pages := []int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, largest}
 	shape := logShape{unit: 8 << 10, way: DiskWay{Sync: FDataSync}}
 	switch engine {
-	case "", "postgres": // pages of WAL, whole
+	case "", "postgres": // whole pages of WAL
 		shape.sizes = append(pages[1:], 24<<10, 72<<10)
 	case "mysql", "mariadb": // the binary log, which grows by any number of bytes
 		shape.way.Fresh, shape.unit = true, 512
@@ -123,14 +123,14 @@ func shapeOf(engine string) (logShape, bool) {
 	return shape, true
 }
 
-// A diskRun measures. Cells are visited in turn, several times, so that whatever else the disk
-// has to do meets all of them.
+// A diskRun performs a measurement. It visits the cells in turn, several times, so that other load
+// on the disk affects all of them.
 type diskRun struct {
 	DiskSpec
 	shape  logShape
 	folder string
 	size   int64  // of the recycled file
-	bytes  []byte // what is written: aligned, and nothing that a disk could pack
+	bytes  []byte // data to write: aligned, and incompressible
 	start  time.Time
 	series []*diskSeries
 	report *DiskReport
@@ -149,8 +149,8 @@ type diskCell struct {
 	times  []time.Duration
 }
 
-// DiskRoom looks whether MeasureDisk would take the folder, and says how many bytes are free
-// there. Errors: as MeasureDisk's.
+// DiskRoom checks whether MeasureDisk would accept the folder, and returns how many bytes are free
+// there. Errors: those of MeasureDisk.
 func DiskRoom(spec DiskSpec) (free int64, err error) {
 	if _, _, err := scratchRoom("measure disk", spec.Dir, spec.Force, cmp.Or(spec.Size, 64<<20)); err != nil {
 		return 0, err
@@ -161,17 +161,17 @@ func DiskRoom(spec DiskSpec) (free int64, err error) {
 	return free, nil
 }
 
-// MeasureDisk writes as a log is written, and says how long that takes by size. It makes a folder
-// below DIR and removes it however it ends, short of being killed. Errors: NotFound, Forbidden,
-// Exists (somebody measures there), Invalid (a database lives there), Full, Unsupported (no such
-// way of writing here), Cancelled.
+// MeasureDisk writes as a log is written, and measures how long that takes by size. It creates a
+// folder below DIR and removes it however it ends, unless it is killed. Errors: NotFound,
+// Forbidden, Exists (another measurement is running there), Invalid (a database lives there), Full,
+// Unsupported (this way of writing is not available), Cancelled.
 func MeasureDisk(ctx context.Context, spec DiskSpec) (report *DiskReport, err error) {
 	spec.Time, spec.Size = cmp.Or(spec.Time, 20*time.Second), cmp.Or(spec.Size, 64<<20)
 	spec.Engine = cmp.Or(spec.Engine, "postgres")
 	r := &diskRun{DiskSpec: spec, start: time.Now(), folder: filepath.Join(spec.Dir, diskFolder)}
 	var known bool
 	if r.shape, known = shapeOf(spec.Engine); !known {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "measure disk", Object: spec.Engine, Err: errors.New("is no engine whose log is known"), Hint: "postgres, mysql, mariadb and db2 are"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "measure disk", Object: spec.Engine, Err: errors.New("is not a supported engine"), Hint: "Choose postgres, mysql, mariadb or db2."}
 	}
 	name, size, err := scratchRoom("measure disk", spec.Dir, spec.Force, spec.Size)
 	if err != nil {
@@ -197,8 +197,8 @@ func MeasureDisk(ctx context.Context, spec DiskSpec) (report *DiskReport, err er
 	return r.finish()
 }
 
-// prepare makes the two files, and lists what is to be measured: the engine's own way with all
-// sizes, the others with three.
+// prepare creates the two files, and lists what to measure: the engine's own way with all sizes,
+// the others with three.
 func (r *diskRun) prepare(ctx context.Context) error {
 	var err error
 	if r.size, err = fillFile(ctx, r.path(false), r.size, r.Time/8); err != nil {
@@ -212,7 +212,7 @@ func (r *diskRun) prepare(ctx context.Context) error {
 	for _, n := range r.shape.sizes {
 		c := &diskCell{bytes: n, weight: 3}
 		if n == r.shape.unit {
-			c.weight = 15 // its tail is asked for
+			c.weight = 15 // its tail matters
 		}
 		own.cells = append(own.cells, c)
 	}
@@ -238,7 +238,7 @@ func (r *diskRun) prepare(ctx context.Context) error {
 	return nil
 }
 
-// refused gives an error of a file its kind.
+// refused assigns a Kind to an error of a file.
 func (r *diskRun) refused(err error) error { return fileError("measure disk", r.Dir, err) }
 
 func (r *diskRun) path(fresh bool) string {
@@ -257,7 +257,7 @@ func (r *diskRun) open(s *diskSeries) error {
 	return nil
 }
 
-// without marks a series as not available, or gives the error back if it is another.
+// without marks a series as unavailable, or returns err if it has another cause.
 func (r *diskRun) without(s *diskSeries, err error) error {
 	if !unavailable(err) {
 		return r.refused(err)
@@ -303,7 +303,7 @@ func (r *diskRun) measure(ctx context.Context) error {
 					return err
 				}
 				if len(s.cells) == 0 {
-					break // it was found to be unavailable
+					break // it turned out to be unavailable
 				}
 			}
 		}
@@ -311,8 +311,8 @@ func (r *diskRun) measure(ctx context.Context) error {
 	return nil
 }
 
-// visit writes one size until then, and twice at least. The first write does not count: it has what the cell
-// before left behind.
+// visit writes one size until end, and at least twice. The first write does not count: the cell
+// before affects it.
 func (r *diskRun) visit(ctx context.Context, s *diskSeries, c *diskCell, end time.Time) error {
 	if s.Fresh {
 		if err := r.truncate(s); err != nil {
@@ -354,7 +354,7 @@ func (r *diskRun) visit(ctx context.Context, s *diskSeries, c *diskCell, end tim
 	return nil
 }
 
-// truncate empties the growing file, and waits until the file system has noted that.
+// truncate empties the growing file, and waits until the file system has recorded that.
 func (r *diskRun) truncate(s *diskSeries) error {
 	s.at = 0
 	if err := s.file.Truncate(0); err != nil {
@@ -375,7 +375,7 @@ func (r *diskRun) stall(s *diskSeries, c *diskCell, begin time.Time, took time.D
 	}
 }
 
-// finish computes what was measured.
+// finish computes the results.
 func (r *diskRun) finish() (*DiskReport, error) {
 	out := r.report
 	for _, s := range r.series {
@@ -384,7 +384,7 @@ func (r *diskRun) finish() (*DiskReport, error) {
 	}
 	own := out.Series[0]
 	if own.Unavailable != "" {
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "measure disk", Object: r.Dir, Err: errors.New(own.Unavailable + ", as " + r.Engine + " writes its log"), Hint: "name a folder on a disk, or another --engine"}
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "measure disk", Object: r.Dir, Err: errors.New(own.Unavailable + ", as " + r.Engine + " writes its log"), Hint: "Name a folder on a disk, or another --engine."}
 	}
 	out.Disk = ha.Disk{Rate: own.Fit.Rate, Overhead: own.Fit.Overhead, Unit: r.shape.unit}
 	out.Way, out.R2 = own.String(), own.Fit.R2
@@ -407,25 +407,25 @@ func (s *diskSeries) compute() {
 	s.Sizes, s.Fit = fitSizes(bytes, times)
 }
 
-// doubts says what the reader should not believe.
+// doubts returns findings about unreliable results.
 func doubts(r *DiskReport) (out []tidemark.Finding) {
 	warn := func(text, hint string) {
 		out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: r.Dir, Text: text, Hint: hint})
 	}
 	if r.FileSystem == "tmpfs" || r.FileSystem == "ramfs" {
-		warn(r.FileSystem+" is memory, not a disk: what is flushed is lost with the power", "measure where the log will be")
+		warn(r.FileSystem+" is memory, not a disk: flushed data is lost with the power", "Measure where the log will be.")
 		return out
 	}
 	if len(r.Quantiles) > 0 {
 		switch p50 := r.Quantiles[0].Value; {
 		case p50 < 50e-6:
-			warn(fmt.Sprintf("a flush takes %.0f us: no disk without a cache that outlives a power cut is so fast", p50*1e6), "a commit may not survive; ask the maker of the disk, the hypervisor or the cloud what a flush does")
+			warn(fmt.Sprintf("a flush takes %.0f us: only disks with a cache that survives a power cut are that fast", p50*1e6), "Ask the maker of the disk, the hypervisor or the cloud what a flush guarantees: commits may not survive a power cut.")
 		case p50 < 100e-6:
-			warn(fmt.Sprintf("a flush takes %.0f us: good drives with a protected cache are so fast, and caches that are not protected", p50*1e6), "make sure which it is")
+			warn(fmt.Sprintf("a flush takes %.0f us: good drives with a protected cache are that fast, and so are unprotected caches", p50*1e6), "Find out which it is.")
 		}
 	}
 	if r.R2 < 0.9 {
-		warn(fmt.Sprintf("times do not follow overhead + size/rate well (R2 %.2f)", r.R2), "measure again for longer (--time), while nothing else uses the disk")
+		warn(fmt.Sprintf("times do not follow overhead + size/rate well (R2 %.2f)", r.R2), "Measure again for longer (--time), while nothing else uses the disk.")
 	}
 	return out
 }

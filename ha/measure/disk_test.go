@@ -124,7 +124,7 @@ func TestMeasureDisk(t *testing.T) {
 	}
 }
 
-// empty says what is left in a folder.
+// empty fails unless a folder is empty.
 func empty(t *testing.T, dir string) {
 	t.Helper()
 	left, err := os.ReadDir(dir)
@@ -225,7 +225,7 @@ func TestMeasureDiskRefuses(t *testing.T) {
 		"a folder that is not there": {DiskSpec{Dir: filepath.Join(dir, "none")}, tidemark.NotFound, "no such file"},
 		"a file":                     {DiskSpec{Dir: file}, tidemark.Invalid, "is not a folder"},
 		"two at once":                {DiskSpec{Dir: busy}, tidemark.Exists, "file exists"},
-		"an engine that is none":     {DiskSpec{Dir: dir, Engine: "oracle"}, tidemark.Invalid, "no engine whose log is known"},
+		"an unknown engine":          {DiskSpec{Dir: dir, Engine: "oracle"}, tidemark.Invalid, "is not a supported engine"},
 		"a small file":               {DiskSpec{Dir: dir, Size: 1 << 20}, tidemark.Invalid, "too small"},
 	} {
 		_, err := MeasureDisk(context.Background(), c.spec)
@@ -254,8 +254,8 @@ func TestErrorsOfFiles(t *testing.T) {
 	}
 }
 
-// A disk that has no O_DIRECT is measured in the other ways, and says so; where it is the
-// engine's own way, that is the error.
+// A disk without O_DIRECT is measured in the other ways, and reported as such; if that is the
+// engine's own way, it is an error.
 func TestDiskWithoutDirect(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		r := &diskRun{shape: logShape{unit: 4096}, report: &DiskReport{FileSystem: "tmpfs", Dir: "/x"}, DiskSpec: DiskSpec{Dir: "/x", Engine: "db2"}}
@@ -285,7 +285,7 @@ func TestDoubtsOfADisk(t *testing.T) {
 		says       string
 	}{
 		{"ext4", 5e-3, 0.99, ""},
-		{"ext4", 20e-6, 0.99, "no disk without a cache"},
+		{"ext4", 20e-6, 0.99, "only disks with a cache"},
 		{"ext4", 80e-6, 0.99, "good drives with a protected cache"},
 		{"tmpfs", 2e-6, 0.99, "is memory, not a disk"},
 		{"xfs", 5e-3, 0.5, "do not follow"},

@@ -16,15 +16,15 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// What two processes of ours say to each other over TCP, all numbers big-endian.
+// The protocol of two processes of ours over TCP; all numbers are big-endian.
 //
-// Both sides begin with a greeting: 16 bytes of magic, the version of the protocol (2 bytes),
-// the length of what follows (2 bytes), and that as JSON: a hello by the side that has
-// connected, a welcome by the other. A listener with a secret sends a welcome with a challenge
-// first, which the other side answers with a proofMessage. Then the first sends frames: kind (1 byte), 3 bytes of 0,
-// the length of the payload (4), a number of its own (8); the payload means nothing. The other
-// answers, to frames that ask for it, with acks of ackSize bytes, and at the end, to a bye,
-// with 4 bytes of length and that much JSON.
+// Both sides begin with a greeting: 16 bytes of magic, the version of the protocol (2 bytes), the
+// length of what follows (2 bytes), and that as JSON: a hello from the connecting side, a welcome
+// from the other. A listener with a secret first sends a welcome with a challenge, which the
+// connecting side answers with a proofMessage. Then it sends frames: kind (1 byte), 3 bytes of 0,
+// the length of the payload (4), a sequence number (8); the payload has no meaning. The listener
+// answers frames that request it with acks of ackSize bytes, and a final bye with 4 bytes of length
+// and that much JSON.
 const (
 	linkMagic   = "TIDEMARK-HA\r\n\x1a\n\x00"
 	linkVersion = 2
@@ -33,48 +33,48 @@ const (
 	maxPayload  = 64 << 20
 	maxReply    = 8 << 20
 
-	helloTime = 5 * time.Second  // to say who one is
+	helloTime = 5 * time.Second  // until the greeting
 	idleTime  = 60 * time.Second // without a frame
 )
 
-// DefaultLinkPort is where listeners listen unless told otherwise.
+// DefaultLinkPort is the default port of listeners.
 const DefaultLinkPort = "7455"
 
 // Kinds of frames.
 const (
-	dataFrame  = 'D' // asks for nothing
-	flushFrame = 'F' // asks for an ack
+	dataFrame  = 'D' // no ack
+	flushFrame = 'F' // requests an ack
 	byeFrame   = 'B' // the last one
 )
 
-// A hello says what the side that connects wants.
+// A hello is the request of the connecting side.
 type hello struct {
-	Purpose string     `json:"purpose"` // look (is anybody there), measure, join (another connection of the one that measures), disk, ship
+	Purpose string     `json:"purpose"` // look (is anybody there), measure, join (another connection of the measuring peer), disk, ship
 	Token   string     `json:"token,omitempty"`
-	Buffer  int        `json:"buffer,omitempty"` // what the socket's buffers are to be set to; 0: left alone
+	Buffer  int        `json:"buffer,omitempty"` // requested size of the socket's buffers; 0: unchanged
 	Ship    *shipTerms `json:"ship,omitempty"`
 	Disk    *diskOrder `json:"disk,omitempty"`
 
-	secret string // is not sent: see prove
+	secret string // not sent: see prove
 }
 
 // A welcome is the answer.
 type welcome struct {
 	Challenge string `json:"challenge,omitempty"` // to be answered first
-	Refused   string `json:"refused,omitempty"`   // why not
+	Refused   string `json:"refused,omitempty"`   // the reason
 	Token     string `json:"token,omitempty"`
-	Granted   int    `json:"granted,omitempty"` // size of the buffer for receiving; 0: not known
+	Granted   int    `json:"granted,omitempty"` // size of the receive buffer; 0: unknown
 	Disk      bool   `json:"disk,omitempty"`    // to a look: it has a folder whose disk can be measured
 }
 
-// An ack says what has come so far on the connection.
+// An ack reports what has arrived so far on the connection.
 type ack struct {
 	number  uint64
-	bytes   uint64        // with heads
+	bytes   uint64        // including frame headers
 	since   time.Duration // since the connection was welcomed, by the receiver's clock
-	wall    int64         // the receiver's time of day, in nanoseconds since 1970
-	written uint64        // in ships: up to which frame it was written, and
-	synced  uint64        // is on disk (and applied)
+	wall    int64         // the receiver's wall clock, in nanoseconds since 1970
+	written uint64        // in ships: the last frame written
+	synced  uint64        // the last one on disk (and applied)
 }
 
 func (a ack) encode(b []byte) {
@@ -88,14 +88,14 @@ func decodeAck(b []byte) ack {
 	return ack{number: n(0), bytes: n(1), since: time.Duration(n(2)), wall: int64(n(3)), written: n(4), synced: n(5)}
 }
 
-// errForeign is of a side that is not one of ours.
-var errForeign = errors.New("what answers there is something else")
+// errForeign means that the other side is not one of ours.
+var errForeign = errors.New("another program answers there")
 
-// A versionError is of one of ours with another protocol.
+// A versionError means that the other side is one of ours with another protocol version.
 type versionError uint16
 
 func (v versionError) Error() string {
-	return fmt.Sprintf("the other side speaks version %d of the protocol, this one version %d", uint16(v), linkVersion)
+	return fmt.Sprintf("the other side uses version %d of the protocol, this one version %d", uint16(v), linkVersion)
 }
 
 func writeGreeting(w io.Writer, v any) error {
@@ -110,7 +110,7 @@ func writeGreeting(w io.Writer, v any) error {
 	return err
 }
 
-// readGreeting reads no byte beyond the first that is wrong.
+// readGreeting reads a greeting, and no byte beyond the first wrong one.
 func readGreeting(r *bufio.Reader, v any) error {
 	for i := range len(linkMagic) {
 		b, err := r.ReadByte()
@@ -141,19 +141,19 @@ func readGreeting(r *bufio.Reader, v any) error {
 	return nil
 }
 
-// inThisProcess is the name of a standby that is no other host.
+// inThisProcess names a standby in this process.
 const inThisProcess = "a standby in this process"
 
-// A path is to a standby, perhaps through a proxy of ours.
+// A path leads to a standby, perhaps through a proxy of ours.
 type path struct {
-	name, peer string // the standby's, for people and as an address
+	name, peer string // the standby, for people and as an address
 	addr       string // to connect to: the proxy's, or peer
 	added      *Line  // by the proxy
-	end        func() // ends what was begun for it
+	end        func() // releases what was started for it
 }
 
-// connectTo finds the path to a standby, or to one in this process where no peer is named, with a proxy in
-// front of it where a line is to be added.
+// connectTo finds the path to a standby, in this process if peer is "", with a proxy in front of it
+// if line adds anything.
 func connectTo(ctx context.Context, peer, secret string, line Line, here *StandbySpec) (p path, err error) {
 	p = path{name: withPort(peer), peer: withPort(peer), end: func() {}}
 	if peer == "" {
@@ -175,7 +175,7 @@ func connectTo(ctx context.Context, peer, secret string, line Line, here *Standb
 	return p, nil
 }
 
-// throughProxy looks first whether there is anybody: a proxy takes every connection.
+// throughProxy first checks that a listener is there: a proxy accepts every connection.
 func throughProxy(ctx context.Context, peer, secret string, line Line) (*Proxy, error) {
 	l, err := dialLink(ctx, peer, hello{Purpose: "look", secret: secret})
 	if err != nil {
@@ -189,25 +189,25 @@ func throughProxy(ctx context.Context, peer, secret string, line Line) (*Proxy, 
 	return p, nil
 }
 
-// A link is the side that has connected.
+// A link is the connecting side.
 type link struct {
 	c       *net.TCPConn
 	r       *bufio.Reader
 	w       *socket
 	granted welcome
-	room    []byte // what frames are sent from
+	room    []byte // data of the frames
 	number  uint64
 	stop    func() bool
 }
 
 const (
-	busy = "it serves somebody else"
-	// busyTimeout is for a listener that has not noticed yet that the last one has gone.
+	busy = "it is busy with another client"
+	// busyTimeout gives a listener time to notice that the last peer has gone.
 	busyTimeout = 2 * time.Second
 )
 
-// dialLink connects and greets. Errors: Unreachable, Denied (a secret that it lacks), Unsupported
-// (something else, or another version), Transient (it serves somebody else).
+// dialLink connects and greets. Errors: Unreachable, Denied (no secret, or a wrong one),
+// Unsupported (another program, or another version), Transient (it serves another peer).
 func dialLink(ctx context.Context, addr string, h hello) (*link, error) {
 	for begun := time.Now(); ; {
 		l, refused, err := dialOnce(ctx, addr, h)
@@ -239,7 +239,7 @@ func dialOnce(ctx context.Context, addr string, h hello) (l *link, refused strin
 	}
 	if l.granted.Refused != "" {
 		l.close()
-		return nil, l.granted.Refused, &tidemark.Error{Kind: tidemark.Transient, Op: "connect", Object: addr, Err: errors.New(l.granted.Refused), Hint: "try again when it is free, or start it for this"}
+		return nil, l.granted.Refused, &tidemark.Error{Kind: tidemark.Transient, Op: "connect", Object: addr, Err: errors.New(l.granted.Refused), Hint: "Try again once it is free, or start another one."}
 	}
 	if h.Purpose == "measure" || h.Purpose == "join" {
 		waitInKernel(l.c)
@@ -255,7 +255,7 @@ func (l *link) greet(h hello) error {
 	}
 	wait := helloTime
 	if h.Purpose == "ship" {
-		wait = idleTime // it makes a file first
+		wait = idleTime // it creates a file first
 	}
 	l.c.SetDeadline(time.Now().Add(wait))
 	if err := writeGreeting(l.c, h); err != nil {
@@ -276,7 +276,7 @@ func (l *link) close() {
 	l.c.Close()
 }
 
-// send sends a frame with a payload of so many bytes, and the next number.
+// send sends a frame with a payload of so many bytes, and the next sequence number.
 func (l *link) send(kind byte, payload int) error {
 	l.number++
 	return l.sendAs(kind, payload, l.number)
@@ -326,7 +326,7 @@ func (l *link) flush(payload int) (a ack, took time.Duration, err error) {
 	return a, time.Since(begin), err
 }
 
-// bye ends the connection, and reads what the other side says at its end.
+// bye ends the connection, and reads the other side's final message.
 func (l *link) bye(v any) error {
 	l.c.SetDeadline(time.Now().Add(idleTime))
 	if err := l.send(byeFrame, 0); err != nil {
@@ -351,7 +351,7 @@ func (l *link) reply(v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// linkError says in one sentence why there is no connection, or none any more.
+// linkError explains in one sentence why there is no connection, or why it broke.
 func linkError(ctx context.Context, addr string, err error) error {
 	const op = "connect"
 	var version versionError
@@ -365,21 +365,21 @@ func linkError(ctx context.Context, addr string, err error) error {
 	case ctx.Err() != nil:
 		return cancelled(ctx, op)
 	case errors.As(err, &version):
-		return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Unsupported, Hint: "run the same version of tidemark on both sides", Err: version}
+		return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Unsupported, Hint: "Run the same version of tidemark on both sides.", Err: version}
 	case errors.Is(err, errForeign):
-		return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Unsupported, Hint: "is it the address of tidemark ha measure network --listen, or of tidemark ha simulate --standby?", Err: errForeign}
+		return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Unsupported, Hint: "Give the address of tidemark ha measure network --listen, or of tidemark ha simulate --standby.", Err: errForeign}
 	case errors.As(err, &dns):
-		return &tidemark.Error{Kind: tidemark.Unreachable, Op: op, Object: addr, Err: errors.New("there is no such host"), Hint: "is the name right?"}
+		return &tidemark.Error{Kind: tidemark.Unreachable, Op: op, Object: addr, Err: errors.New("there is no such host"), Hint: "Check the name."}
 	case errors.As(err, &call) && call.Op == "dial":
 		cause := call.Err
 		if call.Timeout() {
 			cause = fmt.Errorf("no answer within %s", helloTime)
 		}
 		return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Unreachable, Err: cause,
-			Hint: "start tidemark ha measure network --listen, or tidemark ha simulate --standby, there, and let its port through firewalls"}
+			Hint: "Start tidemark ha measure network --listen or tidemark ha simulate --standby there, and open its port in firewalls."}
 	case errors.As(err, &slow) && slow.Timeout():
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: addr, Err: errors.New("it takes connections and says nothing"), Hint: "is it the address of tidemark ha measure network --listen, or of tidemark ha simulate --standby?"}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: addr, Err: errors.New("it accepts connections but does not answer"), Hint: "Give the address of tidemark ha measure network --listen, or of tidemark ha simulate --standby."}
 	}
-	return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Transient, Hint: "was the other side stopped? Its last line says why",
+	return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Transient, Hint: "Look at the other side's last line: it may have been stopped.",
 		Err: fmt.Errorf("the connection ended: %w", err)}
 }

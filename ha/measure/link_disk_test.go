@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// A listener with a folder has its disk measured, and one without says so.
+// A listener with a folder gets its disk measured, and one without reports that it has none.
 func TestPeersDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -19,16 +19,16 @@ func TestPeersDisk(t *testing.T) {
 		t.Errorf("%v, %v", has, err)
 	}
 	r, err := MeasurePeerDisk(context.Background(), f.addr, "", "mariadb", 300*time.Millisecond)
-	for try := 0; try < 4 && err == nil && r.Overhead <= 0; try++ { // a line through noise may begin at nothing
+	for try := 0; try < 4 && err == nil && r.Overhead <= 0; try++ { // a line fitted to noise may begin at zero
 		r, err = MeasurePeerDisk(context.Background(), f.addr, "", "mariadb", 300*time.Millisecond)
 	}
 	if err != nil || r.Engine != "mariadb" || r.Overhead <= 0 || len(r.Series[0].Sizes) == 0 {
 		t.Fatalf("%v, %+v", err, r)
 	}
-	if _, err := MeasurePeerDisk(context.Background(), f.addr, "", "tape", time.Second); tidemark.KindOf(err) != tidemark.Unsupported || tidemark.HintOf(err) == "" || !strings.Contains(err.Error(), "is no engine") {
+	if _, err := MeasurePeerDisk(context.Background(), f.addr, "", "tape", time.Second); tidemark.KindOf(err) != tidemark.Unsupported || tidemark.HintOf(err) == "" || !strings.Contains(err.Error(), "is not a supported engine") {
 		t.Errorf("%v", err)
 	}
-	// The same listener is the standby of a simulation, one after the other.
+	// The same listener then is the standby of a simulation.
 	simulated(t, SimSpec{Mode: "on", Peer: f.addr, Count: 20})
 	ctx, cancel := context.WithCancel(context.Background())
 	time.AfterFunc(200*time.Millisecond, cancel)
@@ -42,15 +42,15 @@ func TestPeersDisk(t *testing.T) {
 	if _, err := MeasurePeerDisk(context.Background(), without.addr, "", "postgres", time.Second); tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(err.Error(), "--dir") {
 		t.Errorf("%v", err)
 	}
-	// It takes as long as it is told to.
+	// It takes as long as requested.
 	x := simulated(t, SimSpec{Mode: "on", Peer: without.addr, Count: 10, Committers: 1, Standby: StandbySpec{Disk: &ha.Disk{Overhead: 0.02}}})
 	if x.Commit.Min < 0.02 {
 		t.Errorf("%+v", x.Commit)
 	}
 	without.stop()
 	without.wait(t)
-	for try := 0; ; try++ { // what was stopped is noticed, and nothing is left
-		if !strings.Contains(f.said(), "measures the disk of "+dir) {
+	for try := 0; ; try++ { // the stop is noticed, and nothing is left
+		if !strings.Contains(f.said(), "measuring the disk of "+dir) {
 			t.Error(f.said())
 		}
 		if _, err := MeasurePeerDisk(context.Background(), f.addr, "", "postgres", 50*time.Millisecond); err == nil {

@@ -19,13 +19,13 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A ListenSpec says how to be the other end of measurements and of simulations.
+// A ListenSpec configures the other end of measurements and of simulations.
 type ListenSpec struct {
-	Addr    string            // "" and ":port" are all addresses; the port is DefaultLinkPort where it says none
+	Addr    string            // "" and ":port" mean all addresses; the default port is DefaultLinkPort
 	Once    bool              // end when the first peer has gone
-	Note    func(text string) // who comes and goes, a line each; nil: nobody reads it
+	Note    func(text string) // receives a line for each peer that comes or goes; may be nil
 	Standby StandbySpec       // of simulations; the disk of its folder may be measured too
-	Secret  string            // that peers have to know, LeastSecret bytes or more; may be "" on loopback alone
+	Secret  string            // that peers must know, at least LeastSecret bytes; may be "" only on loopback
 
 	ready func(net.Addr)
 }
@@ -33,22 +33,22 @@ type ListenSpec struct {
 // A listener serves one peer at a time, which may have several connections.
 type listener struct {
 	ListenSpec
-	done func(error) // ends the listener
+	done func(error) // stops the listener
 
 	mu    sync.Mutex
-	token string // of the peer that is served; "" nobody's
+	token string // of the peer being served; "": none
 	conns int    // of that peer
 }
 
 const (
-	strangers   = 16 // connections that have not said who they are, at once
+	strangers   = 16 // connections before their hello, at once
 	connsOfPeer = 8
 )
 
-// Listen answers to MeasureLink, MeasurePeerDisk and Simulate, one peer after the other, until ctx
-// ends or, with Once, the first has gone. Errors: Invalid (no such address here, or one that
-// others reach without a secret), Exists (somebody
-// listens there), and those of the standby's folder.
+// Listen serves MeasureLink, MeasurePeerDisk and Simulate, one peer after the other, until ctx ends
+// or, with Once, the first has gone. Errors: Invalid (no such address here, or one that others can
+// reach without a secret), Exists (another process listens there), and those of the standby's
+// folder.
 func Listen(ctx context.Context, spec ListenSpec) error {
 	if spec.Standby.Dir != "" {
 		if _, _, err := scratchRoom("listen", spec.Standby.Dir, spec.Standby.Force, simLogSize); err != nil {
@@ -92,14 +92,14 @@ func Listen(ctx context.Context, spec ListenSpec) error {
 				return cause
 			}
 			if ctx.Err() != nil {
-				return nil // it was asked to end, which is how a listener ends
+				return nil // it was asked to end, the normal way
 			}
 			return listenError(ctx, addr, err)
 		}
 		select {
 		case room <- struct{}{}:
 		default:
-			conn.Close() // more than anybody needs
+			conn.Close() // more than needed
 			continue
 		}
 		wg.Go(func() {
@@ -112,10 +112,10 @@ func Listen(ctx context.Context, spec ListenSpec) error {
 	}
 }
 
-// errServed ends a listener that was asked to serve one peer.
-var errServed = errors.New("the peer has gone")
+// errServed ends a listener that was to serve one peer.
+var errServed = errors.New("the peer has disconnected")
 
-// withPort adds the port where there is none.
+// withPort adds the default port if there is none.
 func withPort(addr string) string {
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return net.JoinHostPort(addr, DefaultLinkPort)
@@ -128,16 +128,16 @@ func listenError(ctx context.Context, addr string, err error) error {
 		return c
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return &tidemark.Error{Kind: tidemark.Exists, Op: "listen", Object: addr, Err: errors.New("somebody listens there already"), Hint: "name another port on both sides"}
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "listen", Object: addr, Err: errors.New("the address is already in use"), Hint: "Choose another port on both sides."}
 	}
 	var call *net.OpError
 	if errors.As(err, &call) {
 		err = call.Err
 	}
-	return &tidemark.Error{Op: "listen", Object: addr, Kind: tidemark.Invalid, Hint: "name an address of this machine, or only :PORT", Err: err}
+	return &tidemark.Error{Op: "listen", Object: addr, Kind: tidemark.Invalid, Hint: "Name an address of this machine, or only :PORT.", Err: err}
 }
 
-// serve finds out what a connection wants, and does it.
+// serve reads a connection's request, and carries it out.
 func (s *listener) serve(ctx context.Context, c *net.TCPConn) {
 	c.SetDeadline(time.Now().Add(helloTime))
 	r := bufio.NewReaderSize(c, 256<<10)
@@ -145,42 +145,42 @@ func (s *listener) serve(ctx context.Context, c *net.TCPConn) {
 	if err := readGreeting(r, &h); err != nil {
 		var version versionError
 		if errors.As(err, &version) {
-			s.Note(fmt.Sprintf("%s: %v; turned away", c.RemoteAddr(), err))
-			writeGreeting(c, welcome{Refused: err.Error()}) // it reads our version before that
+			s.Note(fmt.Sprintf("%s: %v; rejected", c.RemoteAddr(), err))
+			writeGreeting(c, welcome{Refused: err.Error()}) // it reads our version first
 		} else {
-			s.Note(fmt.Sprintf("%s: not one of ours; turned away", c.RemoteAddr()))
+			s.Note(fmt.Sprintf("%s: not a tidemark client; rejected", c.RemoteAddr()))
 		}
 		return
 	}
 	if !s.authenticate(c, r) {
 		return
 	}
-	if h.Purpose == "look" { // whether we are there
+	if h.Purpose == "look" { // whether a listener is there
 		writeGreeting(c, welcome{Disk: s.Standby.Dir != ""})
 		return
 	}
 	out := welcome{}
 	if out.Refused = s.admit(&out, h); out.Refused != "" {
-		s.Note(fmt.Sprintf("%s: turned away: %s", c.RemoteAddr(), out.Refused))
+		s.Note(fmt.Sprintf("%s: rejected: %s", c.RemoteAddr(), out.Refused))
 		writeGreeting(c, out)
 		return
 	}
 	defer s.leave()
 	if h.Buffer > 0 {
-		c.SetReadBuffer(min(h.Buffer, maxPayload)) // what is granted is looked at
+		c.SetReadBuffer(min(h.Buffer, maxPayload)) // the granted size is checked
 		c.SetWriteBuffer(min(h.Buffer, maxPayload))
 	}
 	_, out.Granted = newSocket(c).buffers()
 	if err := s.work(ctx, c, r, h, out); h.Purpose == "join" {
-		return // how it went, the peer's first connection tells
+		return // the peer's first connection reports the outcome
 	} else if err != nil && ctx.Err() == nil {
 		s.Note(fmt.Sprintf("%s: %v", c.RemoteAddr(), err))
 	} else {
-		s.Note(fmt.Sprintf("%s: has gone", c.RemoteAddr()))
+		s.Note(fmt.Sprintf("%s: disconnected", c.RemoteAddr()))
 	}
 }
 
-// work welcomes a connection and does what it wants.
+// work welcomes a connection and carries out its request.
 func (s *listener) work(ctx context.Context, c *net.TCPConn, r *bufio.Reader, h hello, out welcome) error {
 	welcomed := func() error {
 		c.SetDeadline(time.Now().Add(helloTime))
@@ -191,15 +191,15 @@ func (s *listener) work(ctx context.Context, c *net.TCPConn, r *bufio.Reader, h 
 	}
 	switch h.Purpose {
 	case "measure":
-		s.Note(fmt.Sprintf("%s: measures", c.RemoteAddr()))
+		s.Note(fmt.Sprintf("%s: measuring the network", c.RemoteAddr()))
 	case "disk":
-		s.Note(fmt.Sprintf("%s: measures the disk of %s", c.RemoteAddr(), s.Standby.Dir))
+		s.Note(fmt.Sprintf("%s: measuring the disk of %s", c.RemoteAddr(), s.Standby.Dir))
 		if err := welcomed(); err != nil {
 			return err
 		}
 		return s.Standby.measureDisk(ctx, c, r, *h.Disk)
 	case "ship":
-		s.Note(fmt.Sprintf("%s: ships a log, %s", c.RemoteAddr(), h.Ship.Mode))
+		s.Note(fmt.Sprintf("%s: shipping a log, %s", c.RemoteAddr(), h.Ship.Mode))
 		x, err := s.Standby.prepare(ctx, *h.Ship)
 		if err != nil {
 			out.Refused = err.Error()
@@ -218,18 +218,18 @@ func (s *listener) work(ctx context.Context, c *net.TCPConn, r *bufio.Reader, h 
 	return answer(c, r)
 }
 
-// admit says why a peer cannot be served, or takes it in.
+// admit admits a peer, or returns why it cannot be served.
 func (s *listener) admit(w *welcome, h hello) (refused string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case h.Purpose == "join" && h.Token != "" && h.Token == s.token && s.conns < connsOfPeer:
 	case h.Purpose == "join":
-		return "this is a connection too many, or of a measurement that has ended"
+		return "this connection is one too many, or belongs to a measurement that has ended"
 	case h.Purpose != "measure" && (h.Purpose != "ship" || h.Ship == nil) && (h.Purpose != "disk" || h.Disk == nil):
-		return "this is not known here: " + cmp.Or(fmt.Sprintf("%.20q", h.Purpose), "nothing")
+		return "unknown request: " + cmp.Or(fmt.Sprintf("%.20q", h.Purpose), "nothing")
 	case h.Purpose == "disk" && s.Standby.Dir == "":
-		return "it was given no folder (--dir) whose disk could be measured"
+		return "it was started without a folder (--dir) whose disk to measure"
 	case s.token != "":
 		return busy
 	default:
@@ -240,7 +240,7 @@ func (s *listener) admit(w *welcome, h hello) (refused string) {
 	return ""
 }
 
-// leave notes that a connection of the peer has ended; with the last one the peer has gone.
+// leave records that a connection of the peer has ended; with the last one the peer has gone.
 func (s *listener) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,16 +251,16 @@ func (s *listener) leave() {
 	}
 }
 
-// A frame is the head of one.
+// A frame is the header of a frame.
 type frame struct {
 	kind    byte
 	payload int
 	number  uint64
 }
 
-var errFrame = errors.New("what came is no frame of this protocol")
+var errFrame = errors.New("received data that is not a frame of this protocol")
 
-// readFrame reads a head; the payload is still to be read.
+// readFrame reads a header; the payload remains to be read.
 func readFrame(r *bufio.Reader) (frame, error) {
 	b, err := r.Peek(headSize)
 	if err != nil {
@@ -273,11 +273,11 @@ func readFrame(r *bufio.Reader) (frame, error) {
 	if f.payload > maxPayload || b[1]|b[2]|b[3] != 0 || f.kind != dataFrame && f.kind != flushFrame && f.kind != byeFrame {
 		return frame{}, errFrame
 	}
-	r.Discard(headSize) // it is there
+	r.Discard(headSize) // it is buffered
 	return f, nil
 }
 
-// answer is the other end of a measurement: it drops what comes, and acknowledges.
+// answer is the other end of a measurement: it discards the data, and acknowledges.
 func answer(c *net.TCPConn, r *bufio.Reader) error {
 	begin := time.Now()
 	var a ack

@@ -13,16 +13,16 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A LinkSpec says what to measure.
+// A LinkSpec specifies a measurement.
 type LinkSpec struct {
 	Peer   string        // HOST or HOST:PORT of a Listen; "": one in this process
-	Time   time.Duration // in all, about; 0: 20 s
-	Line   Line          // what is added on the way there
+	Time   time.Duration // total, about; 0: 20 s
+	Line   Line          // added on the way there
 	Secret string        `json:"-"` // of the Listen, if it has one
-	Flush  float64       // the largest flush that is expected, in bytes, for the advice; 0: not known
+	Flush  float64       // the largest expected flush in bytes, for the advice; 0: unknown
 }
 
-// A LinkReport is what a link gave. In its Network, Rate is the best that was seen, RTT the
+// A LinkReport is the result for a link. In its Network, Rate is the best one measured, RTT the
 // median while nothing else was sent.
 type LinkReport struct {
 	ha.Network
@@ -33,27 +33,27 @@ type LinkReport struct {
 	Loaded  Spread      `json:"rtt_under_load"`
 	Sizes   []TimedSize `json:"flush_to_ack"` // from the beginning of a message until its acknowledgement
 	Fit     Fit         `json:"flush_to_ack_fit"`
-	Rates   []LinkRate  `json:"rates"` // the first without buffers of our own: TCP tunes them
+	Rates   []LinkRate  `json:"rates"` // the first is without buffer sizes of our own: TCP tunes them
 	TCP     *TCPState   `json:"tcp,omitempty"`
-	// Window is rate x RTT, in bytes: what is on its way when the link is full.
+	// Window is rate x RTT, in bytes: the data in flight when the link is full.
 	Window float64 `json:"bandwidth_delay_product_bytes"`
-	// Buffer is what to set the sockets' buffers to, on both sides, in bytes.
+	// Buffer is the recommended size of the sockets' buffers, on both sides, in bytes.
 	Buffer   int                `json:"buffer_bytes"`
 	Advice   string             `json:"buffer_advice"`
 	Clock    ClockOffset        `json:"clock"`
 	Findings []tidemark.Finding `json:"findings,omitempty"`
 }
 
-// A LinkRate is how fast bytes arrived, as the other side counted them.
+// A LinkRate is how fast bytes arrived, as counted by the other side.
 type LinkRate struct {
 	Asked    int       `json:"buffer_asked"`     // 0: none was set
-	Sending  int       `json:"buffer_sending"`   // as the kernel says: Linux doubles what is asked; 0: not known
+	Sending  int       `json:"buffer_sending"`   // as the kernel reports it: Linux doubles the request; 0: unknown
 	Receives int       `json:"buffer_receiving"` // the same on the other side
 	Rate     float64   `json:"bytes_per_second"` // median of Rounds
 	Rounds   []float64 `json:"rounds"`
 }
 
-// TCPState is what the kernel of the sending side says of a connection. Times are seconds.
+// TCPState is what the sending side's kernel reports about a connection. Times are seconds.
 type TCPState struct {
 	Congestion      string  `json:"congestion_control"`
 	RTT             float64 `json:"rtt"`
@@ -63,26 +63,26 @@ type TCPState struct {
 	MSS             int     `json:"segment_bytes"`
 	Retransmits     int     `json:"retransmitted_segments"`
 	DeliveryRate    float64 `json:"delivery_bytes_per_second"`
-	ReceiverLimited float64 `json:"limited_by_receive_window"` // part of the time in which there was something to send
+	ReceiverLimited float64 `json:"limited_by_receive_window"` // fraction of the time in which there was something to send
 	BufferLimited   float64 `json:"limited_by_send_buffer"`
 }
 
-// ClockOffset is by how much the other side's clock is ahead, in seconds, and by how much that
-// may be wrong.
+// ClockOffset is by how many seconds the other side's clock is ahead, and the possible error of
+// that.
 type ClockOffset struct {
 	Ahead     float64 `json:"ahead_seconds"`
 	Uncertain float64 `json:"uncertain_seconds"`
 }
 
 const (
-	noticeable   = 1.03 // a rate that is not higher by that is as high
+	noticeable   = 1.03 // a rate counts as higher only above this factor
 	sendPiece    = 128 << 10
 	maxLinkTime  = 10 * time.Minute
-	warmUpPart   = 4 // of a run: until TCP has found its rate
+	warmUpPart   = 4 // this part of a run (a quarter) is warm-up, until TCP has found its rate
 	roundsOfRate = 3
 )
 
-// A linkRun measures. Its control connection is the peer's first one, and stays.
+// A linkRun performs a measurement. Its control connection is the peer's first one, and stays open.
 type linkRun struct {
 	LinkSpec
 	ctx     context.Context
@@ -92,7 +92,7 @@ type linkRun struct {
 	best    time.Duration // shortest round trip so far
 }
 
-// MeasureLink measures a link to a Listen. Errors: as dialLink's, Cancelled.
+// MeasureLink measures a link to a Listen. Errors: those of dialLink, Cancelled.
 func MeasureLink(ctx context.Context, spec LinkSpec) (*LinkReport, error) {
 	spec.Time = min(cmp.Or(spec.Time, 20*time.Second), maxLinkTime)
 	way, err := connectTo(ctx, spec.Peer, spec.Secret, spec.Line, &StandbySpec{})
@@ -120,7 +120,8 @@ func MeasureLink(ctx context.Context, spec LinkSpec) (*LinkReport, error) {
 	return r.report, nil
 }
 
-// pings sends small messages one after the other for a while, or until stop (nil: never), and times each.
+// pings sends small messages one after the other for a while, or until stop returns true (nil:
+// never), and times each.
 func (r *linkRun) pings(d time.Duration, stop func() bool) ([]float64, error) {
 	var times []float64
 	for end := time.Now().Add(d); len(times) < 10 || len(times) < keptSamples && time.Now().Before(end) && (stop == nil || !stop()); {
@@ -143,7 +144,7 @@ func (r *linkRun) pings(d time.Duration, stop func() bool) ([]float64, error) {
 }
 
 func (r *linkRun) idle() error {
-	if _, err := r.pings(r.Time/100, nil); err != nil { // routes and caches get warm
+	if _, err := r.pings(r.Time/100, nil); err != nil { // warm up routes and caches
 		return err
 	}
 	times, err := r.pings(r.Time*14/100, nil)
@@ -162,7 +163,7 @@ func (r *linkRun) sizes() error {
 	slice := r.Time * 20 / 100 / time.Duration(3*len(bytes))
 	for range 3 {
 		for i, n := range bytes {
-			if i > 0 && times[i-1][0] > r.Time.Seconds()/10 { // so slow a link says enough with small ones
+			if i > 0 && times[i-1][0] > r.Time.Seconds()/10 { // on so slow a link small ones are sufficient
 				break
 			}
 			for end, first := time.Now().Add(slice), true; first || time.Now().Before(end); first = false {
@@ -181,8 +182,8 @@ func (r *linkRun) sizes() error {
 	return nil
 }
 
-// rates sends as fast as it goes, with TCP's own buffers, and with buffers that are doubled
-// until that does not help twice; and then with all of these again.
+// rates sends as fast as possible, with TCP's own buffers, and with buffers that are doubled until
+// that has not helped twice; then it repeats all of these.
 func (r *linkRun) rates() error {
 	slice := r.Time * 50 / 100 / (roundsOfRate * 9)
 	rates := []LinkRate{{}}
@@ -218,9 +219,9 @@ func (r *linkRun) rates() error {
 	return nil
 }
 
-// rate is one run. The first part, in which TCP still looks for its rate, does not count.
+// rate performs one run. Its first part, in which TCP still searches for its rate, does not count.
 func (r *linkRun) rate(x *LinkRate, d time.Duration) error {
-	if _, _, err := r.control.flush(0); err != nil { // so that it is not taken for dead
+	if _, _, err := r.control.flush(0); err != nil { // so that it does not seem dead
 		return err
 	}
 	l, err := dialLink(r.ctx, r.addr, hello{Purpose: "join", Token: r.control.granted.Token, secret: r.Secret, Buffer: x.Asked})
@@ -232,7 +233,7 @@ func (r *linkRun) rate(x *LinkRate, d time.Duration) error {
 	if err := r.fill(l, d/warmUpPart); err != nil {
 		return err
 	}
-	if err := l.send(flushFrame, 0); err != nil { // a mark: its ack says what had come by then
+	if err := l.send(flushFrame, 0); err != nil { // a mark: its ack reports what had arrived by then
 		return err
 	}
 	if err := r.fill(l, d-d/warmUpPart); err != nil {
@@ -270,7 +271,7 @@ func (r *linkRun) fill(l *link, d time.Duration) error {
 	return nil
 }
 
-// loaded times small messages while another connection sends as fast as it goes.
+// loaded times small messages while another connection sends as fast as possible.
 func (r *linkRun) loaded() error {
 	l, err := dialLink(r.ctx, r.addr, hello{Purpose: "join", Token: r.control.granted.Token, secret: r.Secret})
 	if err != nil {
@@ -293,7 +294,7 @@ func (r *linkRun) loaded() error {
 	return err
 }
 
-// advise says what buffers to set, and what should not be believed.
+// advise recommends buffer sizes, and lists unreliable results.
 func (r *linkRun) advise() {
 	out := r.report
 	out.Window = out.Rate * out.Idle.P99
@@ -306,32 +307,32 @@ func (r *linkRun) advise() {
 	out.Buffer = int(ha.SocketBuffer(out.Window, max(r.Flush, float64(enough))))
 	switch tuned := out.Rates[0].Rate; {
 	case tuned*noticeable >= out.Rate:
-		out.Advice = fmt.Sprintf("leave the buffers alone: TCP's own tuning sends as fast; where one has to be set, %s on both sides", sizeText(out.Buffer))
+		out.Advice = fmt.Sprintf("leave the buffers alone: TCP autotuning is as fast; if you must set them, use %s on both sides", sizeText(out.Buffer))
 	default:
-		out.Advice = fmt.Sprintf("set %s on both sides: TCP's own tuning gives %.0f%% of the rate", sizeText(out.Buffer), 100*tuned/out.Rate)
+		out.Advice = fmt.Sprintf("set %s on both sides: TCP autotuning reaches %.0f%% of the rate", sizeText(out.Buffer), 100*tuned/out.Rate)
 	}
 	warn := func(text, hint string) {
 		out.Findings = append(out.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: r.Peer, Text: text, Hint: hint})
 	}
 	for _, x := range out.Rates[1:] {
 		if x.Sending > 0 && x.Sending < 2*x.Asked && x.Asked <= out.Buffer {
-			warn(fmt.Sprintf("of a buffer of %s the kernel gives %s", sizeText(x.Asked), sizeText(x.Sending/2)), "raise net.core.wmem_max and net.core.rmem_max on both sides")
+			warn(fmt.Sprintf("of a buffer of %s the kernel grants %s", sizeText(x.Asked), sizeText(x.Sending/2)), "Raise net.core.wmem_max and net.core.rmem_max on both sides.")
 			break
 		}
 	}
 	if bloat := out.Loaded.P50 / out.Idle.P50; bloat > 3 && out.Loaded.P50-out.Idle.P50 > 1e-3 {
-		warn(fmt.Sprintf("under load a round trip takes %.0f times as long (%.1f ms): messages wait in queues on the way", bloat, out.Loaded.P50*1e3),
-			"keep other traffic, such as base backups, off this link, or limit its rate")
+		warn(fmt.Sprintf("under load a round trip takes %.0f times as long (%.1f ms): messages queue on the way", bloat, out.Loaded.P50*1e3),
+			"Keep other traffic, such as base backups, off this link, or limit its rate.")
 	}
 	if t := out.TCP; t != nil && t.Retransmits > 0 && t.RTT > 0 {
-		warn(fmt.Sprintf("%d segments had to be sent again", t.Retransmits), "a link that loses packets makes single commits slow: look at the tail of the times above")
+		warn(fmt.Sprintf("%d segments were retransmitted", t.Retransmits), "Look at the tail of the times above: packet loss makes single commits slow.")
 	}
 	if c := out.Clock; math.Abs(c.Ahead) > c.Uncertain+0.1 {
-		warn(fmt.Sprintf("the clocks differ by %.3f s", c.Ahead), "let both follow NTP: lags that are told by two clocks are wrong by that")
+		warn(fmt.Sprintf("the clocks differ by %.3f s", c.Ahead), "Synchronise both with NTP: lags measured across two clocks are wrong by that much.")
 	}
 }
 
-// sizeText writes a size in the units of options: powers of 1024.
+// sizeText formats a size in the units of options: powers of 1024.
 func sizeText(n int) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

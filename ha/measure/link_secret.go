@@ -13,16 +13,16 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// LeastSecret is how many bytes a shared secret has at least: it can be guessed at from afar.
+// LeastSecret is the minimum length of a shared secret in bytes: it can be guessed remotely.
 const LeastSecret = 16
 
-// A proofMessage is what the side that has connected answers to a challenge: an HMAC of it, so that the
-// secret itself never travels.
+// A proofMessage is the connecting side's answer to a challenge: an HMAC of it, so that the secret
+// itself is never sent.
 type proofMessage struct {
 	Proof string `json:"proof"`
 }
 
-const wrongSecret = "the shared secret is another"
+const wrongSecret = "the shared secret differs"
 
 func proof(secret, challenge string) string {
 	m := hmac.New(sha256.New, []byte(secret))
@@ -30,7 +30,7 @@ func proof(secret, challenge string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// authenticate asks a peer to prove that it has the secret.
+// authenticate makes a peer prove that it has the secret.
 func (s *listener) authenticate(c net.Conn, r *bufio.Reader) bool {
 	if s.Secret == "" {
 		return true
@@ -43,7 +43,7 @@ func (s *listener) authenticate(c net.Conn, r *bufio.Reader) bool {
 	if readGreeting(r, &p) == nil && hmac.Equal([]byte(p.Proof), []byte(proof(s.Secret, challenge))) {
 		return true
 	}
-	s.Note(fmt.Sprintf("%s: does not have the shared secret; turned away", c.RemoteAddr()))
+	s.Note(fmt.Sprintf("%s: does not have the shared secret; rejected", c.RemoteAddr()))
 	_ = writeGreeting(c, welcome{Refused: wrongSecret}) // it may have gone
 	return false
 }
@@ -51,7 +51,7 @@ func (s *listener) authenticate(c net.Conn, r *bufio.Reader) bool {
 // prove answers the listener's challenge, and reads its welcome.
 func (l *link) prove(secret string) error {
 	if secret == "" {
-		return needsSecret(l.c.RemoteAddr().String(), "the listener asks for a shared secret")
+		return needsSecret(l.c.RemoteAddr().String(), "the listener requires a shared secret")
 	}
 	challenge := l.granted.Challenge
 	l.granted = welcome{}
@@ -62,17 +62,17 @@ func (l *link) prove(secret string) error {
 }
 
 func needsSecret(addr, cause string) error {
-	return &tidemark.Error{Kind: tidemark.Denied, Op: "connect", Object: addr, Err: errors.New(cause), Hint: "Give the secret of the listener with --secret-file, or in TIDEMARK_HA_SECRET."}
+	return &tidemark.Error{Kind: tidemark.Denied, Op: "connect", Object: addr, Err: errors.New(cause), Hint: "Give the listener's secret with --secret-file or in TIDEMARK_HA_SECRET."}
 }
 
-// checkSecret refuses to listen to other machines without one.
+// checkSecret refuses to listen to other machines without a secret.
 func (spec ListenSpec) checkSecret(at net.Addr) error {
 	tcp, _ := at.(*net.TCPAddr)
 	switch {
 	case spec.Secret != "" && len(spec.Secret) < LeastSecret:
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "listen", Object: at.String(), Err: fmt.Errorf("the shared secret is shorter than %d bytes", LeastSecret), Hint: "Make one: openssl rand -hex 16."}
 	case spec.Secret == "" && (tcp == nil || !tcp.IP.IsLoopback()):
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "listen", Object: at.String(), Err: errors.New("other machines reach this address, and no shared secret was given"), Hint: "Give the same one on both sides, in a file with --secret-file or in TIDEMARK_HA_SECRET (openssl rand -hex 16 makes one), or listen at 127.0.0.1."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "listen", Object: at.String(), Err: errors.New("other machines can reach this address, and no shared secret was given"), Hint: "Give the same secret on both sides with --secret-file or in TIDEMARK_HA_SECRET (openssl rand -hex 16 makes one), or listen on 127.0.0.1."}
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Where other machines reach it, nobody listens without a secret, nor with a short one.
+// No listener that other machines can reach starts without a secret, or with a short one.
 func TestListenNeedsASecret(t *testing.T) {
 	for _, spec := range []ListenSpec{{Addr: ":0"}, {Addr: "0.0.0.0:0"}, {Addr: "[::]:0"}, {Addr: ":0", Secret: "too short"}, {Addr: "127.0.0.1:0", Secret: "too short"}} {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -24,8 +24,8 @@ func TestListenNeedsASecret(t *testing.T) {
 	}
 }
 
-// With a secret, whoever does not have it gets nothing, whatever it asks for; whoever has it gets
-// all.
+// With a secret, a peer without it gets nothing, whatever it requests; a peer with it gets
+// everything.
 func TestListenWithASecret(t *testing.T) {
 	t.Parallel()
 	const secret = "0123456789abcdef"
@@ -44,7 +44,7 @@ func TestListenWithASecret(t *testing.T) {
 			}
 		}
 	}
-	// Who does not wait for the challenge, or answers one of before, is not served either.
+	// A peer that does not wait for the challenge, or answers an earlier one, is not served either.
 	c, r := greeted(t, f.addr)
 	challenge := challenged(t, r)
 	c.Close()
@@ -63,7 +63,7 @@ func TestListenWithASecret(t *testing.T) {
 		}
 		c.Close()
 	}
-	if said := f.said(); strings.Contains(said, ": measures") || strings.Contains(said, "ships") || !strings.Contains(said, "does not have the shared secret") {
+	if said := f.said(); strings.Contains(said, ": measuring") || strings.Contains(said, "shipping") || !strings.Contains(said, "does not have the shared secret") {
 		t.Error(said)
 	}
 	empty(t, dir)
@@ -78,11 +78,11 @@ func TestListenWithASecret(t *testing.T) {
 		t.Error(err)
 	}
 	simulated(t, SimSpec{Mode: "on", Peer: f.addr, Secret: secret, Count: 5})
-	// One that is not asked for it is served as well.
+	// A peer with a secret is also served by a listener that does not require one.
 	simulated(t, SimSpec{Mode: "on", Peer: listening(t, false, nil).addr, Secret: secret, Count: 5})
 }
 
-// The secret itself does not travel, whoever asks for proofs.
+// The secret itself is never sent, whatever side asks for proofs.
 func TestSecretDoesNotTravel(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of many bytes"
@@ -104,7 +104,7 @@ func TestSecretDoesNotTravel(t *testing.T) {
 		c.Close()
 		came <- text
 	}()
-	_, _ = LookAtPeer(context.Background(), l.Addr().String(), secret) // fails: nobody welcomes it
+	_, _ = LookAtPeer(context.Background(), l.Addr().String(), secret) // fails: there is no welcome
 	if text := <-came; !bytes.Contains(text, []byte(`"proof":"`)) || bytes.Contains(text, []byte("secret")) {
 		t.Errorf("%q", text)
 	}

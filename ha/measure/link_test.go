@@ -43,7 +43,7 @@ func listening(t *testing.T, once bool, standby *StandbySpec) *far {
 	return listeningWith(t, ListenSpec{Once: once, Standby: *standby})
 }
 
-// greeted has said hello and waits for the answer; challenged reads it.
+// greeted has sent hello and waits for the answer; challenged reads it.
 func greeted(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -90,7 +90,7 @@ func listeningWith(t *testing.T, spec ListenSpec) *far {
 	return f
 }
 
-// wait is until it has ended, without an error.
+// wait waits until it has ended, without an error.
 func (f *far) wait(t *testing.T) {
 	t.Helper()
 	select {
@@ -104,15 +104,15 @@ func (f *far) wait(t *testing.T) {
 	}
 }
 
-// What is added to the way there is measured: it cannot take less than that. It may take more
-// while other tests run.
+// What is added on the way is measured: times cannot be shorter than that. They may be longer while
+// other tests run.
 func TestMeasureLink(t *testing.T) {
 	t.Parallel()
 	for _, line := range []Line{{Delay: 2 * time.Millisecond}, {Delay: 10 * time.Millisecond, Rate: 20 << 20}} {
 		t.Run(line.Delay.String(), func(t *testing.T) {
 			t.Parallel()
 			var wrong faults
-			for range 5 { // another test may take all that this machine has, for a while
+			for range 5 { // another test may use the whole machine for a while
 				wrong = nil
 				if measureLine(t, line, &wrong); len(wrong) == 0 {
 					return
@@ -123,12 +123,12 @@ func TestMeasureLink(t *testing.T) {
 	}
 }
 
-// faults are what would be errors.
+// faults collects possible errors.
 type faults []string
 
 func (f *faults) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
 
-// measureLine measures a line once. What is less than what was added is wrong at any time.
+// measureLine measures a line once. Less than what was added is always wrong.
 func measureLine(t *testing.T, line Line, wrong *faults) {
 	t.Helper()
 	f := listening(t, true, nil)
@@ -228,9 +228,9 @@ func TestPeersThatCannotBeMeasured(t *testing.T) {
 		says string
 	}{
 		"nobody":          {nobody, tidemark.Unreachable, "refused"},
-		"something else":  {serveOnce(t, []byte("SSH-2.0-OpenSSH_9.2\r\n")), tidemark.Unsupported, "what answers there is something else"},
-		"a newer version": {serveOnce(t, newer), tidemark.Unsupported, "speaks version 3 of the protocol, this one version 2"},
-		"a silent one":    {serveOnce(t, nil), tidemark.Unsupported, "takes connections and says nothing"},
+		"something else":  {serveOnce(t, []byte("SSH-2.0-OpenSSH_9.2\r\n")), tidemark.Unsupported, "another program answers there"},
+		"a newer version": {serveOnce(t, newer), tidemark.Unsupported, "uses version 3 of the protocol, this one version 2"},
+		"a silent one":    {serveOnce(t, nil), tidemark.Unsupported, "accepts connections but does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,7 +270,7 @@ func TestMeasureLinkStops(t *testing.T) {
 		if tidemark.KindOf(err) != tidemark.Cancelled || time.Since(begin) > 10*time.Minute {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
-		// The listener is free again, as soon as it has noticed.
+		// The listener is free again as soon as it has noticed.
 		for try := 0; ; try++ {
 			l, err := dialLink(context.Background(), f.addr, hello{Purpose: "measure"})
 			if err == nil {
@@ -283,13 +283,13 @@ func TestMeasureLinkStops(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		for try := 0; try < 30000 && !strings.HasSuffix(f.said(), "has gone"); try++ {
+		for try := 0; try < 30000 && !strings.HasSuffix(f.said(), "disconnected"); try++ {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
 
-// Strangers get nothing, and whoever is served is served on.
+// Strangers get nothing, and a peer that is being served is not disturbed.
 func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 	t.Parallel()
 	f := listening(t, false, nil)
@@ -322,7 +322,7 @@ func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 		}
 		c.SetDeadline(time.Now().Add(5 * time.Minute))
 		c.Write(says)
-		answer, err := io.ReadAll(c) // it closes the connection; what it had not read may reset it
+		answer, err := io.ReadAll(c) // it closes the connection; unread data may reset it
 		c.Close()
 		if err != nil && strings.Contains(err.Error(), "timeout") {
 			t.Errorf("%s: %v", name, err)
@@ -335,7 +335,7 @@ func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 			t.Fatalf("after %s: %v", name, err)
 		}
 	}
-	// Frames that are none end the connection of whoever sends them.
+	// Invalid frames end their sender's connection.
 	for name, b := range map[string][]byte{
 		"too large":    {dataFrame, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1},
 		"unknown kind": {'X', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1},
@@ -356,7 +356,7 @@ func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 	}
 }
 
-// Connections that say nothing are closed, and do not keep others out for ever.
+// Silent connections are closed, and do not block others forever.
 func TestListenerClosesSilentConnections(t *testing.T) {
 	t.Parallel()
 	f := listening(t, false, nil)

@@ -17,29 +17,29 @@ type Primary interface {
 	Replication(ctx context.Context) (tidemark.Replication, error)
 }
 
-// A LiveSpec says what is watched, and what is too much. Times are seconds.
+// A LiveSpec specifies what is watched, and the limits for alerts. Times are seconds.
 type LiveSpec struct {
 	For      time.Duration
-	Forecast *ha.Forecast // nil: there is none to compare with
-	Mode     string       // the forecast's that is meant; "": the one that the server is in
-	// Behind asks a standby how far its applying is behind; nil: the primary knows.
+	Forecast *ha.Forecast // nil: no comparison
+	Mode     string       // the forecast's mode to compare with; "": the server's present one
+	// Behind asks a standby how far its replay is behind; nil: the primary knows.
 	Behind func(context.Context) (float64, error)
-	// Longest is for how long one commit may wait, Mean how long commits may wait on average, and Lag how
-	// far behind a standby's applying may be. Off is by which part more than forecast is too much.
+	// Longest limits the wait of one commit, Mean the average wait of commits, and Lag how far a
+	// standby's replay may be behind. Off is the tolerated relative excess over the forecast.
 	Longest, Mean, Lag, Off float64
 }
 
-// A Figure is something measured beside what was forecast; nil is not known.
+// A Figure is a measured value and its forecast; nil means unknown.
 type Figure struct {
 	Name     string   `json:"name"`
 	Unit     string   `json:"unit"` // bytes/s, /s, s
 	Measured *float64 `json:"measured,omitempty"`
 	Forecast *float64 `json:"forecast,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
-	Alert    string   `json:"alert,omitempty"` // what is wrong, if something is
+	Alert    string   `json:"alert,omitempty"` // what is wrong, if anything
 }
 
-// A LiveReport is what Watch has seen.
+// A LiveReport is the result of Watch.
 type LiveReport struct {
 	Mode     string   `json:"mode"` // "" if commits do not wait
 	Seconds  float64  `json:"seconds"`
@@ -50,7 +50,8 @@ type LiveReport struct {
 	Notes    []string `json:"notes,omitempty"`
 }
 
-// Watch looks at a server some hundred times, and says what its commits wait beside what was forecast.
+// Watch samples a server some hundred times, and compares the waits of its commits with the
+// forecast.
 func Watch(ctx context.Context, p Primary, spec LiveSpec) (*LiveReport, error) {
 	w := &watching{spec: spec}
 	pause := max(spec.For/100, 20*time.Millisecond)
@@ -77,19 +78,19 @@ func Watch(ctx context.Context, p Primary, spec LiveSpec) (*LiveReport, error) {
 	return w.report()
 }
 
-// A wait is of a session that waits, as it was first seen and last seen.
+// A wait is a waiting session, as it was first seen and last seen.
 type wait struct {
 	first time.Time
-	took  float64 // its statement's time at the last look
+	took  float64 // its statement's time at the last sample
 }
 
-// A watching adds up what looks have shown.
+// A watching accumulates samples.
 type watching struct {
 	spec    LiveSpec
 	all     []tidemark.Replication
 	waits   map[int64]wait // now, by session
 	longest float64
-	waiting float64 // sessions that wait, added up over the looks
+	waiting float64 // waiting sessions, summed over the samples
 	lags    []float64
 	lag     *float64
 }
@@ -107,7 +108,7 @@ func (w *watching) look(r tidemark.Replication) {
 		now[c.Session] = x
 		if c.Only {
 			w.longest = max(w.longest, c.Seconds)
-		} else { // what the statement did before it waited is not known
+		} else { // what the statement did before it waited is unknown
 			w.longest = max(w.longest, min(c.Seconds, r.At.Sub(x.first).Seconds()))
 		}
 	}
@@ -143,7 +144,7 @@ func (w *watching) report() (*LiveReport, error) {
 		}
 		i := slices.IndexFunc(f.Predictions, func(p ha.Prediction) bool { return p.Mode == name })
 		if i < 0 {
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: name, Err: errors.New("the forecast has nothing of this mode"), Hint: "calculate it too, or say with --syncmode which one is meant"}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: name, Err: errors.New("the forecast does not include this mode"), Hint: "Include it in the calculation, or name the mode with --syncmode."}
 		}
 		p = &f.Predictions[i]
 	}
@@ -160,7 +161,7 @@ func (w *watching) report() (*LiveReport, error) {
 	r.add(w.meanWait(first, last, commits, p))
 	longest := Figure{Name: "longest wait of a commit", Unit: "s", Measured: &w.longest, Limit: &w.spec.Longest}
 	if w.longest > w.spec.Longest {
-		longest.Alert = fmt.Sprintf("a commit has waited for %s, more than %s", ha.TimeText(w.longest), ha.TimeText(w.spec.Longest))
+		longest.Alert = fmt.Sprintf("a commit waited for %s, more than %s", ha.TimeText(w.longest), ha.TimeText(w.spec.Longest))
 	}
 	r.add(longest)
 	r.add(w.replayLag(last))
@@ -168,7 +169,7 @@ func (w *watching) report() (*LiveReport, error) {
 	return r, nil
 }
 
-// add takes a figure, with its alert.
+// add adds a figure, with its alert.
 func (r *LiveReport) add(f Figure) {
 	r.Figures = append(r.Figures, f)
 	if f.Alert != "" {
@@ -185,14 +186,15 @@ func (w *watching) logRate(rate float64, p *ha.Prediction) Figure {
 	if p != nil {
 		f.Forecast, f.Limit = &p.LogRate, &p.Sustainable
 		if rate > p.Sustainable {
-			f.Alert = fmt.Sprintf("the log grows by %s, and %s carries %s by the forecast", ha.RateText(rate), p.Mode, ha.RateText(p.Sustainable))
+			f.Alert = fmt.Sprintf("the log grows by %s, but %s carries %s according to the forecast", ha.RateText(rate), p.Mode, ha.RateText(p.Sustainable))
 		}
 	}
 	return f
 }
 
-// meanWait is as counted by the server; else, of the sessions that wait at a moment and the
-// commits a second, the one by the other (Little); else, if none waits, what the standbys say they would.
+// meanWait returns the server's own figure; else the mean number of waiting sessions divided by the
+// commits a second (Little); else, if none waits, the waits that the standbys report they would
+// cause.
 func (w *watching) meanWait(first, last tidemark.Replication, commits float64, p *ha.Prediction) Figure {
 	f := Figure{Name: "wait of a commit, mean", Unit: "s", Limit: &w.spec.Mean}
 	var mean float64
@@ -216,12 +218,12 @@ func (w *watching) meanWait(first, last tidemark.Replication, commits float64, p
 	case mean > w.spec.Mean:
 		f.Alert = fmt.Sprintf("commits wait %s for a standby on average, more than %s", ha.TimeText(mean), ha.TimeText(w.spec.Mean))
 	case p != nil && last.Mode != "" && mean > p.Added.Mean*(1+w.spec.Off):
-		f.Alert = fmt.Sprintf("commits wait %s for a standby on average, and %s were forecast for %s", ha.TimeText(mean), ha.TimeText(p.Added.Mean), p.Mode)
+		f.Alert = fmt.Sprintf("commits wait %s for a standby on average, but the forecast for %[3]s is %[2]s", ha.TimeText(mean), ha.TimeText(p.Added.Mean), p.Mode)
 	}
 	return f
 }
 
-// replayLag is that of the standby that is behind most.
+// replayLag returns that of the standby that is furthest behind.
 func (w *watching) replayLag(last tidemark.Replication) Figure {
 	f := Figure{Name: "replay lag", Unit: "s", Limit: &w.spec.Lag}
 	f.Measured = w.lag
@@ -231,7 +233,7 @@ func (w *watching) replayLag(last tidemark.Replication) Figure {
 		}
 	}
 	if f.Measured != nil && *f.Measured > w.spec.Lag {
-		f.Alert = fmt.Sprintf("a standby is %s behind with applying, more than %s", ha.TimeText(*f.Measured), ha.TimeText(w.spec.Lag))
+		f.Alert = fmt.Sprintf("a standby's replay is %s behind, more than %s", ha.TimeText(*f.Measured), ha.TimeText(w.spec.Lag))
 	}
 	return f
 }
@@ -251,15 +253,15 @@ func (w *watching) standbys(r *LiveReport, last tidemark.Replication) {
 	}
 	switch {
 	case last.Degraded:
-		r.Alerts = append(r.Alerts, "semi-synchronous replication has given up waiting: commits are asynchronous")
+		r.Alerts = append(r.Alerts, "semi-synchronous replication timed out: commits are asynchronous")
 	case last.Mode != "" && waited == 0:
-		r.Alerts = append(r.Alerts, "commits wait for a standby, and none is there")
+		r.Alerts = append(r.Alerts, "commits wait for a standby, but none is connected")
 	case last.Mode == "" && len(last.Standbys) == 0:
-		r.Notes = append(r.Notes, "no standby follows, and commits wait for none")
+		r.Notes = append(r.Notes, "no standby is connected, and commits wait for none")
 	case last.Mode == "":
-		r.Notes = append(r.Notes, "commits wait for no standby now")
+		r.Notes = append(r.Notes, "commits do not wait for a standby now")
 	}
 	if w.lag != nil && *w.lag < 0 {
-		r.Alerts = append(r.Alerts, "the replica does not replicate")
+		r.Alerts = append(r.Alerts, "the replica is not replicating")
 	}
 }

@@ -13,26 +13,26 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// A simLog is the log of one side of a simulation: a file that is written as the engine writes
-// its own, or a disk that only takes its time, or nothing.
+// A simLog is the log of one side of a simulation: a file written as the engine writes its own, or
+// a disk that only takes time, or nothing.
 type simLog struct {
 	simPlace
 	way    DiskWay
 	unit   int
 	file   *os.File
-	reader *os.File // of catch-up; nil until then
+	reader *os.File // of catch-up; nil before that
 	folder string
 	size   int64
 	at     int64
 	bytes  []byte
 	open   int        // bytes put and not synced
 	times  []float64  // of put and sync together
-	begun  time.Time  // of what is open
-	slower ha.Sampler // than the disk's median, a write of one that only takes its time
+	begun  time.Time  // when open data was first put
+	slower ha.Sampler // relative to the disk's median, of a simulated write
 	rng    *rand.Rand
 }
 
-// A simPlace says where a simLog is.
+// A simPlace specifies where a simLog is.
 type simPlace struct {
 	dir, name string
 	engine    string
@@ -61,7 +61,7 @@ func openSimLog(ctx context.Context, p simPlace) (*simLog, error) {
 	return l, nil
 }
 
-// make makes the file.
+// make creates the file.
 func (l *simLog) make(ctx context.Context) (err error) {
 	if _, l.size, err = scratchRoom("simulate", l.dir, l.force, simLogSize); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (l *simLog) make(ctx context.Context) (err error) {
 	}
 	if l.file, err = openWay(path, l.way); err != nil {
 		if unavailable(err) {
-			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "simulate", Object: l.dir, Err: fmt.Errorf("the file system has no %s, as %s writes its log", l.way, l.engine), Hint: "name a folder on a disk"}
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "simulate", Object: l.dir, Err: fmt.Errorf("the file system does not support %s, with which %s writes its log", l.way, l.engine), Hint: "Name a folder on a disk."}
 		}
 		return fileError("simulate", l.dir, err)
 	}
@@ -100,7 +100,7 @@ func (l *simLog) close() {
 	}
 }
 
-// write puts so many bytes into the log and brings them to the disk.
+// write appends so many bytes to the log and makes them durable.
 func (l *simLog) write(c *flow.Clock, n int) error {
 	if err := l.put(c, n); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (l *simLog) write(c *flow.Clock, n int) error {
 	return l.sync(c)
 }
 
-// put writes without bringing it to the disk, unless the engine's way of writing does.
+// put writes without making it durable, unless the engine's way of writing does.
 func (l *simLog) put(c *flow.Clock, n int) error {
 	defer c.Enter(c.Enter(flow.IO))
 	c.Count(1, int64(n), 0)
@@ -119,7 +119,7 @@ func (l *simLog) put(c *flow.Clock, n int) error {
 	if l.file == nil {
 		return nil
 	}
-	// Whole units: PostgreSQL writes the page that is not full yet again, with what came since.
+	// Whole units: PostgreSQL rewrites the page that is not full yet, with the new data.
 	from, to := l.at, l.at+int64(n)
 	if unit := int64(l.unit); !l.way.Fresh {
 		from, to = from/unit*unit, (to+unit-1)/unit*unit
@@ -142,7 +142,7 @@ func (l *simLog) put(c *flow.Clock, n int) error {
 	return nil
 }
 
-// sync brings to the disk what was put.
+// sync makes durable what was put.
 func (l *simLog) sync(c *flow.Clock) error {
 	if l.open == 0 {
 		return nil
@@ -161,7 +161,7 @@ func (l *simLog) sync(c *flow.Clock) error {
 	return nil
 }
 
-// read takes as long as reading so many bytes back does.
+// read takes as long as reading so many bytes back takes.
 func (l *simLog) read(c *flow.Clock, at int64, b []byte) error {
 	defer c.Enter(c.Enter(flow.IO))
 	c.Count(1, int64(len(b)), 0)

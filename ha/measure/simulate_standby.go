@@ -15,14 +15,14 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A StandbySpec says how to be the standby of a simulation.
+// A StandbySpec specifies the standby of a simulation.
 type StandbySpec struct {
-	Dir   string   // where what comes is written; "": it is not, which takes no time unless the primary says how long
+	Dir   string   // where the log is written; "": nowhere, which takes no time unless the primary says how long
 	Disk  *ha.Disk // simulated instead
-	Force bool     // also where a database's files are
+	Force bool     // also where there are database files
 }
 
-// startHere is a standby in this process; stop ends it.
+// startHere starts a standby in this process; stop ends it.
 func (spec *StandbySpec) startHere(ctx context.Context) (addr string, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready, failed := make(chan net.Addr, 1), make(chan error, 1)
@@ -39,26 +39,26 @@ func (spec *StandbySpec) startHere(ctx context.Context) (addr string, stop func(
 }
 
 const (
-	pauseTime  = 10 * time.Minute // of a primary that has nothing to ship
-	walSegment = 16 << 20         // PostgreSQL brings a segment to the disk before it begins the next
+	pauseTime  = 10 * time.Minute // longest silence of a primary that has nothing to ship
+	walSegment = 16 << 20         // PostgreSQL syncs a segment before it begins the next
 )
 
-// A standbyRun is one simulation, on the standby.
+// A standbyRun is one simulation, on the standby's side.
 type standbyRun struct {
 	terms   shipTerms
 	mode    simMode
 	c       *net.TCPConn
 	r       *bufio.Reader
 	log     *simLog
-	mu      sync.Mutex // of what is written to c
+	mu      sync.Mutex // for writes to c
 	out     [ackSize]byte
 	bytes   uint64
-	begin   time.Time // when the first frame came
+	begin   time.Time // when the first frame arrived
 	frames  int64
 	frameOf []float64
 }
 
-// prepare makes the log, before the primary's time begins.
+// prepare creates the log, before the primary's time begins.
 func (spec *StandbySpec) prepare(ctx context.Context, terms shipTerms) (*standbyRun, error) {
 	m, err := simModeOf(terms.Mode, terms.Engine)
 	if err != nil {
@@ -69,14 +69,14 @@ func (spec *StandbySpec) prepare(ctx context.Context, terms shipTerms) (*standby
 	if disk == nil && spec.Dir == "" && terms.Disk != nil {
 		disk = &ha.Disk{Overhead: min(max(terms.Disk.Overhead, 0), 1), Quantiles: terms.Disk.Quantiles}
 		if terms.Disk.Rate != 0 {
-			disk.Rate = max(terms.Disk.Rate, 1<<10) // who asks for less would keep it busy for ever
+			disk.Rate = max(terms.Disk.Rate, 1<<10) // a lower rate would keep it busy forever
 		}
 	}
 	log, err := openSimLog(ctx, simPlace{dir: spec.Dir, name: "standby", engine: m.engine, disk: disk, force: spec.Force})
 	return &standbyRun{terms: terms, mode: m, log: log}, err
 }
 
-// receive is the standby until the primary says goodbye.
+// receive acts as the standby until the primary's bye.
 func (x *standbyRun) receive(ctx context.Context, c *net.TCPConn, r *bufio.Reader) error {
 	x.c, x.r = c, r
 	g := flow.NewGroup(ctx)
@@ -92,7 +92,7 @@ func (x *standbyRun) receive(ctx context.Context, c *net.TCPConn, r *bufio.Reade
 	return x.finish(g.Report())
 }
 
-// closeOnFailure ends a connection when a worker of a group fails, so that the others notice.
+// closeOnFailure closes a connection when a worker of a group fails, so that the others notice.
 func closeOnFailure(g *flow.Group, c net.Conn) (stop func() bool) {
 	return crash.OnDone(g.Context(), func() {
 		if !errors.Is(context.Cause(g.Context()), context.Canceled) {
@@ -101,7 +101,7 @@ func closeOnFailure(g *flow.Group, c net.Conn) (stop func() bool) {
 	})
 }
 
-// finish says the last word, and the report.
+// finish sends the last ack, and the report.
 func (x *standbyRun) finish(workers flow.Report) error {
 	for i := range workers.Roles {
 		workers.Roles[i].Name = "standby " + workers.Roles[i].Name
@@ -135,13 +135,13 @@ func (x *standbyRun) take(c *flow.Clock) (frame, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return f, &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Err: errors.New("the primary has gone: " + err.Error())}
+		return f, &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Err: errors.New("lost the connection to the primary: " + err.Error())}
 	}
 	if x.frames == 0 && f.kind != byeFrame {
 		x.begin = time.Now()
 	}
 	if _, err := x.r.Discard(f.payload); err != nil {
-		return f, &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Err: errors.New("the primary has gone: " + err.Error())}
+		return f, &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Err: errors.New("lost the connection to the primary: " + err.Error())}
 	}
 	if f.kind != byeFrame {
 		x.frames++
@@ -193,8 +193,8 @@ func (x *standbyRun) serial(g *flow.Group) {
 	})
 }
 
-// stream is the receiver of PostgreSQL, which writes what comes, and brings it to the disk when
-// nothing more is there, and of MySQL and MariaDB, which acknowledges each group.
+// stream is the receiver of PostgreSQL, which writes what arrives, and makes it durable when
+// nothing more is available, and of MySQL and MariaDB, which acknowledges each group.
 func (x *standbyRun) stream(g *flow.Group) {
 	applied := flow.NewBuffer[pendingApply](4096, 0, nil)
 	if x.terms.ApplyDelay > 0 {
@@ -227,7 +227,7 @@ func (x *standbyRun) stream(g *flow.Group) {
 				continue
 			}
 			if x.r.Buffered() >= headSize && x.log.open < walSegment {
-				continue // more is there
+				continue // more is available
 			}
 			if f.kind == flushFrame {
 				if err := x.ack(ack{written: f.number, synced: synced}); err != nil {
@@ -245,13 +245,13 @@ func (x *standbyRun) stream(g *flow.Group) {
 	})
 }
 
-// A pendingApply is a place in the log, and when what is before it will have been applied.
+// A pendingApply is a log position, and when everything before it will have been applied.
 type pendingApply struct {
 	place uint64
 	due   time.Time
 }
 
-// syncedTo says that all up to a frame is on disk, and applied if that takes no time.
+// syncedTo reports that everything up to a frame is on disk, and applied if that takes no time.
 func (x *standbyRun) syncedTo(ctx context.Context, c *flow.Clock, f frame, applied *flow.Buffer[pendingApply]) error {
 	if f.kind != flushFrame {
 		return nil

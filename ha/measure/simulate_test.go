@@ -36,7 +36,7 @@ func workersOf(r flow.Report, role string) flow.Times {
 	return flow.Times{}
 }
 
-// Every mode ships all that was logged, to a disk, and says where the time went.
+// Every mode ships everything logged to a disk, and reports where the time went.
 func TestSimulateEveryMode(t *testing.T) {
 	t.Parallel()
 	for _, m := range simModes {
@@ -77,8 +77,8 @@ func TestSimulateEveryMode(t *testing.T) {
 	}
 }
 
-// With disks that take a known time and a proxy with a known delay and rate, no flush can be
-// quicker than Db2's formulas say, and all are about as quick: other tests may slow them.
+// With disks and a proxy of known delay and rate, no flush can be faster than Db2's formulas, and
+// all are about as fast: other tests may slow them down.
 func TestSimulateFollowsDb2sFormulas(t *testing.T) {
 	t.Parallel()
 	const bytes = 16 * ha.Page
@@ -90,10 +90,10 @@ func TestSimulateFollowsDb2sFormulas(t *testing.T) {
 			t.Parallel()
 			const n = 40
 			x, got := (*SimReport)(nil), math.Inf(1)
-			for try := 0; try < 5 && got > 4*want+0.1; try++ { // a machine may stand still for a while, and not each time
+			for try := 0; try < 5 && got > 4*want+0.1; try++ { // a machine may stall for a while, but not every time
 				x = simulated(t, SimSpec{Mode: mode, Count: n, Sizes: Sizes{Fixed: bytes}, Disk: &disk, Line: line, Standby: StandbySpec{Disk: &disk}})
 				got = x.Flush.Mean
-				if mode == "ASYNC" || mode == "SUPERASYNC" { // what is on its way is not waited for, but at the end
+				if mode == "ASYNC" || mode == "SUPERASYNC" { // data in flight is only waited for at the end
 					got = x.Seconds / n
 				}
 				if got < want*0.999 {
@@ -110,7 +110,7 @@ func TestSimulateFollowsDb2sFormulas(t *testing.T) {
 	}
 }
 
-// What commits wait for in the other engines: certain lower bounds, generous upper ones.
+// Waits of commits in the other engines: certain lower bounds, generous upper ones.
 func TestSimulateCommits(t *testing.T) {
 	t.Parallel()
 	disk := ha.Disk{Overhead: 5e-3}
@@ -143,7 +143,7 @@ func TestSimulateCommits(t *testing.T) {
 			if x.FlushOf.Max > 8<<10 || x.FlushOf.Min < 1<<10 { // 8 committers of 1 kB
 				t.Errorf("flushes: %+v", x.FlushOf)
 			}
-			// Groups that commit one after the other: no more of them than round trips.
+			// Groups commit one after the other: there are at most as many as round trips.
 			if groups := workersOf(x.Workers, "commit stage").Batches; c.mode == "AFTER_SYNC" && c.engine == "" && float64(groups) > x.Seconds/r*2+2 {
 				t.Errorf("%d groups in %.2f s", groups, x.Seconds)
 			}
@@ -165,7 +165,7 @@ func TestSimulateEndsByTimeAndKeepsToARate(t *testing.T) {
 	}
 }
 
-// Committers that think leave the log alone meanwhile.
+// Committers leave the log alone while they think.
 func TestSimulateThink(t *testing.T) {
 	t.Parallel()
 	x := simulated(t, SimSpec{Mode: "remote_write", Committers: 4, Count: 40, Think: 10 * time.Millisecond})
@@ -194,8 +194,8 @@ func TestSimulateStops(t *testing.T) {
 	}
 }
 
-// A standby that goes away in the middle of it ends the simulation with an error, and a primary
-// that goes away leaves a standby that serves the next one.
+// A standby that goes away midway ends the simulation with an error, and a primary that goes away
+// leaves a standby that serves the next one.
 func TestSimulateLosesTheOtherSide(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"SYNC", "SUPERASYNC", "on", "local"} {
@@ -229,7 +229,7 @@ func TestSimulateLosesTheOtherSide(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if !strings.Contains(f.said(), "the primary has gone") {
+	if !strings.Contains(f.said(), "lost the connection to the primary") {
 		t.Errorf("the standby says %q", f.said())
 	}
 }
@@ -242,11 +242,11 @@ func TestSimulateRefuses(t *testing.T) {
 		kind tidemark.Kind
 		says string
 	}{
-		"no mode":                   {SimSpec{Mode: "always"}, tidemark.Invalid, "is no mode"},
-		"a mode of another engine":  {SimSpec{Mode: "on", Engine: "mariadb"}, tidemark.Invalid, "is no mode of mariadb"},
+		"no mode":                   {SimSpec{Mode: "always"}, tidemark.Invalid, "is not a mode"},
+		"a mode of another engine":  {SimSpec{Mode: "on", Engine: "mariadb"}, tidemark.Invalid, "is not a mode of mariadb"},
 		"no folder":                 {SimSpec{Mode: "on", Dir: dir + "/none"}, tidemark.NotFound, "no such file"},
 		"no folder on the standby":  {SimSpec{Mode: "on", Standby: StandbySpec{Dir: dir + "/none"}}, tidemark.NotFound, "no such file"},
-		"something that is not one": {SimSpec{Mode: "on", Peer: serveOnce(t, []byte("220 smtp ready\r\n"))}, tidemark.Unsupported, "something else"},
+		"something that is not one": {SimSpec{Mode: "on", Peer: serveOnce(t, []byte("220 smtp ready\r\n"))}, tidemark.Unsupported, "another program answers there"},
 	} {
 		_, err := Simulate(context.Background(), c.spec)
 		if tidemark.KindOf(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.says) || tidemark.HintOf(err) == "" {
@@ -256,7 +256,7 @@ func TestSimulateRefuses(t *testing.T) {
 	empty(t, dir)
 }
 
-// Sizes that are drawn have the distribution's bounds and mean.
+// Drawn sizes have the distribution's bounds and mean.
 func TestDrawnSizes(t *testing.T) {
 	many := ha.Distribution{Min: math.Inf(1)}
 	for i := range 3000 {

@@ -7,10 +7,10 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// A forecast is one that is reported.
+// A forecast is an ha.Forecast with its texts.
 type forecast struct{ *ha.Forecast }
 
-// ForecastText is a forecast for a person: one table, what follows from it, warnings, and lines to
+// ForecastText formats a forecast for people: one table, its consequences, warnings, and lines to
 // paste. Every figure has its unit. JSON is by encoding/json.
 func ForecastText(of *ha.Forecast) string {
 	f := forecast{of}
@@ -40,9 +40,9 @@ func (f forecast) head(b *strings.Builder) {
 		fmt.Fprintf(b, "The busiest of %s: %s\n", ha.Counted(o.Intervals, "interval"), o.Interval)
 	}
 	if l.Rate > 0 {
-		fmt.Fprintf(b, "Load: %.0f commits/s of %s of log each (%s), %s open at the most\n", l.Rate, ha.SizeText(l.Bytes), ha.RateText(l.Rate*l.Bytes), ha.Counted(l.Clients, "commit"))
+		fmt.Fprintf(b, "Load: %.0f commits/s of %s of log each (%s), at most %s open\n", l.Rate, ha.SizeText(l.Bytes), ha.RateText(l.Rate*l.Bytes), ha.Counted(l.Clients, "commit"))
 	} else {
-		fmt.Fprintf(b, "Load: %s, each commits %s of log and thinks for %s\n", ha.Counted(l.Clients, "client"), ha.SizeText(l.Bytes), ha.TimeText(l.Think))
+		fmt.Fprintf(b, "Load: %s, each committing %s of log, with a think time of %s\n", ha.Counted(l.Clients, "client"), ha.SizeText(l.Bytes), ha.TimeText(l.Think))
 	}
 	if len(l.Local) > 0 {
 		b.WriteString("Without a standby, as measured:")
@@ -94,7 +94,7 @@ func (f forecast) table(b *strings.Builder) {
 			ha.TimeText(p.Commit.P50), ha.TimeText(p.Commit.P99), ha.TimeText(p.Added.P50), ha.TimeText(p.Added.P99), ha.SizeText(p.Flush.Predicted), ha.SizeText(p.Flush.Min), ha.SizeText(p.Flush.Max), p.Loses))
 	}
 	table(b, rows...)
-	b.WriteString("\n?, ??, ???: the mode adds more than 1, 5, 25% to the time between a client's commits, or is asked for more than 1/4, 1/2, all of what it carries.\n")
+	b.WriteString("\n?, ??, ???: the mode adds more than 1, 5, 25% to the time between a client's commits, or the load is more than 1/4, 1/2, all of what it carries.\n")
 }
 
 func (f forecast) outages(b *strings.Builder) {
@@ -111,7 +111,7 @@ func (f forecast) outages(b *strings.Builder) {
 		case o.Commit != nil:
 			fmt.Fprintf(b, "commits take %s (p99 %s); ", ha.TimeText(o.Commit.P50), ha.TimeText(o.Commit.P99))
 		case o.Degrades > 0:
-			fmt.Fprintf(b, "commits wait %s, then no more; ", ha.TimeText(o.Degrades))
+			fmt.Fprintf(b, "commits wait %s, then no longer; ", ha.TimeText(o.Degrades))
 		}
 		fmt.Fprintf(b, "it lacks %s, which the primary keeps", ha.SizeText(o.Gap))
 		if o.ToFull > 0 {
@@ -120,12 +120,12 @@ func (f forecast) outages(b *strings.Builder) {
 		if o.Never {
 			b.WriteString("; it never catches up at this load.\n")
 		} else {
-			fmt.Fprintf(b, "; then it catches up in %s while commits go on, or in %s while they wait for it.\n", ha.TimeText(o.CatchUp), ha.TimeText(o.AtOnce))
+			fmt.Fprintf(b, "; then it catches up in %s while commits continue, or in %s while they wait for it.\n", ha.TimeText(o.CatchUp), ha.TimeText(o.AtOnce))
 		}
 	}
 }
 
-// changes tells of modes that are switched on; what is the same for several is told once.
+// changes writes what switching on each mode costs; modes with the same figures share a line.
 func (f forecast) changes(b *strings.Builder) {
 	var modes []string
 	for i, c := range f.Changes {
@@ -133,17 +133,17 @@ func (f forecast) changes(b *strings.Builder) {
 		if i+1 < len(f.Changes) && sameChange(f.Changes[i+1], c) {
 			continue
 		}
-		from := map[string]string{"example": ", for an example,", "scan": ", as it would at worst by the scan,"}[c.Basis]
+		from := map[string]string{"example": ", for example,", "scan": ", the worst case in the scan,"}[c.Basis]
 		fmt.Fprintf(b, "Switching from asynchronous to %s while %s lacks%s %s: ", strings.Join(modes, ", "), c.Standby, from, ha.SizeText(c.Backlog))
 		if c.TimesOut {
-			fmt.Fprintf(b, "commits wait %s, the timeout, and are asynchronous again until it has all", ha.TimeText(c.FirstCommits))
+			fmt.Fprintf(b, "commits wait %s, the timeout, and are asynchronous again until it has caught up", ha.TimeText(c.FirstCommits))
 		} else {
-			fmt.Fprintf(b, "the first commits wait %s if it is done at once", ha.TimeText(c.FirstCommits))
+			fmt.Fprintf(b, "the first commits wait %s if you switch at once", ha.TimeText(c.FirstCommits))
 		}
 		if c.Never {
 			b.WriteString("; it never catches up at this load.\n")
 		} else {
-			fmt.Fprintf(b, "; let it catch up first, which takes %s while commits go on.\n", ha.TimeText(c.CatchUp))
+			fmt.Fprintf(b, "; let it catch up first, which takes %s while commits continue.\n", ha.TimeText(c.CatchUp))
 		}
 		modes = nil
 	}
@@ -154,7 +154,7 @@ func sameChange(c, d ha.Change) bool {
 	return c == d
 }
 
-// SweepText is the table of the Series over an axis; "" if there are none.
+// SweepText formats the table of the Series over an axis; "" if there are none.
 func SweepText(f *ha.Forecast, by ha.Axis) string {
 	var rows []string
 	for _, s := range f.Series {
@@ -196,7 +196,7 @@ func (f forecast) whatIfs(b *strings.Builder) {
 	table(b, rows...)
 }
 
-// pointHead and pointCells are the three columns of a mode.
+// pointHead and pointCells return the three columns of a mode.
 func pointHead(mode string) string { return "\t" + mode + ": commits/s\tp50\tp99" }
 
 func pointCells(p ha.Point, capped bool) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// charts are the plan's, in the order of the page.
+// charts returns the plan's charts, in the order of the page.
 func (p plan) charts() (out []*chart) {
 	for _, c := range []*chart{p.loadChart(), p.latencyChart(), p.clientsChart(), p.rttChart(), p.outageChart(), p.gainsChart()} {
 		if c != nil {
@@ -21,7 +21,7 @@ func (p plan) charts() (out []*chart) {
 	return out
 }
 
-// loadChart is the log's rate over time, against what each mode carries.
+// loadChart draws the log's rate over time, against what each mode carries.
 func (p plan) loadChart() *chart {
 	w := p.Workload
 	c := newChart("load", "The log's rate, and what each mode carries")
@@ -39,7 +39,7 @@ func (p plan) loadChart() *chart {
 			least = min(least, m.Rate)
 		}
 	}
-	var carried []ha.Advice // what is carried alike is one line
+	var carried []ha.Advice // modes that carry the same share a line
 	for _, a := range p.Modes {
 		if i := slices.IndexFunc(carried, func(b ha.Advice) bool { return math.Abs(a.Sustainable/b.Sustainable-1) < 0.03 }); i >= 0 {
 			carried[i].Mode += ", " + a.Mode
@@ -54,10 +54,10 @@ func (p plan) loadChart() *chart {
 	y := yScale(0, most*1.08, false)
 	if most > 5*w.Peak {
 		y = yScale(least/2, most*1.6, true)
-		c.Note = "The scale is logarithmic."
+		c.Note = "Logarithmic scale."
 	}
 	x := xScale(0, last.Sub(first).Seconds(), false)
-	c.Y.Title, c.X.Title = "log a second", "since "+first.UTC().Format("2006-01-02 15:04:05")+" UTC"
+	c.Y.Title, c.X.Title = "log per second", "since "+first.UTC().Format("2006-01-02 15:04:05")+" UTC"
 	c.Y.label(y, y.ticks(7), ha.ShortSize)
 	c.X.label(x, x.times(6), ha.ShortTime)
 	var dots []dot
@@ -69,7 +69,7 @@ func (p plan) loadChart() *chart {
 	}
 	c.Curves = []curve{c.filled("log", dots)}
 	c.Keys = []key{{"log", "the scanned log"}}
-	slices.SortStableFunc(carried, func(a, b ha.Advice) int { return cmp.Compare(b.Sustainable, a.Sustainable) }) // as the lines lie
+	slices.SortStableFunc(carried, func(a, b ha.Advice) int { return cmp.Compare(b.Sustainable, a.Sustainable) }) // in the order of the lines
 	for _, a := range carried {
 		name, _, _ := strings.Cut(a.Mode, ",")
 		c.across(p.modeClass(name), a.Mode+": "+ha.RateText(a.Sustainable), y.at(a.Sustainable))
@@ -81,10 +81,10 @@ func (p plan) loadChart() *chart {
 	return c
 }
 
-// latencyChart is p50 and p99 of each mode: of the scan's load, and of sessions without a pause
-// as predicted and as simulated.
+// latencyChart draws p50 and p99 of each mode: of the scan's load, and of sessions without think
+// time as predicted and as simulated.
 func (p plan) latencyChart() *chart {
-	c := newChart("latency", "What a commit takes, by mode")
+	c := newChart("latency", "Commit time by mode")
 	clients := p.middleTrial()
 	var rows []row
 	for _, a := range p.Modes {
@@ -107,7 +107,7 @@ func (p plan) latencyChart() *chart {
 	return c
 }
 
-// middleTrial is the number of sessions of the trials in the middle; 0 without trials.
+// middleTrial returns the median number of sessions of the trials; 0 without trials.
 func (p plan) middleTrial() int {
 	var numbers []int
 	for _, c := range p.Checks {
@@ -121,7 +121,7 @@ func (p plan) middleTrial() int {
 	return numbers[len(numbers)/2]
 }
 
-// lines is a chart of one curve a mode, on logarithmic paper.
+// lines draws one curve per mode, with logarithmic scales.
 func (p plan) lines(c *chart, series []ha.Series, xText func(float64) string, ticks []float64) (x, y scale) {
 	lo, hi, low, high := math.Inf(1), 0.0, math.Inf(1), 0.0
 	for _, s := range series {
@@ -155,12 +155,12 @@ func (p plan) lines(c *chart, series []ha.Series, xText func(float64) string, ti
 	return x, y
 }
 
-// clientsChart is p50 by the number of sessions.
+// clientsChart draws p50 by the number of sessions.
 func (p plan) clientsChart() *chart {
 	if len(p.ByClients) == 0 {
 		return nil
 	}
-	c := newChart("clients", "A commit, by the number of sessions that never pause")
+	c := newChart("clients", "Commit time by the number of sessions without a pause")
 	c.X.Title = "sessions"
 	x, y := p.lines(c, p.ByClients, func(v float64) string { return fmt.Sprintf("%.0f", v) }, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256})
 	for _, k := range p.Checks {
@@ -168,17 +168,17 @@ func (p plan) clientsChart() *chart {
 			fmt.Sprintf("%s, %s, simulated: %s at p50, %s at p99", k.Mode, ha.Counted(k.Clients, "session"), ha.TimeText(k.Simulated.P50), ha.TimeText(k.Simulated.P99))}}})
 	}
 	if len(p.Checks) > 0 {
-		c.Note = "Rings: as simulated."
+		c.Note = "Rings: simulated."
 	}
 	return c
 }
 
-// rttChart is p50 of the scan's load by the round trip.
+// rttChart draws p50 of the scan's load by the round trip.
 func (p plan) rttChart() *chart {
 	if len(p.ByRTT) == 0 {
 		return nil
 	}
-	c := newChart("rtt", "Your load, by the round trip to the standby")
+	c := newChart("rtt", "Commit time at your load, by the round trip to the standby")
 	c.X.Title = "round trip"
 	x, _ := p.lines(c, p.ByRTT, ha.ShortTime, []float64{1e-4, 1e-3, 1e-2, 1e-1})
 	if rtt := p.Forecast.Sites.Standbys[0].Network.RTT; rtt >= x.lo && rtt <= x.hi {
@@ -187,7 +187,7 @@ func (p plan) rttChart() *chart {
 	return c
 }
 
-// outageChart is what the standby lacks, while it is away and until it has caught up.
+// outageChart draws what the standby lacks, while it is away and until it has caught up.
 func (p plan) outageChart() *chart {
 	i := slices.IndexFunc(p.Outages, func(o ha.StandbyOutage) bool { return o.Seconds == p.Forecast.Sites.Outage })
 	if i < 0 || p.Outages[i].Gap <= 0 {
@@ -238,7 +238,7 @@ func (p plan) outageChart() *chart {
 	return c
 }
 
-// gainsChart is p50 of the reference mode if one thing changes.
+// gainsChart draws p50 of the reference mode if one thing changes.
 func (p plan) gainsChart() *chart {
 	if len(p.Gains) < 2 {
 		return nil
