@@ -8,7 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// Diff returns what has become of a table's definition between two looks, but for what the log tells itself.
+// Diff returns how a table's definition has changed between two reads of the catalogue, except for
+// changes that are in the log itself.
 func Diff(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 	if is == nil {
 		return []Change{{Kind: DropTable, Table: id}}
@@ -28,7 +29,7 @@ func diffColumns(id tidemark.TableID, was, is *change.Definition) (out []Change)
 			if c.Generated != "" {
 				add(AddGenerated, c)
 			}
-			continue // the log tells the others with their first row
+			continue // the log has the others with their first row
 		}
 		old := was.Columns[i]
 		switch {
@@ -70,7 +71,7 @@ func diffParts(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 		case old == nil && p.Fresh:
 			out = append(out, Change{Kind: NewPartition, Table: id, Column: name})
 		case old == nil:
-			out = append(out, Change{Kind: FillPartition, Table: id, Column: name, Text: fmt.Sprintf("the table %s was attached to it as a partition, with what it held", p.Table)})
+			out = append(out, Change{Kind: FillPartition, Table: id, Column: name, Text: fmt.Sprintf("the table %s was attached to it as a partition, with its rows", p.Table)})
 		case old.Link != p.Link || old.Bound != p.Bound || old.Of != p.Of:
 			out = append(out, Change{Kind: FillPartition, Table: id, Column: name, Text: fmt.Sprintf("its partition %s was detached and attached again", p.Table)})
 		case old.File != p.File:

@@ -8,13 +8,14 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// mostUnsure is how many columns may or may not have been there before Identify gives up.
+// mostUnsure is how many columns with unknown presence Identify accepts before it gives up.
 const mostUnsure = 12
 
-// Identify returns the numbers of a relation's columns, in their order. A log that has none tells columns in the order
-// of their numbers; the look at the catalogue that comes with the relation is at or after it, and before is one from
-// before it (nil: there is none). Where more than one set of columns is possible, whatever they are called, doubt is not
-// empty and says so. Neither numbers nor doubt: nothing is known but names.
+// Identify returns the numbers of a relation's columns, in order. A log without numbers has columns
+// in the order of their numbers; the catalogue entry that comes with the relation is at or after
+// it, and before is an earlier one (nil: there is none). If more than one set of columns is
+// possible, regardless of names, doubt explains why. Neither numbers nor doubt: only names are
+// known.
 func Identify(r change.Relation, before []change.CatalogueColumn) (numbers []int32, doubt string) {
 	for _, c := range r.Columns {
 		numbers = append(numbers, c.Number)
@@ -28,7 +29,7 @@ func Identify(r change.Relation, before []change.CatalogueColumn) (numbers []int
 	live := told(r.Catalogue.Columns)
 	switch {
 	case len(live) == 0 && alike(r.Columns, told(before)):
-		return numbersOf(told(before)), "" // dropped since, as it was
+		return numbersOf(told(before)), "" // dropped since, otherwise unchanged
 	case len(live) == 0:
 		return nil, "the table is no longer on the source, and its columns were changed before it was dropped"
 	case len(before) == 0 && alike(r.Columns, live):
@@ -92,7 +93,7 @@ func identify(r change.Relation, before []change.CatalogueColumn) (numbers []int
 	slices.SortFunc(may, func(a, b change.CatalogueColumn) int { return int(a.Number) - int(b.Number) })
 	n := len(r.Columns) - len(must)
 	if n < 0 || n > len(may) {
-		return nil, "its columns are neither those that it had nor those that it has now"
+		return nil, "its columns match neither its earlier nor its present definition"
 	}
 	if len(may) > mostUnsure && n > 0 && n < len(may) {
 		return nil, fmt.Sprintf("%d of its columns were added or dropped while the stream was behind", len(may))
@@ -103,7 +104,7 @@ func identify(r change.Relation, before []change.CatalogueColumn) (numbers []int
 			continue
 		}
 		if found != nil {
-			return nil, "columns were dropped and added while the stream was behind, and its log does not tell which of them these rows have"
+			return nil, "columns were dropped and added while the stream was behind, and its log does not show which of them these rows have"
 		}
 		all := slices.Clone(must)
 		for i, c := range may {
@@ -115,14 +116,14 @@ func identify(r change.Relation, before []change.CatalogueColumn) (numbers []int
 		found = numbersOf(all)
 	}
 	if found == nil {
-		return nil, "its columns are neither those that it had nor those that it has now"
+		return nil, "its columns match neither its earlier nor its present definition"
 	}
 	return found, ""
 }
 
-// inOrder reports whether a set can be what was there at one moment: a column that was added later, and is there
-// still, comes with all that were added before it. (Not so if one of these was generated then and is no longer: its name
-// is another one, which whoever compares names with numbers notices.)
+// inOrder reports whether a set can have existed at one moment: a column that was added later, and
+// still exists, implies all that were added before it. (Except if one of these was generated then
+// and is no longer: its name differs, which a comparison of names with numbers detects.)
 func inOrder(may []change.CatalogueColumn, set int, last int32) bool {
 	for i, c := range may {
 		if set>>i&1 == 0 && !c.Gone && c.Number > last && set>>(i+1) != 0 {

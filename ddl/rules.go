@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Kind is a kind of change of a definition.
+// A Kind is a kind of definition change.
 type Kind string
 
 // The kinds.
@@ -17,12 +17,12 @@ const (
 	AddColumn      Kind = "add column"      // without a default, or with one that is a plain value
 	AddExpression  Kind = "add expression"  // a column whose default is an expression
 	AddGenerated   Kind = "add generated"   // a generated column
-	AddIdentity    Kind = "add identity"    // a column that numbers itself
+	AddIdentity    Kind = "add identity"    // an auto-numbered column
 	DropColumn     Kind = "drop column"     //
 	DropGenerated  Kind = "drop generated"  // a generated column
 	RenameColumn   Kind = "rename column"   //
 	ReplaceColumn  Kind = "replace column"  // dropped and added again under its name
-	MoveColumn     Kind = "move column"     // to another place in the row
+	MoveColumn     Kind = "move column"     // to another position in the row
 	ChangeType     Kind = "change type"     //
 	MakeGenerated  Kind = "make generated"  // a plain column becomes a generated one
 	DropExpression Kind = "drop expression" // a generated column becomes a plain one
@@ -33,10 +33,10 @@ const (
 	LoseNull       Kind = "lose null"       // set not null outside of strict mode
 	DropNotNull    Kind = "drop not null"   //
 	AddLabel       Kind = "add label"       // to an enumeration
-	RenameLabel    Kind = "rename label"    // of an enumeration, and of all values that have it
+	RenameLabel    Kind = "rename label"    // of an enumeration, and in all values that have it
 	DropLabel      Kind = "drop label"      //
 	NewPartition   Kind = "new partition"   // empty
-	FillPartition  Kind = "fill partition"  // one that has rows is attached or exchanged
+	FillPartition  Kind = "fill partition"  // one with rows is attached or exchanged
 	DetachedPart   Kind = "detach partition"
 	DropPartition  Kind = "drop partition"
 	EmptyPartition Kind = "truncate partition"
@@ -52,33 +52,33 @@ const (
 	NewTable       Kind = "new table"
 	Rewrite        Kind = "rewrite"      // engine, tablespace, character set of the table, storage: rows stay
 	SwapFiles      Kind = "swap files"   // DISCARD and IMPORT TABLESPACE
-	Statement      Kind = "statement"    // rows that were changed and are not in the log
+	Statement      Kind = "statement"    // changed rows that are not in the log
 	Inherit        Kind = "inheritance"  // INHERIT, NO INHERIT
-	Unsure         Kind = "unsure"       // the log does not tell what was changed
-	Unknown        Kind = "unknown"      // a statement that is not understood
-	Beside         Kind = "beside table" // views, functions, triggers, comments, rights
+	Unsure         Kind = "unsure"       // the log lacks what was changed
+	Unknown        Kind = "unknown"      // a statement that cannot be parsed
+	Beside         Kind = "beside table" // views, functions, triggers, comments, privileges
 )
 
-// A Verdict says what becomes of a change.
+// A Verdict is what happens to a change.
 type Verdict int
 
 const (
 	Stops  Verdict = iota // the table stops
-	Goes                  // the target gets it
-	Stays                 // the source alone has it; rows go on
-	Offers                // a new table: whoever runs the stream is told how to add it
+	Goes                  // it is replicated to the target
+	Stays                 // only the source changes; rows continue to arrive
+	Offers                // a new table: the stream reports how to add it
 )
 
-// A Rule says what becomes of a kind of change between engines.
+// A Rule is what happens to a kind of change between engines.
 type Rule struct {
 	Kind     Kind
-	From, To string // engines, or families with a comma between them; "" is any
+	From, To string // engines, or families separated by commas; "" is any
 	Verdict  Verdict
 	How      string // Goes, Stays: how, for the manual
-	// Logged rules hold where the log has definitions in their place (replicate --follow-ddl).
+	// Logged rules apply if the log has definitions at their position (replicate --follow-ddl).
 	Logged bool
-	// Then is the sentence that says how to continue after a stop, without its end; {table}, {column} and {to} (what it is
-	// now) stand for names.
+	// Then is the sentence on how to continue after a stop, without its full stop; {table},
+	// {column} and {to} (the new name) are replaced.
 	Then string
 }
 
@@ -88,10 +88,10 @@ const (
 	changeThere = "Change the table on the target in the same way"
 )
 
-// rules are read from the top; the first that fits holds. Every kind ends with one that fits all engines.
+// rules are checked in order; the first match applies. Every kind ends with a rule for all engines.
 var rules = []Rule{
 	{Kind: AddColumn, From: my, To: my, Verdict: Goes, How: "added in its place in the log, and in the row"},
-	{Kind: AddColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "added in its place, with what the rows that were there have got"},
+	{Kind: AddColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "added in its place, with the values that existing rows got"},
 	{Kind: AddColumn, Verdict: Goes, How: "added to the target when the first row with it comes"},
 	{Kind: AddExpression, Verdict: Stops, Then: "Add the column {column} to the target"},
 	{Kind: AddGenerated, From: pg, To: pg, Verdict: Goes, How: "added to the target, which computes it"},
@@ -108,7 +108,7 @@ var rules = []Rule{
 	{Kind: ReplaceColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped and added in its place"},
 	{Kind: ReplaceColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table and add it again, with the type that it has now"},
 	{Kind: MoveColumn, From: my, To: my, Verdict: Goes, How: "moved on the target too"},
-	{Kind: MoveColumn, Verdict: Stays, How: "columns are told by name; the target keeps its order"},
+	{Kind: MoveColumn, Verdict: Stays, How: "columns are matched by name; the target keeps its order"},
 	{Kind: ChangeType, From: pg, To: pg, Logged: true, Verdict: Goes, How: "between types of numbers and texts, without USING"},
 	{Kind: ChangeType, Verdict: Stops, Then: "Give the column {column} of the target's table its new type"},
 	{Kind: MakeGenerated, From: my, To: my, Verdict: Goes, How: "generated on the target too, which computes it"},
@@ -137,7 +137,7 @@ var rules = []Rule{
 	{Kind: AddLabel, Verdict: Stops, Then: "Give the column {column} of the target's table the new label {to} too"},
 	{Kind: RenameLabel, From: pg, To: pg, Verdict: Goes, How: "renamed in the target's type once it has all rows from before"},
 	{Kind: RenameLabel, Verdict: Stops, Then: "Rename the label {column} to {to} on the target too"},
-	{Kind: DropLabel, From: my, To: my, Verdict: Goes, How: "the target's column gets the same labels; a row there that has the one that goes stops the table"},
+	{Kind: DropLabel, From: my, To: my, Verdict: Goes, How: "the target's column gets the same labels; a row there that has the dropped label stops the table"},
 	{Kind: DropLabel, Verdict: Stops, Then: changeThere},
 	{Kind: NewPartition, From: pg, To: pg, Verdict: Goes, How: "made on the target before its first row, where the target's table is partitioned"},
 	{Kind: NewPartition, From: pg, To: my, Verdict: Stays, How: "the target's table takes the rows"},
@@ -172,10 +172,10 @@ var rules = []Rule{
 	{Kind: Beside, Verdict: Stays, How: "not carried"},
 }
 
-// Decide returns what becomes of a change of this kind.
+// Decide returns the rule for a change of this kind.
 func Decide(k Kind, from, to string) Rule { return decide(k, from, to, false) }
 
-// DecideLogged does so where the log has definitions in their place.
+// DecideLogged is Decide for a log that has definitions at their position.
 func DecideLogged(k Kind, from, to string) Rule { return decide(k, from, to, true) }
 
 func decide(k Kind, from, to string, logged bool) Rule {
@@ -206,41 +206,41 @@ type Change struct {
 	Kind   Kind
 	Table  tidemark.TableID // of the source
 	Column string           // or partition, type, label: what was changed
-	To     string           // what it is now, if it has another name
-	Text   string           // what happened, as a sentence's end: "its column x was renamed to y"
+	To     string           // the new name, if it was renamed
+	Text   string           // what happened, as the end of a sentence: "its column x was renamed to y"
 }
 
 // Stop returns the error that stops a change's table. Kind Unsupported.
 func (c Change) Stop(from, to string) error {
 	then := Decide(c.Kind, from, to).Then
-	if then == "" { // it goes along, but not this time
+	if then == "" { // it is normally replicated, but not this time
 		then = changeThere
 	}
 	then = c.named(then)
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: c.Table.String(), Err: errors.New(c.text()), Hint: then}
 }
 
-// named writes a change's names into a text, for {table}, {column} and {to}.
+// named replaces {table}, {column} and {to} in a text by a change's names.
 func (c Change) named(text string) string {
 	return strings.NewReplacer("{table}", c.Table.String(), "{column}", c.Column, "{to}", c.To).Replace(text)
 }
 
-// texts say what has happened, for changes that do not say it themselves.
+// texts describe what has happened, for changes without a text of their own.
 var texts = map[Kind]string{
-	DropColumn:     "has no column {column} any more: it was dropped",
+	DropColumn:     "no longer has the column {column}: it was dropped",
 	RenameColumn:   "its column {column} was renamed to {to}",
 	ReplaceColumn:  "its column {column} was dropped and added again",
 	ChangeType:     "its column {column} is of another type than before",
 	RenameTable:    "was renamed to {to}",
 	MoveTable:      "was renamed to {to}",
-	DropTable:      "is not on the source any more",
-	LoseNull:       "its column {column} takes no NULL any more, and NULLs that it had became other values without a word in the log",
-	SetNotNull:     "its column {column} takes no NULL any more",
+	DropTable:      "is no longer on the source",
+	LoseNull:       "its column {column} no longer takes NULL, and its NULLs became other values, which the log does not show",
+	SetNotNull:     "its column {column} no longer takes NULL",
 	DropNotNull:    "its column {column} takes NULL now",
 	AddLabel:       "its column {column} has the new label {to}",
-	DropLabel:      "its column {column} has no label {to} any more",
+	DropLabel:      "its column {column} no longer has the label {to}",
 	MakeGenerated:  "its column {column} is generated now",
-	DropExpression: "its column {column} is not generated any more",
+	DropExpression: "its column {column} is no longer generated",
 	DropPartition:  "its partition {column} was dropped, with its rows",
 	EmptyPartition: "its partition {column} was truncated",
 	FillPartition:  "a partition was exchanged with a table, or made of one",

@@ -1,16 +1,16 @@
 package ddl
 
-// titles are what the manual calls kinds that their own words do not explain.
+// titles are the manual's names for kinds that are not self-explanatory.
 var titles = map[Kind]string{
 	AddColumn:      "a new column, without a default or with a plain value",
 	AddExpression:  "a new column whose default is an expression",
 	AddGenerated:   "a new generated column",
-	AddIdentity:    "a new column that numbers itself (identity, AUTO_INCREMENT)",
+	AddIdentity:    "a new column with automatic numbers (identity, AUTO_INCREMENT)",
 	DropColumn:     "a column is dropped",
 	DropGenerated:  "a generated column is dropped",
 	RenameColumn:   "a column is renamed",
 	ReplaceColumn:  "a column is dropped and added again under its name",
-	MoveColumn:     "a column gets another place in the row",
+	MoveColumn:     "a column moves to another position",
 	ChangeType:     "a column gets another type",
 	MakeGenerated:  "a plain column becomes a generated one",
 	DropExpression: "a generated column becomes a plain one",
@@ -28,7 +28,7 @@ var titles = map[Kind]string{
 	DetachedPart:   "a partition is detached",
 	DropPartition:  "a partition is dropped",
 	EmptyPartition: "a partition alone is truncated",
-	Repartition:    "partitions are split, joined or made of other bounds, and keep their rows",
+	Repartition:    "partitions are split, merged or get other bounds, and keep their rows",
 	AddKey:         "a new primary or unique key",
 	DropKey:        "a key is dropped",
 	AddIndex:       "an index is made or dropped",
@@ -40,17 +40,17 @@ var titles = map[Kind]string{
 	NewTable:       "a new table that the rules select",
 	Rewrite:        "storage, engine, tablespace, character set for new columns, comments",
 	SwapFiles:      "DISCARD, IMPORT TABLESPACE",
-	Statement:      "a statement in place of rows, in the log",
+	Statement:      "a statement instead of rows in the log",
 	Inherit:        "INHERIT, NO INHERIT",
-	Unsure:         "several changes, of which the log does not tell which one its rows have seen",
+	Unsure:         "several changes, and the log does not show which of them its rows have",
 	Unknown:        "anything else that changes a table",
 	Beside:         "views, functions, triggers, rights",
 }
 
-// Title returns what the manual calls a kind.
+// Title returns the manual's name for a kind.
 func Title(k Kind) string { return titles[k] }
 
-// RulesOf returns a kind's rules; the first that fits holds.
+// RulesOf returns a kind's rules; the first match applies.
 func RulesOf(k Kind) (out []Rule) {
 	for _, r := range rules {
 		if r.Kind == k {

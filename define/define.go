@@ -10,46 +10,47 @@ import (
 
 // A Dialect knows the statements of one engine.
 type Dialect interface {
-	// Gather joins what is one to a reader. It gives the objects to compare, in order, and for
-	// each ID of objects the ID of what it became part of; what is in no unit is not compared.
+	// Gather joins objects that form a unit for a reader. It returns the units to compare, in
+	// order, and maps the ID of each object to the ID of its unit; objects in no unit are not
+	// compared.
 	Gather(objects []tidemark.Object) (units []tidemark.Object, of map[string]string)
-	// Alter says how have becomes want. Both are units of the same ID.
+	// Alter returns how have becomes want. Both are units of the same ID.
 	Alter(want, have *tidemark.Object) tidemark.Redefinition
-	// Hinders reports whether objects of a kind keep what they stand on from being altered.
+	// Hinders reports whether objects of a kind prevent changes of what they depend on.
 	Hinders(kind string) bool
-	// Drop gives the statements that drop a unit; none where it goes with something else.
+	// Drop returns the statements that drop a unit; none if it is dropped with another object.
 	Drop(have *tidemark.Object) []string
 }
 
 // Options shape a comparison. The zero value is good.
 type Options struct {
 	Owners, Grants bool                         // compare them too
-	InScope        func(o *tidemark.Object) int // what an object of the target is that the source lacks; nil: all are Extra
+	InScope        func(o *tidemark.Object) int // classifies an object of the target that the source lacks; nil: all are Extra
 }
 
-// What InScope answers of an object that only the target has.
+// Results of InScope for an object that only the target has.
 const (
 	Extra  = iota // it differs from the source
 	Beside        // worth a note: it does not belong to what is compared
-	Ours          // nobody's business
+	Ours          // ignored
 )
 
-// A Change says what is the matter with an object.
+// A Change is how an object differs.
 type Change string
 
-// The changes there are.
+// The kinds of Change.
 const (
 	Missing   Change = "missing"   // the target lacks it
 	Only      Change = "extra"     // the source lacks it
 	Different Change = "different" // both have it
 )
 
-// A Difference is one object that is not on the target as it is on the source.
+// A Difference is an object that differs between source and target.
 type Difference struct {
 	Object string   `json:"object"` // "index public.orders_day_idx"
 	Change Change   `json:"change"`
-	What   []string `json:"what,omitempty"`   // of Different: what differs
-	Manual string   `json:"manual,omitempty"` // what the statements do not do
+	What   []string `json:"what,omitempty"`   // if Different: what differs
+	Manual string   `json:"manual,omitempty"` // what the statements leave to the user
 }
 
 // A Statement is one step towards equal definitions.
@@ -58,16 +59,16 @@ type Statement struct {
 	Loses bool   `json:"loses,omitempty"` // it drops what may hold rows
 }
 
-// A Result is a comparison.
+// A Result is the result of a comparison.
 type Result struct {
 	Equal       bool         `json:"equal"`
 	Compared    int          `json:"compared"` // objects of the source
 	Differences []Difference `json:"differences,omitempty"`
-	Notes       []string     `json:"notes,omitempty"` // worth knowing, and no difference
+	Notes       []string     `json:"notes,omitempty"` // worth knowing, but no difference
 	SQL         []Statement  `json:"sql,omitempty"`
 }
 
-// access reports whether a kind is of rights and not of definitions.
+// access reports whether objects of a kind are rights, not definitions.
 func access(kind string) bool {
 	return kind == "owner" || kind == "grant" || kind == "default privileges"
 }
@@ -106,7 +107,7 @@ func (s *side) unit(id string) *tidemark.Object {
 	return nil
 }
 
-// needs gives the units that a unit depends on.
+// needs returns the units that a unit depends on.
 func (s *side) needs(u *tidemark.Object) []string {
 	var out []string
 	for _, id := range u.Depends {
@@ -123,16 +124,16 @@ type comparison struct {
 	opt        Options
 	want, have *side
 	alter      map[string]tidemark.Redefinition
-	make       map[string]bool           // units of want that are missing, or made again
+	make       map[string]bool           // units of want that are missing, or created again
 	down       map[string]bool           // units of have that are dropped first
 	last       map[string]bool           // units of have that are dropped at the end
 	gone       map[tidemark.TableID]bool // tables among last
-	late       []string                  // statements that attach partitions: their indexes have to be there
+	late       []string                  // statements that attach partitions, whose indexes must exist first
 	result     Result
 }
 
-// Compare says what differs between what the target should have and what it has. Both are
-// lists of objects as Render gives them, in an order in which they can be made.
+// Compare returns the differences between what the target should have and what it has. Both are
+// lists of objects as Render returns them, in an order in which they can be created.
 func Compare(want, have []tidemark.Object, d Dialect, opt Options) Result {
 	c := &comparison{d: d, opt: opt, want: gather(want, d), have: gather(have, d), alter: map[string]tidemark.Redefinition{},
 		make: map[string]bool{}, down: map[string]bool{}, last: map[string]bool{}, gone: map[tidemark.TableID]bool{}}
@@ -175,7 +176,7 @@ func (c *comparison) expected(w *tidemark.Object) {
 	}
 }
 
-// unexpected looks at a unit of the target that the source may not have.
+// unexpected handles a unit of the target that the source may not have.
 func (c *comparison) unexpected(h *tidemark.Object) {
 	if c.want.unit(h.ID) != nil || !c.opt.compares(h) || h.Kind == "sequence value" {
 		return
@@ -203,7 +204,7 @@ func (c *comparison) unexpected(h *tidemark.Object) {
 	}
 }
 
-// stands reports whether objects of a kind stand on tables, and hold up none.
+// stands reports whether objects of a kind depend on tables, and no table depends on them.
 func stands(kind string) bool {
 	switch kind {
 	case "schema", "extension", "type", "domain", "function", "procedure", "sequence", "table", "foreign table", "collation", "aggregate", "operator",
@@ -214,7 +215,7 @@ func stands(kind string) bool {
 	return true
 }
 
-// goesWithTable reports whether DROP TABLE drops objects of a kind, which nothing else needs.
+// goesWithTable reports whether DROP TABLE drops objects of a kind, on which nothing else depends.
 func goesWithTable(kind string) bool {
 	switch kind {
 	case "index", "constraint", "check", "trigger", "rule", "policy", "row security", "index mark", "extended statistics":
@@ -226,7 +227,7 @@ func goesWithTable(kind string) bool {
 // holdsRows reports whether dropping objects of a kind drops rows.
 func holdsRows(kind string) bool { return kind == "table" }
 
-// spread finds what has to be dropped since it stands on what changes.
+// spread finds what has to be dropped because it depends on what changes.
 func (c *comparison) spread() {
 	users := map[string][]int{}
 	for i := range c.have.units {
@@ -271,24 +272,24 @@ func (c *comparison) spread() {
 	}
 }
 
-// byHand notes that a table stands on what would have to be dropped.
+// byHand notes that a table depends on something that would have to be dropped.
 func (c *comparison) byHand(id, table string) {
 	for i := range c.result.Differences {
 		if d := &c.result.Differences[i]; d.Object == id && d.Manual == "" {
-			d.Manual = fmt.Sprintf("%s stands on it: change it by hand, or copy that table again with --prep drop", table)
+			d.Manual = fmt.Sprintf("%s depends on it: change it by hand, or copy that table again with --prep drop", table)
 		}
 	}
 	delete(c.down, id)
 	delete(c.make, id)
 }
 
-// names reports whether an object's statements have one of these names.
+// names reports whether an object's statements contain one of these names.
 func names(u *tidemark.Object, names []string) bool {
 	text := strings.Join(u.SQL, "\n")
 	return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(text, n) })
 }
 
-// write puts the statements down in their order.
+// write emits the statements in order.
 func (c *comparison) write() {
 	c.drop(c.down)
 	altered := map[string]bool{}
@@ -319,8 +320,8 @@ func (c *comparison) write() {
 	c.drop(c.last)
 }
 
-// attach writes down what was put off: a partition brings its indexes along, or the server
-// makes them, under names of its own.
+// attach emits the postponed statements: a partition brings its indexes along, or the server
+// creates them, with names of its own.
 func (c *comparison) attach() {
 	late := c.late
 	c.late = nil
@@ -329,13 +330,13 @@ func (c *comparison) attach() {
 	}
 }
 
-// follows reports whether an object that is not compared comes with one that is made.
+// follows reports whether an object that is not compared belongs to one that is created.
 func (c *comparison) follows(o *tidemark.Object) bool {
 	return o.Kind == "refresh" && slices.ContainsFunc(o.Depends, func(id string) bool { return c.make[c.want.of[id]] })
 }
 
-// restoreAccess gives what was made again the owners and rights that it had, where the
-// source's are not wanted.
+// restoreAccess restores the owners and rights of what was created again, if the source's are not
+// wanted.
 func (c *comparison) restoreAccess() {
 	for i := range c.have.units {
 		u := &c.have.units[i]
@@ -345,7 +346,7 @@ func (c *comparison) restoreAccess() {
 	}
 }
 
-// drop drops units, the last made first.
+// drop drops units, the last created first.
 func (c *comparison) drop(which map[string]bool) {
 	for i := len(c.have.units) - 1; i >= 0; i-- {
 		if u := &c.have.units[i]; which[u.ID] && !(access(u.Kind) && c.make[u.ID]) {

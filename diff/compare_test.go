@@ -24,7 +24,7 @@ var text = tidemark.Type{Kind: tidemark.Text, Native: "text", Portable: true}
 var nasty = []*string{nil, str(""), str(`\N`), str("N"), str("a"), str("b"), str("ab"), str("a\tb"), str("\t"), str("a\nb"), str("\n"),
 	str(`\`), str(`\\`), str(`\t`), str("\x00"), str("\x1a"), str("\r\v\f\b"), str("é😀"), str("0"), str(strings.Repeat("long", 40))}
 
-// cell gives a value as a word, for comparing.
+// cell formats a value as a word, for comparison.
 func cell(v *string) string {
 	if v == nil {
 		return "NULL"
@@ -107,8 +107,8 @@ func dumbMultiset(a, b [][]*string) []string {
 	return out
 }
 
-// lines gives what a TableResult shows in the words of dumb. Long values are
-// shortened; the tests' long value is one and the same.
+// lines returns a TableResult's rows in the form of dumb. Long values are shortened; the tests have
+// only one long value.
 func lines(t TableResult) []string {
 	var out []string
 	full := func(s *string) *string {
@@ -150,7 +150,7 @@ func drawRows(r *rapid.T, columns int, key []int) [][]*string {
 	})
 }
 
-// mutate gives another table with some rows removed, added and changed.
+// mutate returns another table with some rows removed, added and changed.
 func mutate(r *rapid.T, rows [][]*string, columns int, key []int) [][]*string {
 	out := slices.Clone(rows)
 	taken := map[string]bool{}
@@ -298,8 +298,8 @@ func TestManyTablesAndWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// Equal tables of servers that hash them are not read; those that differ are, once
-// for their sums and once for their rows.
+// Equal tables of servers that hash them are not read; those that differ are, once for their sums
+// and once for their rows.
 func TestServersAreAskedFirst(t *testing.T) {
 	rows := numbered(1000, "x")
 	other := slices.Clone(rows)
@@ -333,8 +333,8 @@ func TestServersAreAskedFirst(t *testing.T) {
 	}
 }
 
-// A target that has nothing at all is not read twice as a whole: a few ranges are
-// enough to show a few rows.
+// A target that is completely empty is not read twice as a whole: a few ranges are enough to show a
+// few rows.
 func TestRowsOfAnEmptyTargetAreCountedWithoutReadingThemAgain(t *testing.T) {
 	a, b := side(map[string][][]*string{"t": numbered(100_000, "x")}), side(nil)
 	a.ranges = 50
@@ -364,8 +364,7 @@ func TestTooManyDifferencesArePartial(t *testing.T) {
 	}
 }
 
-// One bucket for a table that turns out to be large is put right before the
-// second pass.
+// A single bucket for a table that turns out to be large is corrected before the second pass.
 func TestBucketsFollowTheRows(t *testing.T) {
 	rows := numbered(50_000, "x")
 	other := slices.Clone(rows)
@@ -424,7 +423,7 @@ func TestEqualRowsAreCompactedWhileTheyCome(t *testing.T) {
 }
 
 func TestGiantRows(t *testing.T) {
-	big := strings.Repeat("0123456789abcde\n", 20_000) // more when escaped
+	big := strings.Repeat("0123456789abcde\n", 20_000) // longer when escaped
 	rows := [][]*string{{str("1"), &big}, {str("2"), str("x")}, {str("3"), &big}, {str("4"), str(big[1:])}}
 	other := slices.Clone(rows)
 	other[2] = []*string{str("3"), str(big[:len(big)-1] + "!")}
@@ -472,7 +471,7 @@ func TestErrors(t *testing.T) {
 		{"key", side(rows), pairOf("t", two, two, 2), tidemark.Invalid, "compare s.t with s.t: there is no column 2 for the key"},
 		{"side", broken, good, tidemark.Forbidden, "compare target table s.t: read s.t: permission denied"},
 		{"rows", miscounting{side(rows)}, good, tidemark.BadInput, "compare target table s.t: read rows as COPY text: a batch said to hold 4 rows holds 3"},
-		{"cut", cutting{side(rows)}, good, tidemark.BadInput, "compare target table s.t: read rows as COPY text: a row that is not in its format"},
+		{"cut", cutting{side(rows)}, good, tidemark.BadInput, "compare target table s.t: read rows as COPY text: an invalid row"},
 	} {
 		_, err := Compare(t.Context(), side(rows), c.target, []Pair{c.pair}, Options{})
 		if err == nil || err.Error() != c.text || tidemark.KindOf(err) != c.kind {

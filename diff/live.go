@@ -12,39 +12,38 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A Live compares databases of which one follows the other while both are written to.
+// A Live compares two databases, one of which follows the other, while both are written to.
 //
-// There is no moment at which both are equal, so that two views that differ say nothing
-// yet. What they give is candidates: keys, with the hashes of the rows that were seen
-// under them. The rows of these keys are read again when the follower has caught up with
-// what the leader had at the last look: rows that are equal now are none any more; rows
-// that are, on both sides, what they were at the last look have had their time to
-// become equal, and differ; all others have been changed meanwhile, and are looked at
-// once more.
+// There is no moment at which both are equal, so a difference between two views proves nothing yet.
+// It yields candidates: keys, with the hashes of the rows found under them. The rows of these keys
+// are read again when the follower has caught up with what the leader had at the last look: rows
+// that are equal now are done; rows that are unchanged on both sides since the last look have had
+// time to become equal, so they differ; all others have changed meanwhile, and are looked at once
+// more.
 //
-// Its user reads tables whole (First), waits for the follower, looks again (Again), and
-// waits again until nothing is Unsettled, or until it has had enough.
+// Its user reads whole tables (First), waits for the follower, looks again (Again), and waits again
+// until nothing is Unsettled, or until it gives up.
 type Live struct {
 	c       *comparison
 	tables  []*liveTable
 	report  flow.Report
-	batches int // of Mend
+	batches int // of Repair
 }
 
 // A liveTable is what is known of a pair.
 type liveTable struct {
 	*table
-	whole   bool // it has to be read whole, from the beginning or again
+	whole   bool // it has to be read completely, for the first time or again
 	more    bool // it had more differences than are kept
 	pending map[xxh3.Uint128]*watched
 	settled map[xxh3.Uint128]*watched
 }
 
-// A watched row differs.
+// A watched is a row that differs.
 type watched struct {
 	id   xxh3.Uint128 // of its key
 	key  []string
-	rows [2]xxh3.Uint128 // hashes at the last look; zero: it is not there
+	rows [2]xxh3.Uint128 // hashes at the last look; zero: no row
 	size int             // bytes of the larger row
 }
 
@@ -58,7 +57,7 @@ func (w *watched) kind() RowKind {
 	return Different
 }
 
-// A Found row differed when both sides were read.
+// A Found is a row that differed when both sides were read.
 type Found struct {
 	id   xxh3.Uint128
 	key  []string
@@ -71,9 +70,9 @@ const (
 	listed = 200
 )
 
-// NewLive prepares to compare the pairs. Options.Keep bounds how many rows of a table are
-// watched at once, default 20,000, at about 200 bytes each: if more differ, the table is
-// read whole again when these are settled.
+// NewLive prepares to compare the pairs. Options.Keep bounds how many rows of a table are watched
+// at once, default 20,000, at about 200 bytes each: if more differ, the table is read completely
+// again when these are settled.
 func NewLive(pairs []Pair, opt Options) (*Live, error) {
 	if opt.Keep <= 0 {
 		opt.Keep = defaultKeep
@@ -118,7 +117,7 @@ func (l *Live) First(ctx context.Context, source, target Side) error {
 	return nil
 }
 
-// seen takes over what two views gave of a table.
+// seen records the result of two views of a table.
 func (t *liveTable) seen(r TableResult) {
 	before := t.settled
 	t.pending, t.settled = map[xxh3.Uint128]*watched{}, map[xxh3.Uint128]*watched{}
@@ -138,7 +137,7 @@ func (t *liveTable) seen(r TableResult) {
 	}
 	for id, w := range before {
 		if t.more && t.pending[id] == nil && t.settled[id] == nil {
-			t.pending[id] = w // nobody knows whether it was among the rest
+			t.pending[id] = w // it is unknown whether it was among the rest
 		}
 	}
 }
@@ -175,7 +174,7 @@ func (l *Live) Again(ctx context.Context, source, target Present) error {
 	return nil
 }
 
-// look settles a row, or keeps it pending as it is now.
+// look settles a row, or keeps it pending in its present state.
 func (t *liveTable) look(w, now *watched) {
 	w.size = now.size
 	switch {
@@ -192,7 +191,7 @@ func (t *liveTable) look(w, now *watched) {
 	}
 }
 
-// read reads rows by their keys; visit gets each, and its hash, in normal form h.row.
+// read reads rows by their keys; visit receives each, and its hash, in normal form h.row.
 func (t *liveTable) read(ctx context.Context, side int, from Present, rows []*watched, visit func(h *rowHasher, sum xxh3.Uint128, row []byte)) error {
 	m := t.move(side)
 	r := &tidemark.Range{Kind: tidemark.Listed, Values: make([][]string, len(rows))}
@@ -226,11 +225,11 @@ func (t *liveTable) read(ctx context.Context, side int, from Present, rows []*wa
 		data = nil
 		return nil
 	})
-	return t.fail("look again", side, err)
+	return t.fail("re-check", side, err)
 }
 
-// Unsettled says how many rows differ and may not really, and how many tables have to
-// be read whole.
+// Unsettled returns how many rows differ but possibly not for long, and how many tables have to be
+// read completely.
 func (l *Live) Unsettled() (rows, tables int) {
 	for _, t := range l.tables {
 		rows += len(t.pending)
@@ -241,7 +240,7 @@ func (l *Live) Unsettled() (rows, tables int) {
 	return rows, tables
 }
 
-// Differences is how many rows differ for certain.
+// Differences returns how many rows certainly differ.
 func (l *Live) Differences() (rows int) {
 	for _, t := range l.tables {
 		rows += len(t.settled)
@@ -249,7 +248,7 @@ func (l *Live) Differences() (rows int) {
 	return rows
 }
 
-// Settle takes all that was found for certain: nobody writes.
+// Settle makes all findings final: there are no writers.
 func (l *Live) Settle() {
 	for _, t := range l.tables {
 		for id, w := range t.pending {
@@ -259,8 +258,8 @@ func (l *Live) Settle() {
 	}
 }
 
-// Result reads the first rows that differ, for their text, and says what is known now.
-// Rows that have become equal in the meantime are not shown.
+// Result reads the first rows that differ, for their text, and returns what is known now. Rows that
+// have become equal meanwhile are not shown.
 func (l *Live) Result(ctx context.Context, source, target Present) (Result, error) {
 	out := Result{Equal: true, Report: l.report}
 	for _, t := range l.tables {
@@ -318,7 +317,7 @@ func (t *liveTable) show(ctx context.Context, source, target Present, rows []*wa
 	return out, nil
 }
 
-// ordered gives rows in an order that does not change from run to run: numbers rise.
+// ordered returns rows in an order that is the same in every run: numbers rise.
 func ordered(rows map[xxh3.Uint128]*watched) []*watched {
 	out := make([]*watched, 0, len(rows))
 	for _, w := range rows {
@@ -332,8 +331,8 @@ func ordered(rows map[xxh3.Uint128]*watched) []*watched {
 	return out
 }
 
-// findable says whether rows can be asked for by the text of their key: both sides have
-// it in the same form, and compare it by what it says.
+// findable reports whether rows can be requested by the text of their key: both sides have it in
+// the same form, and compare it by its text.
 func (t *table) findable() bool {
 	if t.pair.Source.From.Form == tidemark.LargeObjects {
 		return false

@@ -12,13 +12,13 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A task is a range of one side of a table, read by one lane in one go.
+// A task is a range of one side of a table, which one lane reads.
 type task struct {
 	table *table
 	side  int // 0 source, 1 target
 	index int // among the table's tasks of that side
 	r     tidemark.Range
-	open  atomic.Int64 // 1 while it is read, and 1 for each piece of work not yet visited
+	open  atomic.Int64 // 1 while it is read, plus 1 for each piece of work not yet visited
 }
 
 // A work is whole rows of a task on their way from a reader to a hasher.
@@ -26,26 +26,26 @@ type work struct {
 	task  *task
 	data  []byte
 	rows  int
-	batch *tidemark.Batch // owner of data; nil where data was put together
+	batch *tidemark.Batch // owner of data; nil if data was assembled
 }
 
-// A pass reads tasks of both sides at once and has their rows visited.
+// A pass reads tasks of both sides at once and calls visit for their rows.
 type pass struct {
 	*comparison
 	number int // 1 or 2, for Progress
 	tasks  [2][]*task
 	next   [2]atomic.Int64
-	// visit is told of whole rows, by workers numbered from 0, in no order, and
-	// says how many there were.
+	// visit receives whole rows, from workers numbered from 0, in no order, and returns how many
+	// there were.
 	visit func(worker int, t *task, data []byte) (rows int, err error)
-	// ended is told of each task whose rows have all been visited. May be nil.
+	// ended receives each task whose rows have all been visited. May be nil.
 	ended func(t *task) error
-	// skip reports that a task need not be read any more. May be nil.
+	// skip reports that a task no longer needs to be read. May be nil.
 	skip func(t *task) bool
 
 	buffer  *flow.Buffer[work]
-	giant   chan struct{} // full while somebody puts together a row that spans batches
-	space   []byte        // for that row; whoever has filled giant owns it
+	giant   chan struct{} // full while a row that spans batches is assembled
+	space   []byte        // for that row; owned by whoever has filled giant
 	readers atomic.Int64
 }
 
@@ -119,7 +119,7 @@ func (p *pass) readTask(ctx context.Context, c *flow.Clock, lane int, t *task) e
 	return t.table.fail("compare", t.side, err)
 }
 
-// close takes one off what the task has still open.
+// close decrements the task's count of open parts.
 func (p *pass) close(t *task) error {
 	if t.open.Add(-1) == 0 && p.ended != nil {
 		return p.ended(t)
@@ -141,7 +141,7 @@ func (p *pass) hash(ctx context.Context, c *flow.Clock, worker int) error {
 		}
 		if err != nil {
 			return t.table.fail("compare", t.side, &tidemark.Error{Op: "read rows as " + t.table.format.String(), Kind: tidemark.BadInput, Err: err,
-				Hint: "The server, or a proxy in between, has sent rows in another form than that asked for: compare once more, by another way to it."})
+				Hint: "Compare again over a connection without a proxy: the server, or a proxy, sent rows in a format that was not requested."})
 		}
 		w.release()
 		if w.batch == nil {
@@ -165,9 +165,9 @@ func (w work) release() {
 	}
 }
 
-// put gives work to the hashers.
+// put hands work to the hashers.
 func (p *pass) put(ctx context.Context, c *flow.Clock, w work) error {
-	size, rows := int64(len(w.data)), int64(w.rows) // w is gone after Put
+	size, rows := int64(len(w.data)), int64(w.rows) // w is no longer ours after Put
 	w.task.open.Add(1)
 	if err := p.buffer.Put(ctx, c, w); err != nil {
 		w.release()
@@ -177,14 +177,14 @@ func (p *pass) put(ctx context.Context, c *flow.Clock, w work) error {
 	return nil
 }
 
-// A joiner turns the batches of a task into work: batches pass as they are, and
-// rows that span batches are put together. Only one such row is in memory at a
-// time, whatever the number of lanes.
+// A joiner turns the batches of a task into work: batches are handed on unchanged, and rows that
+// span batches are assembled. Only one such row is in memory at a time, whatever the number of
+// lanes.
 type joiner struct {
 	pass  *pass
 	task  *task
 	clock *flow.Clock
-	buf   []byte // the beginning of a row, and what whole rows came with it; nil: none
+	buf   []byte // the beginning of a row, and whole rows that arrived with it; nil: none
 	rows  int    // rows that end in buf
 }
 
@@ -208,7 +208,7 @@ func (j *joiner) add(ctx context.Context, b *tidemark.Batch) error {
 	if more && !ended {
 		return nil
 	}
-	// The row has ended; if another one begins here it is kept back.
+	// The row has ended; if another one begins here it is held back.
 	at := len(j.buf)
 	if more {
 		at = lastRow(j.task.table.format, j.buf)
@@ -225,20 +225,20 @@ func (j *joiner) add(ctx context.Context, b *tidemark.Batch) error {
 	return j.enter(ctx, tail)
 }
 
-// grown makes room for n bytes more, at least twice of what there was: what append
-// would let go on the way to 100 MB is five times as much.
+// grown makes room for n more bytes, and at least doubles the capacity: up to 100 MB, append would
+// discard five times as much.
 func grown(b []byte, n int) []byte {
 	if len(b)+n <= cap(b) {
 		return b
 	}
 	size := max(2*cap(b), len(b)+n)
 	if size > 8*tidemark.PieceSize {
-		runtime.GC() // the last row's remains are as large as this one, and not due yet
+		runtime.GC() // the last row's garbage is as large as this row, and not due yet
 	}
 	return append(make([]byte, 0, size), b...)
 }
 
-// begin parts a batch into the whole rows and the beginning of the last one.
+// begin splits a batch into the whole rows and the beginning of the last one.
 func (j *joiner) begin(ctx context.Context, b *tidemark.Batch) error {
 	at := lastRow(j.task.table.format, b.Data)
 	tail := slices.Clone(b.Data[at:])
@@ -253,8 +253,8 @@ func (j *joiner) begin(ctx context.Context, b *tidemark.Batch) error {
 	return j.enter(ctx, tail)
 }
 
-// enter waits until nobody else puts a row together, and begins one. The hasher that
-// has seen the row lets the next one in.
+// enter waits until no other row is being assembled, and begins one. The hasher that has processed
+// the row lets the next one in.
 func (j *joiner) enter(ctx context.Context, begun []byte) error {
 	if err := j.alone(ctx); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (j *joiner) alone(ctx context.Context) error {
 	}
 }
 
-// fail adds to an error which table of which side it is about.
+// fail adds the table and the side to an error.
 func (t *table) fail(op string, side int, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

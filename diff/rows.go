@@ -9,10 +9,10 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/escape"
 )
 
-var errRow = errors.New("a row that is not in its format")
+var errRow = errors.New("an invalid row")
 
-// nextRow cuts the first row off data, which holds whole rows only. The row is
-// without its newline; in COPY binary it is the whole tuple.
+// nextRow cuts the first row off data, which holds whole rows only. The row is without its newline;
+// in COPY binary it is the whole tuple.
 func nextRow(f tidemark.Format, data []byte) (row, rest []byte, err error) {
 	if f == tidemark.CopyBinary {
 		n, err := tupleLen(data)
@@ -21,7 +21,7 @@ func nextRow(f tidemark.Format, data []byte) (row, rest []byte, err error) {
 		}
 		return data[:n], data[n:], nil
 	}
-	// A newline inside a value is escaped in both text forms, so any is an end.
+	// A newline inside a value is escaped in both text forms, so any newline ends a row.
 	i := bytes.IndexByte(data, '\n')
 	if i < 0 {
 		return nil, nil, errRow
@@ -29,8 +29,8 @@ func nextRow(f tidemark.Format, data []byte) (row, rest []byte, err error) {
 	return data[:i], data[i+1:], nil
 }
 
-// tupleLen gives the length of the tuple at the beginning of data: a 16-bit
-// count, and per field a 32-bit length (-1 for NULL) and as many bytes.
+// tupleLen returns the length of the tuple at the beginning of data: a 16-bit count, and per field
+// a 32-bit length (-1 for NULL) and the bytes.
 func tupleLen(data []byte) (int, error) {
 	if len(data) < 2 {
 		return 0, errRow
@@ -54,12 +54,12 @@ func tupleLen(data []byte) (int, error) {
 	return at, nil
 }
 
-// A span is where a field stands in its row.
+// A span is the position of a field in its row.
 type span struct{ from, to int }
 
-// fields finds the first n fields of a row, and reports whether the row has them.
-// In COPY binary a field is with its length in front, so that NULL and the empty
-// value differ; in the text forms it is escaped.
+// fields finds the first n fields of a row, and reports whether the row has them. In COPY binary a
+// field includes its length in front, so that NULL and the empty value differ; in the text forms it
+// is escaped.
 func fields(f tidemark.Format, row []byte, n int, out []span) ([]span, bool) {
 	out = out[:0]
 	if f == tidemark.CopyBinary {
@@ -92,12 +92,12 @@ func fields(f tidemark.Format, row []byte, n int, out []span) ([]span, bool) {
 	return out, true
 }
 
-// A keyFinder gives the bytes of a row that tell it apart. It is one worker's: what
-// it returns is good until the next call.
+// A keyFinder returns the bytes that identify a row. One worker uses it: its result is valid until
+// the next call.
 type keyFinder struct {
 	format tidemark.Format
 	key    []int
-	prefix int // the key is the first so many columns, in order; 0: it is not
+	prefix int // the key is the first prefix columns, in order; 0: it is not
 	upTo   int // columns that must be found
 	spans  []span
 	buf    []byte
@@ -114,8 +114,8 @@ func newKeyFinder(f tidemark.Format, key []int) *keyFinder {
 	return k
 }
 
-// find gives the key of a row; nil where the row has too few columns. Without key
-// columns it is the row.
+// find returns the key of a row; nil if the row has too few columns. Without key columns it is the
+// row.
 func (k *keyFinder) find(row []byte) []byte {
 	if len(k.key) == 0 {
 		return row
@@ -148,8 +148,7 @@ func (k *keyFinder) find(row []byte) []byte {
 	return k.buf
 }
 
-// unescape gives the value of a field of a text form, appended to dst. null is
-// true for \N.
+// unescape appends the value of a field in a text form to dst. null is true for \N.
 func unescape(dst, field []byte) (value []byte, null bool) {
 	if len(field) == 2 && field[0] == '\\' && field[1] == 'N' {
 		return dst, true
@@ -157,7 +156,7 @@ func unescape(dst, field []byte) (value []byte, null bool) {
 	return escape.Undo(dst, field), false
 }
 
-// lastRow gives where the last, incomplete row of a batch with More set begins.
+// lastRow returns where the last, incomplete row of a batch with More set begins.
 func lastRow(f tidemark.Format, data []byte) int {
 	if f != tidemark.CopyBinary {
 		return bytes.LastIndexByte(data, '\n') + 1
@@ -166,7 +165,7 @@ func lastRow(f tidemark.Format, data []byte) int {
 	for at < len(data) {
 		n, err := tupleLen(data[at:])
 		if err != nil {
-			return at // here it breaks off
+			return at // the row is cut here
 		}
 		at += n
 	}

@@ -18,7 +18,7 @@ type BackupSpec struct {
 	Repo    *repo.Repo
 	Files   engines.FilesOptions
 	Options backup.Options
-	// Watch is called once, with what tells how far the backup is.
+	// Watch is called once, with a source of the backup's progress.
 	Watch func(interface{ Status() backup.Status })
 }
 
@@ -31,7 +31,7 @@ type RestoreSpec struct {
 	Watch    func(interface{ Status() backup.Status })
 }
 
-// A StorageReport is what is kept of a backup or a restore.
+// A StorageReport is the report of a backup or a restore.
 type StorageReport struct {
 	Verb     string             `json:"verb"`
 	Backup   string             `json:"backup,omitempty"` // its id
@@ -39,7 +39,7 @@ type StorageReport struct {
 	Bytes    int64              `json:"bytes"`            // of the server's files
 	Stored   int64              `json:"stored"`           // in the repository
 	Files    int64              `json:"files"`
-	Gone     int64              `json:"gone,omitempty"` // files that were removed while it ran
+	Gone     int64              `json:"gone,omitempty"` // files that disappeared while it ran
 	Rows     int64              `json:"rows,omitempty"` // of a logical backup
 	Tables   int                `json:"tables,omitempty"`
 	Position tidemark.Position  `json:"position,omitzero"` // in the server's log, of the view that was backed up
@@ -48,17 +48,17 @@ type StorageReport struct {
 	Advice   []string           `json:"advice,omitempty"`
 	Findings []tidemark.Finding `json:"findings,omitempty"`
 	Damaged  []string           `json:"damaged,omitempty"`
-	// Increment is set of a backup that has only what has changed, and Over of a restore over what was there.
+	// Increment is set for an incremental backup, and Over for a restore over existing files.
 	Increment *backup.Increment `json:"increment,omitempty"`
 	Over      *backup.Over      `json:"over,omitempty"`
 	PeakRSS   int64             `json:"peak_rss,omitempty"` // bytes
-	Spread    bool              `json:"spread,omitempty"`   // the first checkpoint was not to be made at once
+	Spread    bool              `json:"spread,omitempty"`   // the first checkpoint was spread over time
 	Targets   []Target          `json:"targets,omitempty"`  // of a backup into several places
 	slowest   string            // of them: a sentence of advice
 }
 
-// Backup backs a server's files up. Kind Incomplete: the backup is there, and has damaged pages, or is in some of
-// several places only.
+// Backup backs up a server's files. Kind Incomplete: the backup is complete, but it has damaged
+// pages, or it is only in some of several places.
 func Backup(ctx context.Context, env Env, spec BackupSpec) (run string, rep *StorageReport, err error) {
 	src, err := engines.OpenFiles(ctx, spec.Source, spec.Files)
 	if err != nil {
@@ -80,7 +80,7 @@ func Backup(ctx context.Context, env Env, spec BackupSpec) (run string, rep *Sto
 		rep := &StorageReport{Verb: "backup", Backup: m.ID, Origin: m.Origin(), Bytes: m.Bytes, Stored: m.Stored, Files: m.Count, Gone: result.GoneN,
 			Report: result.Report, Findings: result.Findings, Damaged: result.Damaged, Increment: result.Increment, Spread: spec.Files.Spread}
 		if len(result.Damaged) > 0 {
-			err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "back up", Object: m.ID, Err: errors.New("the backup is there, with damaged pages"), Hint: "The report names them: mend them, and back up again."}
+			err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "back up", Object: m.ID, Err: errors.New("the backup is complete, but it has damaged pages"), Hint: "Repair the pages that the report names, and back up again."}
 		}
 		return rep.mirrored(spec.Repo, err)
 	})
@@ -118,7 +118,7 @@ func Restore(ctx context.Context, env Env, spec RestoreSpec) (run string, rep *S
 	})
 }
 
-// recorded does something that the catalogue keeps as a run; of tells how far it is.
+// recorded runs a job that the catalogue records as a run; of reports its progress.
 func (e Env) recorded(ctx context.Context, verb, source, target string, of interface{ Status() backup.Status }, do func(context.Context) (*StorageReport, error)) (string, *StorageReport, error) {
 	var rep *StorageReport
 	run, err := e.Record(ctx, verb, source, target, storageWork(of), func(ctx context.Context) (any, error) {
@@ -130,11 +130,11 @@ func (e Env) recorded(ctx context.Context, verb, source, target string, of inter
 			rep.Advice = append(rep.Advice, rep.slowest)
 		}
 		if tidemark.KindOf(err) == tidemark.Cancelled && err != nil {
-			hint := "Nothing of it is listed: begin again."
+			hint := "Nothing of it is listed. Start it again."
 			if verb == "restore" && rep.Over != nil {
-				hint = "No server starts in the folder now: begin again, with --delta."
+				hint = "No server can start in the folder now. Start the restore again, with --delta."
 			} else if verb == "restore" {
-				hint = "What is in the folder is a part, with which no server starts: empty it, and begin again."
+				hint = "The folder is incomplete, and no server can start in it. Empty it, and start the restore again."
 			}
 			err = &tidemark.Error{Kind: tidemark.Cancelled, Op: verb, Err: errors.New("stopped"), Hint: hint}
 		}
@@ -143,7 +143,7 @@ func (e Env) recorded(ctx context.Context, verb, source, target string, of inter
 	return run, rep, err
 }
 
-// explain says what has limited it.
+// explain finds out what limited the job.
 func (r *StorageReport) explain() {
 	if r.Report.Logical {
 		r.Limit, r.Advice = advisor.ExplainDump(r.Report.Workers, advisor.DumpFacts{Lanes: r.Report.Parallelism, LanesTried: r.Report.LanesTried, Codec: r.Report.Codec, Took: r.Report.Took()})

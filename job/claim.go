@@ -13,18 +13,19 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// claims are a copy's, import's or restore's to the tables that it fills: from before the look at what the target has
-// until its end. Those of a run that was killed stay noted there, whatever catalogue knows that run.
+// claims are those of a copy, import or restore to the tables that it fills, held from before it
+// inspects the target until its end. The claims of a run that was killed stay on the target,
+// visible to every catalogue.
 type claims struct {
 	tidemark.Claim
-	others map[tidemark.TableID][]tidemark.Claimant // that do not live
-	denied error                                    // the user may not note them: the look at privileges says more
+	others map[tidemark.TableID][]tidemark.Claimant // whose process is gone
+	denied error                                    // the user may not record them: the check of privileges says more
 }
 
-// theRun stands among a run's tables for itself: who is evicted loses it.
+// theRun is the claim of a run itself among those to its tables: a run that is evicted loses it.
 var theRun tidemark.TableID
 
-// take claims tables for the run, and refuses those that a process fills now.
+// take claims tables for the run, and refuses those that another process is filling now.
 func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed bool, err error) {
 	if c.claims.Claim == nil {
 		if c.claims.Claim, err = engines.Claim(ctx, c.tgt, c.run.ID); err != nil {
@@ -38,10 +39,10 @@ func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed 
 	}
 	for _, o := range others {
 		if _, stream := CutStream(o.Run); o.Live && !stream {
-			_ = c.claims.Release(context.WithoutCancel(ctx), c.run.ID, tables) // the other run is the one to tell of
+			_ = c.claims.Release(context.WithoutCancel(ctx), c.run.ID, tables) // the other run is the error to report
 			return false, filledBy(c.verb, o)
 		}
-		if !strings.HasPrefix(o.Run, RepairClaim) { // of a repair that was killed nothing is left to do
+		if !strings.HasPrefix(o.Run, RepairClaim) { // a repair that was killed leaves nothing to do
 			c.claims.others[o.Table] = append(c.claims.others[o.Table], o)
 		}
 	}
@@ -50,25 +51,26 @@ func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed 
 }
 
 func filledBy(op string, o tidemark.Claimant) error {
-	return &tidemark.Error{Kind: tidemark.NotEmpty, Op: op, Object: "table " + o.Table.String(), Err: errors.New("run " + o.Run + " is at work on it now"), Hint: "Nothing was changed. Wait until that run has ended, or leave its tables out."}
+	return &tidemark.Error{Kind: tidemark.NotEmpty, Op: op, Object: "table " + o.Table.String(), Err: errors.New("run " + o.Run + " is working on it now"), Hint: "Nothing was changed. Wait until that run has ended, or leave its tables out."}
 }
 
-// contested refuses what the claims of others to a table forbid: fresh says that the run makes it, clear that it drops
-// or empties what is there.
+// contested refuses what the claims of others to a table forbid: fresh means that the run creates
+// it, clear that it drops or empties an existing one.
 func (c *copying) contested(table tidemark.TableID, fresh, clear bool) error {
 	for _, o := range c.claims.others[table] {
 		stream, ok := CutStream(o.Run)
 		switch {
 		case ok && clear:
-			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("stream " + stream + " applies changes to it, and it is to be emptied or dropped"), Hint: "Nothing was changed. Leave the table out, or end the stream first, if nobody needs it: tidemark replicate --remove --name " + stream + "."}
+			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("stream " + stream + " applies changes to it, but this run would empty or drop it"), Hint: "Nothing was changed. Leave the table out, or, if nobody needs the stream, remove it first: tidemark replicate --remove --name " + stream + "."}
 		case !ok && !fresh:
-			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("belongs to run " + o.Run + ", which was not finished: it may lack rows and keys"), Hint: "Nothing was changed. Resume that run with the catalogue that has it (--state): --resume " + o.Run + "; or begin anew with --prep drop."}
+			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("belongs to run " + o.Run + ", which did not finish: it may lack rows and keys"), Hint: "Nothing was changed. Resume that run (--resume " + o.Run + ") with the catalogue that has it (--state), or start again with --prep drop."}
 		}
 	}
 	return nil
 }
 
-// evict ends the claims of runs to a table that this run makes anew: they cannot be resumed.
+// evict ends the claims of other runs to a table that this run creates again: they cannot be
+// resumed.
 func (c *copying) evict(ctx context.Context, table tidemark.TableID) error {
 	for _, o := range c.claims.others[table] {
 		if _, stream := CutStream(o.Run); stream {
@@ -104,7 +106,7 @@ func (c *copying) settle(ctx context.Context, p *load.Plan) error {
 	return nil
 }
 
-// repairClaim is what the names of repairs begin with among claims. A stream runs beside them.
+// repairClaim is the prefix of repairs among claims. A stream may run beside them.
 const RepairClaim = "repair "
 
 // byTable orders tables, so that two runs claim them in one order.
@@ -112,7 +114,7 @@ func ByTable(a, b tidemark.TableID) int {
 	return cmp.Or(strings.Compare(a.Schema, b.Schema), strings.Compare(a.Name, b.Name))
 }
 
-// cutStream gives the stream's name, if a claim is one's.
+// cutStream gives the stream's name, if the claim belongs to a stream.
 func CutStream(run string) (name string, ok bool) {
 	return strings.CutPrefix(run, tidemark.StreamClaim)
 }
@@ -123,7 +125,7 @@ func (c *copying) retake(ctx context.Context, tables []tidemark.TableID) error {
 	had, err := c.take(ctx, tables)
 	if err == nil && !had && state != catalog.Incomplete {
 		c.giveUp(ctx, true)
-		err = &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: c.run.ID, Err: errors.New("the target has nothing of this run any more: another one has replaced its tables, or its marks were removed"), Hint: "Start a new copy, with --prep drop for what is there."}
+		err = &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: c.run.ID, Err: errors.New("the target has no traces of this run any more: another run has replaced its tables, or its markers were removed"), Hint: "Start a new copy, with --prep drop for existing tables."}
 	}
 	return err
 }
@@ -154,14 +156,15 @@ func targets(moves []tidemark.Move) []tidemark.TableID {
 	return slices.Compact(out)
 }
 
-// claimTables keeps copies out of the tables that are repaired. Where the user may make no table for that, nothing does.
+// claimTables keeps copies out of the tables that are being repaired. If the user may not create
+// the table of claims, they are not kept out.
 func (r *repairing) claimTables(ctx context.Context) (release func(), err error) {
 	c, err := engines.Claim(ctx, r.tgt, RepairClaim+catalog.NewRunID())
 	if err != nil {
 		return nil, err
 	}
 	release = func() {
-		_ = c.Drop(context.WithoutCancel(ctx)) // what stays is of no process, and in nobody's way
+		_ = c.Drop(context.WithoutCancel(ctx)) // what remains belongs to no process, and is harmless
 		c.Close()
 	}
 	others, _, err := c.Take(ctx, r.tables)

@@ -15,13 +15,14 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// The copy before a stream reads one view of the source, which is gone once the process was killed. The next process keeps
-// the tables that were copied whole. It applies the stream to these alone, up to the log position of a new view, reads
-// the other tables from that view, and then builds what is missing. So all tables are at one position whenever the stream
-// begins, and a process that is killed on the way leaves what this one has found: tables that are whole at Stream.Place,
-// and others.
+// The copy before a stream reads one snapshot of the source, which is gone once the process is
+// killed. The next process keeps the tables that were copied completely. It applies the stream to
+// these alone, up to the log position of a new snapshot, reads the other tables from that snapshot,
+// and then builds what is missing. So all tables are at one position when the stream begins, and a
+// process that is killed on the way leaves what this one found: tables that are complete at
+// Stream.Place, and others.
 
-// endOfCopy cleans up behind a copy that was finished just before its process was killed.
+// endOfCopy cleans up after a copy that finished just before its process was killed.
 func (c *copying) endOfCopy(ctx context.Context, run catalog.Run) (*Report, error) {
 	if err := c.tgt.Forget(ctx, run.ID, nil); err != nil {
 		return nil, err
@@ -42,12 +43,13 @@ func (c *copying) endOfCopy(ctx context.Context, run catalog.Run) (*Report, erro
 type Follower interface {
 	// CatchUp applies the stream to the tables that are kept, up to a log position.
 	CatchUp(ctx context.Context, kept map[tidemark.TableID]bool, to uint64) error
-	// Enroll describes what the stream can carry, and notes what those tables are that are read again.
+	// Enroll describes what the stream can carry, and records the shape of the tables that are read
+	// again.
 	Enroll(ctx context.Context, src, tgt Database, again map[tidemark.TableID]bool) ([]tidemark.Move, error)
-	// View makes the source keep its log from where its next view is on. Without tables that are kept nobody needs what it
-	// has kept until now.
+	// View makes the source keep its log from its next snapshot on. If no tables are kept, the log
+	// that it has kept so far is not needed.
 	View(ctx context.Context, src Database, moves []tidemark.Move, kept bool) error
-	// Viewed notes that the stream begins at a log position: that of the view.
+	// Viewed notes that the stream begins at a log position: that of the snapshot.
 	Viewed(ctx context.Context, place uint64) error
 }
 
@@ -56,11 +58,11 @@ type resuming struct {
 	*copying
 	stream Follower
 	name   string // of the stream
-	kept   []bool // by move: it is whole, and stays
+	kept   []bool // by move: it is complete, and stays
 }
 
-// ResumeBefore resumes the copy before a stream. It cleans up behind one that was finished just before its process was
-// killed.
+// ResumeBefore resumes the copy before a stream. It cleans up after one that finished just before
+// its process was killed.
 func ResumeBefore(ctx context.Context, env Env, spec CopySpec, run catalog.Run, src, tgt Database, name string, stream Follower) (*Report, error) {
 	c := &copying{env: env, verb: "copy", spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}
 	c.spec.Resume, c.spec.Run = run.ID, run.ID
@@ -93,8 +95,8 @@ func (c *resuming) do(ctx context.Context) (*Report, error) {
 	return c.carryOut(ctx)
 }
 
-// keepWhole says of each move whether its rows stay: all of them are on the target, as they were at one log position.
-// changesUntold says that the source's log lacks what its foreign keys do.
+// keepWhole tells for each move whether its rows stay: all of them are on the target, as they were
+// at one log position. changesUntold means that the source's log lacks what its foreign keys do.
 func keepWhole(p *load.Plan, done map[int]int64, changesUntold bool) []bool {
 	all, there := make([]int, len(p.Moves)), make([]int, len(p.Moves))
 	for _, r := range p.Ranges {
@@ -124,11 +126,12 @@ func keepWhole(p *load.Plan, done map[int]int64, changesUntold bool) []bool {
 				drop(i)
 			}
 			for _, f := range from.ForeignKeys {
-				// What a parent's change did to its rows is not in the log, and the target has no foreign key yet that would do it.
+				// What a parent's change did to its rows is not in the log, and the target does not
+				// have the foreign key yet that would do it.
 				if changesUntold && f.Acts() {
 					drop(i)
 				}
-				// A foreign key that was on the target before is in force.
+				// A foreign key that existed on the target before is enforced.
 				if ref, ok := at[f.Ref]; ok && !p.Fresh[i] && !kept[ref] {
 					drop(i)
 				}
@@ -138,7 +141,7 @@ func keepWhole(p *load.Plan, done map[int]int64, changesUntold bool) []bool {
 	return kept
 }
 
-// tell says what is kept and what is read again.
+// tell reports what is kept and what is read again.
 func (c *resuming) tell() {
 	var again []string
 	for i := range c.p.Moves {
@@ -149,7 +152,7 @@ func (c *resuming) tell() {
 	text := "resumes its copy (run " + c.run.ID + "): all tables have their rows"
 	if n := len(c.kept) - len(again); len(again) > 0 {
 		shown := again[:min(len(again), 5)]
-		text = fmt.Sprintf("resumes its copy (run %s): %d tables are whole and kept; %d are read again from a new view: %s", c.run.ID, n, len(again), strings.Join(shown, ", "))
+		text = fmt.Sprintf("resumes its copy (run %s): %d tables are complete and kept; %d are read again from a new snapshot: %s", c.run.ID, n, len(again), strings.Join(shown, ", "))
 		if len(again) > len(shown) {
 			text += ", ..."
 		}
@@ -157,7 +160,8 @@ func (c *resuming) tell() {
 	c.env.Event(Event{Kind: "state", Object: "stream " + c.name, Text: text})
 }
 
-// renew brings the tables that are kept to a new view of the source, and prepares to read the others from it.
+// renew brings the tables that are kept to a new snapshot of the source, and prepares to read the
+// others from it.
 func (c *resuming) renew(ctx context.Context) error {
 	if err := c.discard(ctx); err != nil {
 		return err
@@ -173,7 +177,7 @@ func (c *resuming) renew(ctx context.Context) error {
 		if err := c.buildKeys(ctx); err != nil {
 			return err
 		}
-		end, err := src.(capture.Source).End(ctx) // most of it before the view is there, which the source has to keep
+		end, err := src.(capture.Source).End(ctx) // most of it before the snapshot exists, whose log the source has to keep
 		if err == nil {
 			err = c.stream.CatchUp(ctx, kept, end)
 		}
@@ -204,8 +208,8 @@ func (c *resuming) renew(ctx context.Context) error {
 	return c.recut(ctx)
 }
 
-// discard forgets and removes the rows of tables that are read again. Their marks go first: a process that is killed
-// between the two must not take an empty table for a whole one.
+// discard deletes the markers and the rows of tables that are read again. The markers go first: a
+// process killed between the two must not take an empty table for a complete one.
 func (c *resuming) discard(ctx context.Context) error {
 	var forget []int
 	some := map[int]bool{}
@@ -219,7 +223,7 @@ func (c *resuming) discard(ctx context.Context) error {
 	for i := range c.p.Moves {
 		ours := c.p.Fresh[i] || c.p.Prep == load.Truncate || c.p.Prep == load.MustBeEmpty
 		if some[i] && !ours {
-			return &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: c.p.Moves[i].To.String(), Err: errors.New("it was there before the copy and may hold rows of yours, so what the copy has put into it cannot be removed alone"), Hint: "Remove by hand what was copied into it, and begin again with --anew."}
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: c.p.Moves[i].To.String(), Err: errors.New("it existed before the copy and may hold your own rows, so the copied rows cannot be removed separately"), Hint: "Delete the copied rows from it yourself, and start again with --anew."}
 		}
 		if !c.kept[i] && ours {
 			ids = append(ids, c.p.Moves[i].To.TableID)
@@ -233,7 +237,7 @@ func (c *resuming) discard(ctx context.Context) error {
 	return c.clear(ctx, ids, false)
 }
 
-// clear empties, or drops, those tables that are there.
+// clear empties or drops the tables that exist.
 func (c *resuming) clear(ctx context.Context, ids []tidemark.TableID, drop bool) error {
 	states, err := c.tgt.Inspect(ctx, ids)
 	if err != nil {
@@ -251,7 +255,8 @@ func (c *resuming) clear(ctx context.Context, ids []tidemark.TableID, drop bool)
 	return c.tgt.Clear(ctx, ids, drop)
 }
 
-// buildKeys builds what the tables that are kept lack of keys and indexes, since changes are applied to them now.
+// buildKeys builds the missing keys and indexes of the tables that are kept, since changes are
+// applied to them now.
 func (c *resuming) buildKeys(ctx context.Context) error {
 	p := *c.p
 	p.Ranges, p.Objects = nil, nil
@@ -261,14 +266,14 @@ func (c *resuming) buildKeys(ctx context.Context) error {
 		}
 	}
 	run := load.NewRun(c.src, c.tgt, &p, c.copying, c.options(), c.done, c.built)
-	if err := run.Do(ctx, c.built); err != nil && tidemark.KindOf(err) != tidemark.Incomplete { // the end of the copy tries them again, and says so
+	if err := run.Do(ctx, c.built); err != nil && tidemark.KindOf(err) != tidemark.Incomplete { // the end of the copy retries them, and reports failures
 		return err
 	}
 	return c.finishedObjects(ctx)
 }
 
-// recut cuts the tables that are read again, as they are in the view. One that was altered since its copy began is made
-// anew, and one that is gone is left out.
+// recut splits the tables that are read again, as they are in the snapshot. A table that was
+// altered since its copy began is created again, and one that was dropped is left out.
 func (c *resuming) recut(ctx context.Context) error {
 	db, err := c.src.Describe(ctx, c.spec.Rules.Wants) // takes the locks that keep the tables as they are
 	if err != nil {
@@ -352,7 +357,7 @@ func (c *resuming) redefine(ctx context.Context, db *tidemark.Database, moves []
 	return nil
 }
 
-// sameDefinition compares tables without what the server estimates of them.
+// sameDefinition compares tables without the server's estimates.
 func sameDefinition(a, b *tidemark.Table) bool {
 	text := func(t tidemark.Table) string {
 		t.Rows, t.Bytes = 0, 0

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// fileEnd stands for the file where the two ends' schemas are matched. As a server's
-// URL, it has one database or several.
+// fileEnd stands for the file where the schemas of the two sides are matched. Like a server's URL,
+// it has one database or several.
 type fileEnd struct {
 	known   bool
 	several bool // each keeps its name
@@ -25,10 +25,10 @@ func (f fileEnd) Default() string {
 	return "file"
 }
 
-// systemDatabases hold what belongs to a server, not to its users.
+// systemDatabases belong to a server, not to its users.
 var systemDatabases = map[string]bool{"mysql": true, "sys": true, "performance_schema": true, "information_schema": true}
 
-// system says whether a database of the file is passed over, and tells of it once.
+// system reports whether a database of the file is skipped, and says so once.
 func (im *importJob) system(schema string) bool {
 	name := strings.ToLower(schema)
 	if !systemDatabases[name] {
@@ -36,23 +36,23 @@ func (im *importJob) system(schema string) bool {
 	}
 	if !im.told["database "+name] {
 		im.told["database "+name] = true
-		im.find([]tidemark.Finding{{Severity: tidemark.Note, Object: "database " + schema, Text: "belongs to the server that the dump is of, and was passed over",
-			Hint: "accounts and privileges are made anew on the target"}})
+		im.find([]tidemark.Finding{{Severity: tidemark.Note, Object: "database " + schema, Text: "belongs to the server that was dumped, and was skipped",
+			Hint: "Create accounts and privileges on the target."}})
 	}
 	return true
 }
 
-// settleDatabases decides, at the first table that is wanted, whether the databases
-// of the file keep their names. One alone goes where the target's URL says, and only
-// the rest of the file can tell whether it is alone; a pipe cannot be read twice, so
-// databases that it names keep their names.
+// settleDatabases decides, at the first selected table, whether the databases of the file keep
+// their names. A single one goes where the target's URL says, and only the rest of the file can
+// tell whether it is single; a pipe cannot be read twice, so the databases that it names keep their
+// names.
 func (im *importJob) settleDatabases(ctx context.Context, first string) error {
 	switch {
 	case first == "" && im.tgt.Default() == "":
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "import", Object: tidemark.MaskURL(im.spec.Target), Err: errors.New("neither the file nor the target's URL names a database"), Hint: "write mysql://user@host/DATABASE"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "import", Object: tidemark.MaskURL(im.spec.Target), Err: errors.New("neither the file nor the target's URL names a database"), Hint: "Use mysql://user@host/DATABASE."}
 	case im.end.known && !im.end.several && im.spec.TargetSchema == "":
 		if _, same := im.places[first]; !same && first != "" && len(im.places) > 0 {
-			return &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: "database " + first, Err: errors.New("the file names it only after tables of another one"), Hint: "give --target-schema if all are to go to one, or take them one by one with --include '" + first + ".*'"}
+			return &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: "database " + first, Err: errors.New("the file names it after tables of another database"), Hint: "Give --target-schema to load all into one, or load them one at a time with --include '" + first + ".*'."}
 		}
 		return nil
 	case im.end.known:
@@ -72,7 +72,8 @@ func (im *importJob) settleDatabases(ctx context.Context, first string) error {
 	return nil
 }
 
-// lookAhead reads the file up to a table of another database that is wanted, or to where no more tables are defined.
+// lookAhead reads the file up to a selected table of another database, or up to where no more
+// tables are defined.
 func (im *importJob) lookAhead(ctx context.Context, first string) (bool, error) {
 	dump, err := im.again()
 	if err != nil {
@@ -87,7 +88,7 @@ func (im *importJob) lookAhead(ctx context.Context, first string) (bool, error) 
 		case tidemark.KindOf(err) == tidemark.Cancelled || ctx.Err() != nil:
 			return false, err
 		case err != nil:
-			return false, nil // the reading proper comes there too, with what is before it loaded
+			return false, nil // the actual reading gets there too, with everything before it loaded
 		}
 		if p.Kind == tidemark.Rows {
 			dump.Done(p)
@@ -99,8 +100,8 @@ func (im *importJob) lookAhead(ctx context.Context, first string) (bool, error) 
 	return false, nil
 }
 
-// schemasOf gives the file's CREATE DATABASE for the databases of these tables,
-// where each keeps its name. One that exists in the target's URL is left as it is.
+// schemasOf gives the file's CREATE DATABASE for the databases of these tables, if each keeps its
+// name. The database in the target's URL is left as it is.
 func (im *importJob) schemasOf(tables []*tidemark.Table) []tidemark.Object {
 	if !im.end.several {
 		return nil
@@ -116,8 +117,8 @@ func (im *importJob) schemasOf(tables []*tidemark.Table) []tidemark.Object {
 	return out
 }
 
-// makeSchemas makes the schemas among a table's objects, each once, and gives the
-// others: what the target has is looked at next, and marker rows stand in a schema.
+// makeSchemas creates the schemas among a table's objects, each once, and gives the others: the
+// target is inspected next, and marker rows need a schema.
 func (im *importJob) makeSchemas(ctx context.Context, objects []tidemark.Object) ([]tidemark.Object, error) {
 	var rest []tidemark.Object
 	for _, o := range objects {
@@ -136,7 +137,7 @@ func (im *importJob) makeSchemas(ctx context.Context, objects []tidemark.Object)
 	return rest, nil
 }
 
-// ledger makes the table of marker rows where the target's URL names no database for it.
+// ledger creates the table of marker rows if the target's URL names no database for it.
 func (im *importJob) ledger(ctx context.Context) error {
 	if !im.unmarked {
 		return nil
@@ -150,7 +151,7 @@ func (im *importJob) ledger(ctx context.Context) error {
 	return nil
 }
 
-// carries says whether a view, trigger or routine of the file belongs to what is copied.
+// carries reports whether a view, trigger or routine of the file belongs to what is copied.
 func (im *importJob) carries(p *tidemark.Piece) bool {
 	id := tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}
 	if p.Kind == tidemark.OnRows || strings.HasPrefix(p.What, "alter table ") {
@@ -159,7 +160,7 @@ func (im *importJob) carries(p *tidemark.Piece) bool {
 	if _, ok := im.places[id.Schema]; ok {
 		return true
 	}
-	// A database without tables, or a file without a name for its own.
+	// A database without tables, or a file that does not name its own.
 	return im.spec.Rules.Wants(tidemark.TableID{Schema: id.Schema, Name: max(id.Name, "x")})
 }
 
@@ -171,7 +172,7 @@ func (im *importJob) from(p *tidemark.Piece) string {
 	return p.Table.Schema
 }
 
-// inPlace gives a statement of the file, in the database that its names are in.
+// inPlace gives a statement of the file, run in the database that its names belong to.
 func (im *importJob) inPlace(p *tidemark.Piece) []string {
 	to, ok := im.places[im.from(p)]
 	switch {

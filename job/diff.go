@@ -22,19 +22,20 @@ type DiffSpec struct {
 	TargetSchema   string
 	Lanes          int // sessions on each side; 0 means 2
 	MaxPrinted     int
-	ZeroDates      string // "null" or "epoch" where a copy was made with that policy
-	ReadRows       bool   // rather than have the servers hash them
-	NoNumberIsNull bool   // where a copy turned infinities, NaN and the like to NULL
-	// RetryFor is how long broken connections are made again, since both ends were last there; 0 means not at all.
+	ZeroDates      string // "null" or "epoch" if a copy was made with that policy
+	ReadRows       bool   // instead of having the servers hash them
+	NoNumberIsNull bool   // if a copy turned infinities, NaN and the like into NULL
+	// RetryFor is how long broken connections are retried, since both sides last answered; 0 means
+	// not at all.
 	RetryFor time.Duration
-	// Only, if not nil, says which of the source's tables are compared: of partitions, by the
-	// table that they are of in the end.
+	// Only, if not nil, tells which of the source's tables are compared; for partitions, by their
+	// root table.
 	Only func(tidemark.TableID) bool
 }
 
-// Diff compares two databases row by row: the tables that a copy with the same
-// rules would fill. A table that the target lacks counts as different. Where a connection breaks, it goes on with
-// the tables that were not found equal before.
+// Diff compares two databases row by row: the tables that a copy with the same rules would fill. A
+// table that the target lacks counts as different. After a lost connection, it continues with the
+// tables that were not found equal before.
 func Diff(ctx context.Context, env Env, spec DiffSpec) (out diff.Result, findings []tidemark.Finding, err error) {
 	equal := map[tidemark.TableID]diff.TableResult{} // by the source's table
 	err = env.persist(ctx, "diff", spec.RetryFor, func(there func()) (err error) {
@@ -90,7 +91,8 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 	return result, findings, nil
 }
 
-// inOrder gives the results of all pairs: those that were compared now are at the places at, the others were equal before.
+// inOrder gives the results of all pairs: those compared now are at the places at, the others were
+// equal before.
 func inOrder(pairs []diff.Pair, at []int, now []diff.TableResult, equal map[tidemark.TableID]diff.TableResult) []diff.TableResult {
 	out := make([]diff.TableResult, len(pairs))
 	for i, p := range pairs {
@@ -114,7 +116,7 @@ func diffOptions(spec DiffSpec, src, tgt Database, w *diffProgress) diff.Options
 		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, ReadRows: spec.ReadRows, Progress: w.event}
 }
 
-// missing says whether a finding is about a table that is not on the target.
+// missing reports whether a finding is about a table that does not exist on the target.
 func missing(findings []tidemark.Finding) bool {
 	for _, f := range findings {
 		if f.Severity == tidemark.Blocker {
@@ -124,7 +126,7 @@ func missing(findings []tidemark.Finding) bool {
 	return false
 }
 
-// pair finds for each table of the source the one that a copy would have made.
+// pair finds for each table of the source the one that a copy would have created.
 func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, []tidemark.Finding, error) {
 	db, moves, findings, err := spec.moves(ctx, src, tgt)
 	if err != nil {
@@ -158,7 +160,7 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	for i := range moves {
 		t := found[ClipID(tgt, moves[i].To.TableID)]
 		if t == nil {
-			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + moves[i].To.String(), Text: "is not on the target"})
+			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + moves[i].To.String(), Text: "does not exist on the target"})
 			continue
 		}
 		p, lacks := match(tgt, &moves[i], t)
@@ -169,12 +171,12 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 		pairs = append(pairs, p)
 	}
 	if len(pairs) == 0 && len(moves) > 0 && len(notes) == 0 {
-		return nil, notes, &tidemark.Error{Kind: tidemark.NotFound, Op: "diff", Err: fmt.Errorf("none of %d tables is on the target", len(moves))}
+		return nil, notes, &tidemark.Error{Kind: tidemark.NotFound, Op: "diff", Err: fmt.Errorf("none of %d tables exists on the target", len(moves))}
 	}
 	return pairs, notes, nil
 }
 
-// moves describes the source, and says which of its tables are compared with which.
+// moves describes the source, and tells which of its tables are compared with which.
 func (s *DiffSpec) moves(ctx context.Context, src, tgt Database) (*tidemark.Database, []tidemark.Move, []tidemark.Finding, error) {
 	db, err := src.Describe(ctx, s.Rules.Wants)
 	if err != nil {
@@ -188,8 +190,8 @@ func (s *DiffSpec) moves(ctx context.Context, src, tgt Database) (*tidemark.Data
 	return db, moves, findings, err
 }
 
-// rootsOf gives what finds the table that another one is a partition of, through all levels; of
-// others that is the table itself.
+// rootsOf gives a function that finds the root of a partition through all levels; for other tables,
+// the table itself.
 func rootsOf(db *tidemark.Database) func(tidemark.TableID) tidemark.TableID {
 	parents := map[tidemark.TableID]tidemark.TableID{}
 	for _, t := range db.Tables {
@@ -229,7 +231,7 @@ func match(tgt Database, m *tidemark.Move, t *tidemark.Table) (diff.Pair, []stri
 					at = i
 				}
 			}
-			if at < 0 { // the key is not copied whole
+			if at < 0 { // the key is not fully copied
 				return diff.Pair{Source: m, Target: back}, lacks
 			}
 			p.Key = append(p.Key, at)

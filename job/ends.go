@@ -8,9 +8,10 @@ import (
 	"github.com/tidemarkdb/tidemark/engines"
 )
 
-// distinct refuses two ends of which one table would be both source and target, by whatever names their servers were
-// reached. Between schemas of one server there is nothing to refuse. A replica or standby and its server may be compared, but
-// what is written to one comes to the other: writes says that the target is to be written to.
+// distinct refuses a source and a target that have a table in common, whatever names their servers
+// were reached by. Different schemas of one server are fine. A server and its replica or standby
+// may be compared, but writes to one reach the other: writes says that the target will be written
+// to.
 func Distinct(ctx context.Context, op string, src, tgt any, moves []tidemark.Move, writes bool) error {
 	k, fold, err := engines.Relate(ctx, src, tgt)
 	if err != nil || k == tidemark.Apart || k != tidemark.Same && !writes {
@@ -28,14 +29,14 @@ func Distinct(ctx context.Context, op string, src, tgt any, moves []tidemark.Mov
 		case k != tidemark.Same:
 			return OfKin(op, "table "+to.String(), k)
 		case moves[i].From.Form == tidemark.LargeObjects:
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "large objects", Err: errors.New("source and target are the same database"), Hint: "Nothing was changed. Give another database as the target, or leave large objects out."}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "large objects", Err: errors.New("source and target are the same database"), Hint: "Nothing was changed. Name another target database, or leave large objects out."}
 		}
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "table " + to.String(), Err: errors.New("source and target are the same table: both URLs lead to the same server and database"), Hint: "Nothing was changed. Give another server or database as the target, or another schema with --target-schema."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "table " + to.String(), Err: errors.New("source and target are the same table: both URLs name the same server and database"), Hint: "Nothing was changed. Name another server or database as the target, or another schema with --target-schema."}
 	}
 	return nil
 }
 
-// notKin refuses to write to a server that replicates from the source, or feeds it.
+// notKin refuses to write to a server that replicates from the source, or to it.
 func notKin(ctx context.Context, op string, src, tgt any) error {
 	k, _, err := engines.Relate(ctx, src, tgt)
 	if err == nil && k > tidemark.Same {
@@ -46,10 +47,10 @@ func notKin(ctx context.Context, op string, src, tgt any) error {
 
 func OfKin(op, object string, k tidemark.Kinship) error {
 	what := map[tidemark.Kinship]string{
-		tidemark.Standby: "source and target are a server and its own standby: what is written to one comes to the other",
-		tidemark.Replica: "the target is a replica of the source: it has from there what would be written to it",
-		tidemark.Feeding: "the source is a replica of the target: what is written to the target comes to the source",
-		tidemark.Member:  "source and target are nodes of one group: what is written to one comes to the other",
+		tidemark.Standby: "source and target are a server and its own standby: writes to one reach the other",
+		tidemark.Replica: "the target is a replica of the source: it already receives these writes from there",
+		tidemark.Feeding: "the source is a replica of the target: writes to the target reach the source",
+		tidemark.Member:  "source and target are nodes of one group: writes to one reach the other",
 	}[k]
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New(what), Hint: "Nothing was changed. Give another server or database as the target."}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New(what), Hint: "Nothing was changed. Name another server or database as the target."}
 }

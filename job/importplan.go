@@ -14,10 +14,10 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// A survey is what reading a dump from front to back has found. To MakePlan it is
-// the source; to a watcher, the progress.
+// A survey is the result of reading a dump from front to back. To MakePlan it is the source; to a
+// watcher, the progress.
 type survey struct {
-	load.Source // of which MakePlan asks only for Split
+	load.Source // MakePlan asks it only for Split
 	im          *importJob
 	tables      []*tidemark.Table
 	at          map[tidemark.TableID]*tidemark.Table
@@ -29,11 +29,11 @@ type survey struct {
 	views       map[string]bool // those that were counted
 	start       time.Time
 
-	mu  sync.Mutex // of sum, which a watcher asks for
+	mu  sync.Mutex // guards sum, which a watcher asks for
 	sum load.TableStatus
 }
 
-// plan reads the whole file and says what Import would do. It writes nothing.
+// plan reads the whole file and tells what Import would do. It writes nothing.
 func (im *importJob) plan(ctx context.Context) (*load.Plan, error) {
 	s, err := im.survey(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *survey) take(ctx context.Context, p *tidemark.Piece) error {
 	return nil
 }
 
-// table takes a table in that is wanted.
+// table adds a selected table.
 func (s *survey) table(def *tidemark.Table, objects []tidemark.Object) *tidemark.Table {
 	t := qualified(def, s.im.tgt.Default())
 	t.Rows, t.Bytes = 0, 0
@@ -97,7 +97,7 @@ func (s *survey) table(def *tidemark.Table, objects []tidemark.Object) *tidemark
 	return t
 }
 
-// find gives the table that rows go into; nil if it is not wanted.
+// find gives the table that rows go into; nil if it is not selected.
 func (s *survey) find(ctx context.Context, p *tidemark.Piece) (*tidemark.Table, error) {
 	id := tidemark.TableID{Schema: s.im.from(p), Name: p.Table.Name}
 	if t := s.at[id]; t != nil || !s.im.spec.Rules.Wants(id) {
@@ -126,7 +126,7 @@ func (s *survey) piece(ctx context.Context, p *tidemark.Piece) error {
 	return nil
 }
 
-// computed counts a statement that makes rows, how many only a server can tell.
+// computed counts a statement whose rows only a server can compute.
 func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
 	if !s.im.spec.Rules.Wants(tidemark.TableID{Schema: s.im.from(p), Name: p.Table.Name}) {
 		return nil
@@ -145,7 +145,7 @@ func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
 	return err
 }
 
-// other counts a statement that is none of rows.
+// other counts a statement that is not about rows.
 func (s *survey) other(p *tidemark.Piece) {
 	kind, _, _ := strings.Cut(p.What, " ")
 	switch {
@@ -154,10 +154,10 @@ func (s *survey) other(p *tidemark.Piece) {
 	case strings.HasPrefix(p.What, "alter table"):
 		kind = "ALTER TABLE"
 	case !strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE") && kind != "statement":
-		kind = "DROP" // of a view, trigger or routine that is made next
+		kind = "DROP" // of a view, trigger or routine that is created next
 	}
 	id, _, _ := strings.Cut(p.What, " (line ")
-	if kind != "view" || !s.views[id] { // a dump makes each view twice, at first in the shape of a table
+	if kind != "view" || !s.views[id] { // a dump creates each view twice, first in the shape of a table
 		s.others[kind]++
 	}
 	s.views[id] = s.views[id] || kind == "view"
@@ -172,7 +172,7 @@ func (s *survey) other(p *tidemark.Piece) {
 // Split gives no ranges: those of a file are its pieces.
 func (s *survey) Split(context.Context, *tidemark.Move) ([]tidemark.Range, error) { return nil, nil }
 
-// plan makes a plan of what was found.
+// plan makes a plan from what was found.
 func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 	im := s.im
 	if err := s.settle(); err != nil {
@@ -244,7 +244,7 @@ func (s *survey) cut(p *load.Plan) {
 	}
 }
 
-// summary counts the statements that are no rows.
+// summary counts the statements that are not about rows.
 func (s *survey) summary() []tidemark.Finding {
 	var kinds []string
 	for kind := range s.others {
@@ -262,7 +262,7 @@ func (s *survey) summary() []tidemark.Finding {
 	}
 	text := "run after the rows, in the file's order"
 	if !s.im.Speaks() {
-		text = "are in the file besides tables and rows, and are not carried over"
+		text = "are in the file besides tables and rows, and are not copied"
 	}
 	return []tidemark.Finding{{Severity: tidemark.Note, Object: "other statements", Text: text + ": " + strings.Join(kinds, ", ")}}
 }
@@ -276,7 +276,7 @@ func (s *survey) Snapshot() []load.TableStatus {
 	return []load.TableStatus{s.sum}
 }
 
-// Objects gives nothing: a plan makes none.
+// Objects gives nothing: a plan creates none.
 func (s *survey) Objects() load.Build { return load.Build{} }
 
 // Elapsed is the time since the file was opened.

@@ -9,17 +9,17 @@ import (
 	"github.com/tidemarkdb/tidemark/engines"
 )
 
-// LobLook is how Check looks for the largest values of columns.
+// LobLook is how Check searches for the largest values of columns.
 type LobLook string
 
 const (
 	LobsSampled LobLook = "sample" // in some 2,000 rows of each table
-	LobsWhole   LobLook = "whole"  // in all rows: the tables are read
+	LobsWhole   LobLook = "whole"  // in all rows: reads the tables
 	LobsNone    LobLook = "none"
 )
 
-// lobs looks for the largest values of columns without a length, and says which of them the copy would cut, or the
-// target not take.
+// lobs finds the largest values of columns without a length, and tells which of them the copy would
+// truncate, or the target reject.
 func (c *Checked) lobs(ctx context.Context, src, tgt any, moves []tidemark.Move, spec *CopySpec, look LobLook) (err error) {
 	if look == LobsNone || look == "" {
 		return nil
@@ -46,14 +46,14 @@ func (c *Checked) lobs(ctx context.Context, src, tgt any, moves []tidemark.Move,
 		f := tidemark.Finding{Severity: tidemark.Warning, Object: "column " + l.Table + "." + l.Column}
 		switch at := slices.Index(m.Source, l.Column); {
 		case policy.Mode == tidemark.LimitedLob && l.Bytes > policy.MaxBytes:
-			f.Text = fmt.Sprintf("has values of %d bytes, and those above %d are cut", l.Bytes, policy.MaxBytes)
-			f.Hint = fmt.Sprintf("Raise --lob-max (DMS: LobMaxSize, bulk-max-size) to %d kB, or copy values whole.", (l.Bytes+1023)>>10)
+			f.Text = fmt.Sprintf("has values of %d bytes, and those above %d are truncated", l.Bytes, policy.MaxBytes)
+			f.Hint = fmt.Sprintf("Raise --lob-max (DMS: LobMaxSize, bulk-max-size) to %d kB, or copy whole values.", (l.Bytes+1023)>>10)
 		case most > 0 && l.Bytes > most:
-			f.Text = fmt.Sprintf("has values of %d bytes, and the target takes none above %d in a statement or a change of a stream", l.Bytes, most)
+			f.Text = fmt.Sprintf("has values of %d bytes, but the target accepts at most %d in a statement or a change of a stream", l.Bytes, most)
 			f.Hint = remedy
 		case at >= 0 && tooLong(m.To.Stored(), at, l.Bytes):
-			f.Text = fmt.Sprintf("has values of %d bytes, and its column on the target, %s, takes %d", l.Bytes, m.To.Stored()[at].Type.Native, m.To.Stored()[at].Type.Length)
-			f.Hint = "Give it a larger type by a rule, or --reject-limit."
+			f.Text = fmt.Sprintf("has values of %d bytes, but its column on the target, %s, holds %d", l.Bytes, m.To.Stored()[at].Type.Native, m.To.Stored()[at].Type.Length)
+			f.Hint = "Give the column a larger type with a rule, or allow rejected rows with --reject-limit."
 		default:
 			continue
 		}
@@ -63,7 +63,7 @@ func (c *Checked) lobs(ctx context.Context, src, tgt any, moves []tidemark.Move,
 	return nil
 }
 
-// tooLong reports whether a column takes fewer bytes than a value has.
+// tooLong reports whether a value has more bytes than the column holds.
 func tooLong(columns []tidemark.Column, at int, bytes int64) bool {
 	if at >= len(columns) {
 		return false

@@ -20,11 +20,11 @@ import (
 type LogicalSpec struct {
 	Source string // URL
 	Rules  *mapping.Rules
-	Spaces []string // tablespaces of which all tables are taken, besides what Rules say
+	Spaces []string // tablespaces whose tables are all taken, besides those that Rules select
 	Repo   *repo.Repo
 	Load   load.Options
 	Codec  repo.Codec // none or zstd
-	Server string     // its name; "": the one that it has in the repository
+	Server string     // its name; "": its present name in the repository
 	Label  string
 	Tool   string
 	Watch  func(interface{ Status() backup.Status })
@@ -34,7 +34,7 @@ type LogicalSpec struct {
 func BackupLogical(ctx context.Context, env Env, spec LogicalSpec) (run string, rep *StorageReport, err error) {
 	level, ok := spec.Codec.Zstd()
 	if !ok && spec.Codec != (repo.Codec{}) {
-		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: errors.New("rows and definitions are not packed as " + spec.Codec.String()), Hint: "choose none or zstd:1 to zstd:22, whose frames everybody can read"}
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: errors.New("rows and definitions cannot be compressed with " + spec.Codec.String()), Hint: "Use none or zstd:1 to zstd:22, which standard tools can read."}
 	}
 	src, err := env.Open(ctx, spec.Source)
 	if err != nil {
@@ -64,7 +64,7 @@ type dumping struct {
 	pace   backup.Pace
 }
 
-// do makes the backup; what fails is listed nowhere.
+// do makes the backup; one that fails is not listed.
 func (d *dumping) do(ctx context.Context) (*StorageReport, error) {
 	d.phases.Enter("begin")
 	var err error
@@ -76,7 +76,7 @@ func (d *dumping) do(ctx context.Context) (*StorageReport, error) {
 		if cause := context.Cause(d.w.Context()); cause != nil && ctx.Err() == nil {
 			err = cause // the lock was lost
 		}
-		// What stays when this fails too is removed by prune.
+		// If this fails too, prune removes what is left.
 		_ = d.w.Abort(context.WithoutCancel(ctx))
 	}
 	d.phases.Enter("")
@@ -113,7 +113,7 @@ func (d *dumping) write(ctx context.Context) (*repo.Manifest, error) {
 	return d.publish(ctx)
 }
 
-// plan describes the view and decides what is read.
+// plan describes the snapshot and decides what is read.
 func (d *dumping) plan(ctx context.Context, position tidemark.Position) (*load.Plan, error) {
 	if err := d.inSpaces(ctx); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (d *dumping) plan(ctx context.Context, position tidemark.Position) (*load.P
 	}
 	script, ok := d.src.(dump.Scripter)
 	if !ok {
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: db.Engine, Err: errors.New("it has no client program that is known")}
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: db.Engine, Err: errors.New("its client program is not known")}
 	}
 	d.content = dump.Content{Database: db, Position: position, Moves: moves, Objects: objects, Script: script}
 	if d.content.Identity, err = d.spec.Repo.WrappedIdentity(ctx); err != nil {
@@ -155,21 +155,21 @@ func (d *dumping) plan(ctx context.Context, position tidemark.Position) (*load.P
 	return plan, err
 }
 
-// inSpaces has the rules take the tables of tablespaces.
+// inSpaces makes the rules select the tables of tablespaces.
 func (d *dumping) inSpaces(ctx context.Context) error {
 	if len(d.spec.Spaces) == 0 {
 		return nil
 	}
 	src, ok := d.src.(spacer)
 	if !ok {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: d.src.Name(), Err: errors.New("tables are chosen by their tablespaces of PostgreSQL only"), Hint: "Choose them by name: --table, --include."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: d.src.Name(), Err: errors.New("tables can be chosen by tablespace only in PostgreSQL"), Hint: "Choose them by name, with --table or --include."}
 	}
 	tables, err := src.InTablespaces(ctx, d.spec.Spaces)
 	d.spec.Rules = d.spec.Rules.Only("--tablespace", tables)
 	return err
 }
 
-// publish says that the backup is there.
+// publish adds the backup to the repository's list.
 func (d *dumping) publish(ctx context.Context) (*repo.Manifest, error) {
 	report, err := json.Marshal(d.flow())
 	if err != nil {
@@ -180,7 +180,7 @@ func (d *dumping) publish(ctx context.Context) (*repo.Manifest, error) {
 		Engine: db.Engine, Version: db.Version, VersionNum: db.Major * 10000, Database: db.Name, Position: d.content.Position, Tables: len(d.content.Moves), Rows: d.out.Count(), Bytes: d.out.Bytes(), Report: report})
 }
 
-// flow says where the time went until now.
+// flow reports where the time went so far.
 func (d *dumping) flow() backup.Report {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,7 +202,7 @@ func (d *dumping) report(m *repo.Manifest) *StorageReport {
 	return rep
 }
 
-// Status says how far it is.
+// Status reports the progress.
 func (d *dumping) Status() backup.Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -229,10 +229,10 @@ func (d *dumping) find(f ...tidemark.Finding) {
 
 // RangeDone, TableFull, ObjectDone and Retry make a dumping the load.Sink of its run.
 
-// RangeDone has nothing to note: the writer has.
+// RangeDone does nothing: the writer has recorded it.
 func (*dumping) RangeDone(*tidemark.Range, tidemark.Written) {}
 
-// TableFull has nothing to note either.
+// TableFull does nothing either.
 func (*dumping) TableFull(int) {}
 
 // ObjectDone never comes: the plan has no objects.
@@ -240,5 +240,5 @@ func (*dumping) ObjectDone(*tidemark.Object, error, time.Duration) {}
 
 // Retry notes a range that is read again.
 func (d *dumping) Retry(what string, err error, _ time.Duration) {
-	d.find(tidemark.Finding{Severity: tidemark.Note, Object: what, Text: fmt.Sprintf("was begun again: %v", err)})
+	d.find(tidemark.Finding{Severity: tidemark.Note, Object: what, Text: fmt.Sprintf("was read again: %v", err)})
 }

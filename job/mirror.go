@@ -11,14 +11,14 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// A Target is one of several places that got a backup, or a part of it.
+// A Target is one of several places that received a backup, or a part of it.
 type Target struct {
 	store.Share
-	Error string `json:"error,omitempty"` // why it was lost: the backup is not there
+	Error string `json:"error,omitempty"` // why it failed: it does not have the backup
 }
 
-// mirrored says what the places of a mirror have done, and which of them were lost. Kind Incomplete: the
-// backup is there, but not everywhere.
+// mirrored reports what the places of a mirror have done, and which of them failed. Kind
+// Incomplete: the backup exists, but not everywhere.
 func (rep *StorageReport) mirrored(r *repo.Repo, err error) (*StorageReport, error) {
 	if s := r.Stripe(); s != nil {
 		rep.striped(s.Shares())
@@ -35,7 +35,7 @@ func (rep *StorageReport) mirrored(r *repo.Repo, err error) (*StorageReport, err
 			t.Error = s.Lost.Error()
 			if rep.Backup != "" {
 				rep.Findings = append(rep.Findings, tidemark.Finding{Severity: tidemark.Warning, Kind: tidemark.KindOf(s.Lost), Object: "target " + s.Place,
-					Text: "it was lost, and this backup is not there: " + s.Lost.Error(), Hint: "What was written there before is removed by tidemark prune of that place. The next backup goes there again."})
+					Text: "it failed, and does not have this backup: " + s.Lost.Error(), Hint: "Run tidemark prune on that place to remove the partial data. The next backup goes there again."})
 			}
 		}
 		if s.IO > slowest.IO && s.Lost == nil {
@@ -47,12 +47,13 @@ func (rep *StorageReport) mirrored(r *repo.Repo, err error) (*StorageReport, err
 		rep.slowest = slowest.Place + " is the slowest of the targets: " + percentOf(slowest.IO.Seconds()/slowest.Life.Seconds()) + " of the time it was being written to. The others wait for it."
 	}
 	if err == nil && lost > 0 {
-		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "back up", Object: rep.Backup, Err: errors.New("the backup is in some of the targets only"), Hint: "The report names those that were lost."}
+		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "back up", Object: rep.Backup, Err: errors.New("the backup is only in some of the targets"), Hint: "The report names the targets that failed."}
 	}
 	return rep, err
 }
 
-// striped says what the places of a stripe have done, and which of them is much slower than another.
+// striped reports what the places of a stripe have done, and whether one of them is much slower
+// than another.
 func (rep *StorageReport) striped(shares []store.Share) {
 	rate := func(s store.Share) float64 { return float64(s.Written) / max(s.IO, 1).Seconds() }
 	slow, fast, all := store.Share{}, shares[0], int64(0)
@@ -69,9 +70,9 @@ func (rep *StorageReport) striped(shares []store.Share) {
 	if slow.IO < time.Second/2 || slow.IO <= slow.Life/2 || 2*rate(slow) > rate(fast) {
 		return
 	}
-	why := "packs go to the place that is ready first, so that the others do not wait for it"
+	why := "packs go to whichever place is ready first, so the others do not wait for it"
 	if rep.Report.Logical {
-		why = "objects of a logical backup are spread over the places whatever their rates, so that the others wait for it"
+		why = "objects of a logical backup are spread evenly over the places, so the others wait for it"
 	}
 	rep.slowest = fmt.Sprintf("%s is the slowest of the places: a session writes %.1f MB/s there, and %.1f MB/s to %s. It got %s of the bytes; %s.",
 		slow.Place, rate(slow)/1e6, rate(fast)/1e6, fast.Place, percentOf(float64(slow.Written)/float64(max(all, 1))), why)

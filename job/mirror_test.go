@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// Of the places of a stripe the one is named that is much slower than another, and of nothing is made much.
+// A place of a stripe that is much slower than another is named, and trivial amounts are ignored.
 func TestTheSlowPlaceOfAStripe(t *testing.T) {
 	share := func(place string, bytes int64, io, wait time.Duration) store.Share {
 		return store.Share{Place: place, Written: bytes, IO: io, Wait: wait, Life: io + wait}
@@ -20,7 +20,7 @@ func TestTheSlowPlaceOfAStripe(t *testing.T) {
 		want    string
 	}{
 		"slow":     {[]store.Share{share("idle", 0, time.Second, 0), fast, slow}, false, "slow is the slowest of the places: a session writes 5.0 MB/s there, and 80.0 MB/s to fast. It got 20% of the bytes; packs go"},
-		"logical":  {[]store.Share{slow, fast}, true, "so that the others wait for it"},
+		"logical":  {[]store.Share{slow, fast}, true, "so the others wait for it"},
 		"alike":    {[]store.Share{fast, share("slow", 50e6, time.Second, 0)}, false, ""},
 		"idle":     {[]store.Share{fast, share("slow", 20e6, 4*time.Second, 5*time.Second)}, false, ""},
 		"little":   {[]store.Share{fast, share("slow", 20e3, 400*time.Millisecond, 0)}, false, ""},

@@ -13,7 +13,8 @@ import (
 
 func tableID(name string) tidemark.TableID { return tidemark.TableID{Schema: "s", Name: name} }
 
-// Which tables of a copy before a stream stay when it is resumed: those that are whole, and hang on no other one.
+// When a copy before a stream resumes, it keeps the tables that are complete and depend on no other
+// table.
 func TestKeepWhole(t *testing.T) {
 	move := func(name string, do func(*tidemark.Table)) tidemark.Move {
 		from := &tidemark.Table{TableID: tableID(name)}
@@ -31,7 +32,7 @@ func TestKeepWhole(t *testing.T) {
 		name   string
 		second func(*tidemark.Table)
 		fresh  bool
-		done   []int // ranges; a has 1 and 2, b has 3
+		done   []int // ranges done; a has 1 and 2, b has 3
 		untold bool
 		want   [2]bool
 	}{
@@ -56,7 +57,7 @@ func TestKeepWhole(t *testing.T) {
 	}
 }
 
-// What a server estimates of a table is no part of its definition.
+// A server's estimates for a table are not part of its definition.
 func TestSameDefinition(t *testing.T) {
 	a := &tidemark.Table{TableID: tableID("a"), Rows: 1, Bytes: 2, Columns: []tidemark.Column{{Name: "id"}}}
 	b := &tidemark.Table{TableID: tableID("a"), Rows: 3, Bytes: 4, Columns: []tidemark.Column{{Name: "id"}}}
@@ -68,7 +69,8 @@ func TestSameDefinition(t *testing.T) {
 	}
 }
 
-// A table that is refused is told from the others by what findings, or the error, are about.
+// withoutRefused rejects the tables that the findings, or the error, are about, and keeps the
+// others.
 func TestWithoutRefused(t *testing.T) {
 	moves := []tidemark.Move{}
 	for _, name := range []string{"a", "ab", "c", "d"} {
@@ -92,10 +94,10 @@ func TestResumable(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&tidemark.Error{Kind: tidemark.Full, Op: "load", Object: "t", Err: errors.New("is full")}, "go on with the same command and --resume 7"},
-		{&tidemark.Error{Kind: tidemark.Full, Op: "load", Object: "t", Err: errors.New("is full"), Hint: "Make room."}, "Make room; then go on with the same command and --resume 7"},
-		{&tidemark.Error{Kind: tidemark.BadInput, Op: "load", Object: "t", Err: errors.New("is broken"), Hint: "Mend it."}, "Mend it."},
-		{errors.New("bare"), "go on with the same command and --resume 7"},
+		{&tidemark.Error{Kind: tidemark.Full, Op: "load", Object: "t", Err: errors.New("is full")}, "Add --resume 7 to the same command."},
+		{&tidemark.Error{Kind: tidemark.Full, Op: "load", Object: "t", Err: errors.New("is full"), Hint: "Make room."}, "Make room; then add --resume 7 to the same command."},
+		{&tidemark.Error{Kind: tidemark.BadInput, Op: "load", Object: "t", Err: errors.New("is broken"), Hint: "Repair it."}, "Repair it."},
+		{errors.New("bare"), "Add --resume 7 to the same command."},
 	} {
 		if got := tidemark.HintOf(resumable(x.err, "7")); got != x.want {
 			t.Errorf("%v: %q, want %q", x.err, got, x.want)
@@ -148,7 +150,7 @@ func TestSchemaOf(t *testing.T) {
 	}
 }
 
-// Results stand in the order of the pairs, whichever of them were found equal before.
+// Results appear in the order of the pairs, whichever pairs were already found equal.
 func TestInOrder(t *testing.T) {
 	var pairs []diff.Pair
 	for _, name := range []string{"a", "b", "c"} {

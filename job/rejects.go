@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A lineFile takes JSON lines. A nil one is closed without effect.
+// A lineFile takes JSON lines. Closing a nil one does nothing.
 type lineFile struct {
 	mu   sync.Mutex
 	path string
@@ -21,12 +21,12 @@ type lineFile struct {
 
 func openLines(folder, name string) (*lineFile, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: folder, Err: err, Hint: "choose another folder with --reject-dir"}
+		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: folder, Err: err, Hint: "Choose another folder with --reject-dir."}
 	}
 	path := filepath.Join(folder, name)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) // rows are as secret as the table
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) // the rows are as secret as the table
 	if err != nil {
-		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: path, Err: err, Hint: "choose another folder with --reject-dir"}
+		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: path, Err: err, Hint: "Choose another folder with --reject-dir."}
 	}
 	return &lineFile{path: path, f: f}, nil
 }
@@ -48,8 +48,8 @@ func (l *lineFile) close() {
 	}
 }
 
-// A RejectedRow is a line of the reject file. Row is the text of the row in the
-// named format where that is UTF-8, otherwise Bytes has it in base64.
+// A RejectedRow is a line of the reject file. Row is the text of the row in the named format if it
+// is UTF-8, otherwise Bytes has it in base64.
 type RejectedRow struct {
 	Table  string `json:"table"`
 	Reason string `json:"reason"`
@@ -58,7 +58,7 @@ type RejectedRow struct {
 	Bytes  []byte `json:"bytes,omitempty"`
 }
 
-// reject sets a bad row aside until there are too many.
+// reject writes a rejected row to the reject file, until there are too many.
 func (c *copying) reject(m *tidemark.Move, f tidemark.Format, row []byte, reason string) error {
 	c.mu.Lock()
 	c.rejected++
@@ -86,20 +86,20 @@ func (c *copying) reject(m *tidemark.Move, f tidemark.Format, row []byte, reason
 	}
 	c.env.Event(Event{Kind: "reject", Object: m.From.String(), Rows: 1, Text: reason})
 	if n > c.spec.RejectLimit {
-		return &tidemark.Error{Kind: tidemark.BadRow, Op: "copy", Object: m.From.String(), Err: fmt.Errorf("more than %d bad rows (last: %s)", c.spec.RejectLimit, reason), Hint: "the rows are in " + file.path + "; raise --reject-limit or mend them"}
+		return &tidemark.Error{Kind: tidemark.BadRow, Op: "copy", Object: m.From.String(), Err: fmt.Errorf("rejected rows exceed --reject-limit %d (last: %s)", c.spec.RejectLimit, reason), Hint: "The rows are in " + file.path + ": correct them on the source, or raise --reject-limit."}
 	}
 	return nil
 }
 
-// A CutValue is a line of the truncation file.
+// A CutValue is a line of the file of truncated values.
 type CutValue struct {
 	Table  string `json:"table"`
 	Key    string `json:"key"`
 	Column string `json:"column"`
-	Bytes  int64  `json:"bytes"` // before it was cut
+	Bytes  int64  `json:"bytes"` // before it was truncated
 }
 
-// cutValue reports a value that limited LOB mode has shortened.
+// cutValue records a value that limited LOB mode has truncated.
 func (c *copying) cutValue(m *tidemark.Move, key, column string, bytes int64) {
 	c.mu.Lock()
 	c.cut++

@@ -14,38 +14,37 @@ import (
 
 // A Script is a dump file, read once from front to back.
 type Script interface {
-	// Next gives the next piece; io.EOF after the last. Errors in the file are of
-	// Kind BadInput and say the offset and the line.
+	// Next returns the next piece; io.EOF after the last. Errors in the file are of Kind BadInput
+	// and name the offset and the line.
 	Next(ctx context.Context) (*tidemark.Piece, error)
-	// Convert turns a piece of rows to batches, the last with Last set. It may be
-	// called for the same piece again, and for several pieces at once.
+	// Convert converts a piece of rows to batches, the last with Last set. It may be called for the
+	// same piece again, and for several pieces at once.
 	Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read, emit func(*tidemark.Batch) error) error
-	// Narrow gives m with only the columns that the rows of a piece have; m itself
-	// where they have all.
+	// Narrow returns m with only the columns that the rows of a piece have; m itself if they have
+	// all.
 	Narrow(p *tidemark.Piece, m *tidemark.Move) *tidemark.Move
-	// SQL gives a piece as the statement that makes m's rows on a server of the
-	// script's own kind; nil where it is none. Kind Unsupported: it would do there
-	// what it does not do in the script.
+	// SQL returns a piece as the statement that creates m's rows on a server of the script's own
+	// kind; nil if it is not one. Kind Unsupported: there it would do something that it does not do
+	// in the script.
 	SQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, error)
-	// Done gives a piece's memory back.
+	// Done releases a piece's memory.
 	Done(p *tidemark.Piece)
 }
 
-// A Settler decides what becomes of what a script holds.
+// A Settler decides how the contents of a script are handled.
 type Settler interface {
-	// Table says how a table that the script defines, or fills without defining it,
-	// is loaded; a nil Move passes its rows over. BeforeRows objects have been made
-	// when it returns.
+	// Table decides how a table that the script defines, or fills without defining it, is loaded;
+	// with a nil Move its rows are skipped. BeforeRows objects exist when it returns.
 	Table(ctx context.Context, p *tidemark.Piece) (Settled, error)
-	// Rows comes before a piece of rows is handed to a lane: what must be in force
-	// for them is made now.
+	// Rows is called before a piece of rows is handed to a lane: it creates what must be in force
+	// for them.
 	Rows(ctx context.Context, p *tidemark.Piece) error
-	// Speaks says whether the target runs the script's own SQL.
+	// Speaks reports whether the target runs the script's own SQL.
 	Speaks() bool
-	// Execute runs SQL of the script, now or when all rows are there.
+	// Execute runs SQL of the script, now or once all rows are loaded.
 	Execute(ctx context.Context, p *tidemark.Piece) error
-	// End comes after the last piece and gives what is still to be made when all
-	// rows are there, such as foreign keys.
+	// End is called after the last piece and returns what remains to be created once all rows are
+	// loaded, such as foreign keys.
 	End(ctx context.Context) ([]tidemark.Object, error)
 }
 
@@ -57,11 +56,11 @@ type Settled struct {
 	Objects []tidemark.Object
 }
 
-// pendingPieces is how many pieces of a few megabytes wait for a lane at most.
+// pendingPieces is how many pieces of a few megabytes wait for a lane, at most.
 const pendingPieces = 6
 
-// NewImport prepares to load a script. Its ranges are the script's pieces, so
-// marks work as in any copy: done lists the pieces that are on the target.
+// NewImport prepares to load a script. Its ranges are the script's pieces, so marks work as in any
+// copy: done lists the pieces that are on the target.
 func NewImport(script Script, tgt Target, settle Settler, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
 	plan := &Plan{Owner: map[string]int{}}
 	im := &importing{script: script, settle: settle, done: done, built: built, pieces: map[int]*tidemark.Piece{}, moves: map[tidemark.TableID]int{}, narrower: map[string]int{}, raw: map[int]*tidemark.Statement{}}
@@ -72,14 +71,14 @@ func NewImport(script Script, tgt Target, settle Settler, sink Sink, opt Options
 	return r
 }
 
-// importing feeds a Run from a script; to the Run's readers it is the Source.
+// An importing feeds a Run from a script; for the Run's readers it is the Source.
 type importing struct {
 	script Script
 	settle Settler
 	run    *Run
 	done   map[int]int64
 	built  map[string]bool
-	moves  map[tidemark.TableID]int // -1: passed over
+	moves  map[tidemark.TableID]int // -1: skipped
 
 	narrower map[string]int // moves of rows with fewer columns
 
@@ -110,15 +109,15 @@ func (im *importing) feed(ctx context.Context, c *flow.Clock) error {
 	}
 }
 
-// ofScript makes bad input of what a server says of the script's SQL and nobody has another kind for, such as a word
-// that it does not know.
+// ofScript turns a server's error about the script's SQL that has no better kind, such as an
+// unknown word, into bad input.
 func ofScript(err error, object string) error {
 	var server interface{ SQLState() string }
 	if tidemark.KindOf(err) != tidemark.Bug || !errors.As(err, &server) {
 		return err
 	}
 	return &tidemark.Error{Op: "import", Object: object, Kind: tidemark.BadInput, Err: err,
-		Hint: "The server refuses what the file says there: repair that statement, exclude its table, or load the file into a server of the version that it was made of."}
+		Hint: "Repair that statement, exclude its table, or load the file into a server of the version it was made with."}
 }
 
 func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {
@@ -138,7 +137,7 @@ func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 	return im.settle.Execute(ctx, p)
 }
 
-// table settles a table and takes its move in.
+// table settles a table and adds its move.
 func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece) (int, error) {
 	defer c.Enter(c.Enter(flow.IO))
 	s, err := im.settle.Table(ctx, p)
@@ -152,7 +151,7 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 		im.moves[p.Table] = -1
 		return -1, nil
 	}
-	// The lanes are at work on the tables before, so this one is for the scanner.
+	// The lanes are busy with earlier tables, so the scanner creates this one.
 	if err := im.run.before(ctx, im.run.opt.ScriptLane(), s.Before, im.built); err != nil {
 		if im.run.rejects(ctx, err) {
 			return im.reject(p, tidemark.Object{ID: "table " + s.Move.To.String(), Kind: "table", Table: s.Move.To.TableID}, err)
@@ -164,15 +163,15 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 	return move, nil
 }
 
-// reject passes the rows of a table over that cannot be made.
+// reject skips the rows of a table that cannot be created.
 func (im *importing) reject(p *tidemark.Piece, o tidemark.Object, err error) (int, error) {
 	im.moves[p.Table] = -1
 	im.run.board.rejectUnknown(Failed{Object: o, Error: err.Error()})
 	return -1, nil
 }
 
-// inOrder runs a statement that may read what was loaded before it, or be read by
-// what comes after it: alone.
+// inOrder runs a statement on its own, since it may read what was loaded before it, or later
+// statements may read its result.
 func (im *importing) inOrder(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {
 	if err := im.run.board.drained(ctx, c); err != nil {
 		return err
@@ -183,7 +182,7 @@ func (im *importing) inOrder(ctx context.Context, c *flow.Clock, p *tidemark.Pie
 	return im.run.board.drained(ctx, c)
 }
 
-// rows hands a piece to the lanes, unless it is on the target already.
+// rows hands a piece to the lanes, unless the target has it already.
 func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {
 	move, known := im.moves[p.Table]
 	if !known {
@@ -226,9 +225,9 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 	return im.run.board.drained(ctx, c)
 }
 
-// numbered says whether the target numbers the rows of a move: then they go alone
-// and in the file's order, or they would take numbers that others bring along, and
-// not those that other tables of the file know them by.
+// numbered reports whether the target numbers the rows of a move: then they are loaded on their own
+// and in the file's order. Otherwise they would take numbers that other rows bring along, or not
+// get those by which other tables of the file know them.
 func (im *importing) numbered(move int) bool {
 	m, _ := im.run.move(move)
 	for _, c := range m.From.Columns {
@@ -239,7 +238,7 @@ func (im *importing) numbered(move int) bool {
 	return false
 }
 
-// narrow gives the move for rows that have not all columns of their table.
+// narrow returns the move for rows that lack some columns of their table.
 func (im *importing) narrow(p *tidemark.Piece, move int) int {
 	whole, format := im.run.move(move)
 	m := im.script.Narrow(p, whole)
@@ -254,7 +253,7 @@ func (im *importing) narrow(p *tidemark.Piece, move int) int {
 	return im.narrower[key]
 }
 
-// addMove takes a move in while rows are moving.
+// addMove adds a move while rows are moving.
 func (r *Run) addMove(s Settled, built map[string]bool) int {
 	r.movesMu.Lock()
 	r.moves, r.formats = append(r.moves, s.Move), append(r.formats, s.Format)
@@ -267,7 +266,7 @@ func (r *Run) addMove(s Settled, built map[string]bool) int {
 	return move
 }
 
-// end tells the run that nothing more comes.
+// end marks the end of the input.
 func (im *importing) end(ctx context.Context) error {
 	objects, err := im.settle.End(ctx)
 	if err != nil {
@@ -296,15 +295,15 @@ func (r *Run) tableFull(move int) {
 
 // Read converts the piece of a range, as a Source would read it.
 //
-// A piece with an expression that only a server can evaluate is found out in the
-// middle of its rows. Where some of these are on their way already, that attempt is
-// given up. Then the piece runs as the SQL that it is: see statement.
+// An expression that only a server can evaluate may be found in the middle of a piece's rows. If
+// some rows were already emitted, that attempt is abandoned. Then the piece runs as SQL: see
+// statement.
 func (im *importing) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	im.mu.Lock()
 	p, raw := im.pieces[r.Range.ID], im.raw[r.Range.ID]
 	im.mu.Unlock()
 	if p == nil {
-		return &tidemark.Error{Kind: tidemark.Bug, Op: "import", Object: r.Move.To.String(), Err: fmt.Errorf("piece %d is not there", r.Range.ID)}
+		return &tidemark.Error{Kind: tidemark.Bug, Op: "import", Object: r.Move.To.String(), Err: fmt.Errorf("piece %d is missing", r.Range.ID)}
 	}
 	if raw == nil && im.settle.Speaks() && (p.AsSQL || p.Kind == tidemark.ExecuteAt) {
 		var err error
@@ -334,7 +333,7 @@ func (im *importing) Read(ctx context.Context, _ int, r tidemark.Read, emit func
 	return emitNothing(r, emit)
 }
 
-// asSQL notes that a piece runs as SQL.
+// asSQL records that a piece runs as SQL.
 func (im *importing) asSQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, error) {
 	st, err := im.script.SQL(p, m)
 	if st != nil && err == nil {
@@ -345,21 +344,21 @@ func (im *importing) asSQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.State
 	return st, err
 }
 
-// emitNothing emits the empty batch that stands for a statement.
+// emitNothing emits the empty batch that represents a statement.
 func emitNothing(r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	b := tidemark.NewBatch(r.Range, r.Format)
 	b.Last = true
 	return emit(b)
 }
 
-// statement gives the SQL that makes the rows of a range; nil where batches do.
+// statement returns the SQL that creates the rows of a range; nil if batches do.
 func (im *importing) statement(id int) *tidemark.Statement {
 	im.mu.Lock()
 	defer im.mu.Unlock()
 	return im.raw[id]
 }
 
-// settled gives a piece's memory back once its range is on the target.
+// settled releases a piece's memory once its range is on the target.
 func (im *importing) settled(id int) {
 	im.mu.Lock()
 	p := im.pieces[id]

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Plan is all that a copy is going to do. It holds no connection and no
-// secret, so it can be printed, stored, and taken up again by another process.
+// A Plan is everything that a copy will do. It holds no connection and no secret, so it can be
+// printed, stored, and resumed by another process.
 type Plan struct {
 	Source   string             `json:"source"` // engine names
 	Target   string             `json:"target"`
@@ -24,32 +24,32 @@ type Plan struct {
 	Owner    map[string]int     `json:"owner"` // table on the target ("schema.name"): the move that fills it
 	Clear    []tidemark.TableID `json:"clear,omitempty"`
 	Prep     Prep               `json:"prep"`
-	Rejected []Failed           `json:"rejected,omitempty"` // tables that the target would refuse, where these are left out
+	Rejected []Failed           `json:"rejected,omitempty"` // tables that the target would refuse, if they are left out
 
-	total int64 // bytes of all moves, once asked for
+	total int64 // bytes of all moves, once computed
 }
 
-// PlanOptions shape a Plan. The zero value is good.
+// PlanOptions control a Plan. The zero value is good.
 type PlanOptions struct {
-	Lanes      int   // readers that will share the work; 0 means 2
-	RangeBytes int64 // bytes that a range should hold; 0 chooses by size and lanes
+	Lanes      int   // number of readers; 0 means 2
+	RangeBytes int64 // target size of a range in bytes; 0 chooses by size and lanes
 	Prep       Prep
 }
 
-// What a range holds when nobody says. A small one costs its own scan and commit;
-// a large one is lost whole when the run is killed in it.
+// Default sizes of a range. Each range costs a scan and a commit; a large one is lost completely if
+// the run is killed during it.
 const (
 	minRange = 64 << 20
 	maxRange = 1 << 30   // PostgreSQL
-	midRange = 128 << 20 // elsewhere: a transaction's undo and binlog cache stay small
+	midRange = 128 << 20 // other engines: a transaction's undo and binlog cache stay small
 )
 
-// rangeTarget gives the bytes that ranges of a move should have.
+// rangeTarget returns the target size of a move's ranges in bytes.
 //
-// Tables move side by side, so one needs cutting only where it is more than a
-// lane's share of all. PostgreSQL gains from a table in one piece, because rows
-// can be written frozen into a table that the same transaction has emptied (COPY
-// FREEZE); the others gain nothing from long transactions.
+// Tables move in parallel, so one needs splitting only if it is more than a lane's share of the
+// total. PostgreSQL gains from a table in one piece, because rows can be written frozen into a
+// table that the same transaction has emptied (COPY FREEZE); the others gain nothing from long
+// transactions.
 func rangeTarget(bytes, total int64, lanes int, postgres bool) int64 {
 	if lanes == 0 {
 		lanes = 2 // as many as a run begins with
@@ -64,9 +64,8 @@ func rangeTarget(bytes, total int64, lanes int, postgres bool) int64 {
 	return min(max(bytes/int64(2*lanes), minRange), maxRange/2)
 }
 
-// MakePlan asks both sides what they have and decides what is created, cut and
-// copied. It changes nothing. Errors: NotEmpty, Unmapped and whatever else a
-// blocking finding stands for.
+// MakePlan inspects both sides and decides what is created, split and copied. It changes nothing.
+// Errors: NotEmpty, Unmapped and those of any other blocking finding.
 func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database, moves []tidemark.Move, target string, opt PlanOptions) (*Plan, error) {
 	p := &Plan{Source: db.Engine, Target: target, Moves: moves, Prep: opt.Prep, Findings: append([]tidemark.Finding(nil), db.Findings...)}
 	objects, findings := tgt.Render(db, moves)
@@ -91,7 +90,7 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 	return p, p.split(ctx, src, opt)
 }
 
-// PlanReading decides in which ranges moves are read that go to no database, but to objects.
+// PlanReading decides in which ranges moves are read whose rows go to objects, not to a database.
 func PlanReading(ctx context.Context, src Source, db *tidemark.Database, moves []tidemark.Move, format tidemark.Format, opt PlanOptions) (*Plan, error) {
 	p := &Plan{Source: db.Engine, Moves: moves, Fresh: make([]bool, len(moves)), Owner: map[string]int{}}
 	for range moves {
@@ -100,7 +99,7 @@ func PlanReading(ctx context.Context, src Source, db *tidemark.Database, moves [
 	return p, p.split(ctx, src, opt)
 }
 
-// Blocked turns the first blocking finding into the error that it stands for.
+// Blocked returns the first blocking finding as an error.
 func Blocked(findings []tidemark.Finding) error {
 	for _, f := range findings {
 		if f.Severity == tidemark.Blocker {
@@ -114,7 +113,7 @@ func Blocked(findings []tidemark.Finding) error {
 	return nil
 }
 
-// inspect finds which wanted tables the target has, and refuses what Prep does not allow.
+// inspect finds which wanted tables the target has, and rejects what Prep does not allow.
 func (p *Plan) inspect(ctx context.Context, tgt Target, prep Prep) (map[tidemark.TableID]bool, error) {
 	ids := make([]tidemark.TableID, 0, len(p.Moves))
 	for _, m := range p.Moves {
@@ -144,12 +143,12 @@ func (p *Plan) inspect(ctx context.Context, tgt Target, prep Prep) (map[tidemark
 		exists[s.Table] = true
 	}
 	if len(full) > 0 {
-		return nil, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "target", Err: fmt.Errorf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), shorten(full, 5)), Hint: "nothing was changed; choose --prep drop, truncate or keep, or an empty target"}
+		return nil, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "target", Err: fmt.Errorf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), shorten(full, 5)), Hint: "Choose --prep drop, truncate or keep, or an empty target. Nothing was changed."}
 	}
 	return exists, nil
 }
 
-// keep leaves out what belongs to tables that stay as they are.
+// keep leaves out objects of tables that stay unchanged.
 func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool) []tidemark.Object {
 	out := objects[:0]
 	noted := map[tidemark.TableID]bool{}
@@ -158,7 +157,7 @@ func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool)
 			if !noted[o.Table] {
 				noted[o.Table] = true
 				p.Findings = append(p.Findings, tidemark.Finding{Severity: tidemark.Note, Object: "table " + o.Table.String(),
-					Text: "is on the target already: its own definition, keys and indexes are kept", Hint: "use --prep drop to have it created anew"})
+					Text: "is already on the target: its definition, keys and indexes are kept", Hint: "Use --prep drop to recreate it."})
 			}
 			continue
 		}
@@ -167,7 +166,7 @@ func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool)
 	return out
 }
 
-// Own records which move fills which table on the target, leaves of a partitioned table included.
+// Own records which move fills which table on the target, including leaves of partitioned tables.
 func (p *Plan) Own(db *tidemark.Database) {
 	p.Owner = map[string]int{}
 	roots := map[tidemark.TableID]int{}
@@ -189,7 +188,7 @@ func (p *Plan) Own(db *tidemark.Database) {
 	}
 }
 
-// split cuts the moves into ranges and numbers these, largest tables first.
+// split splits the moves into ranges and numbers these, largest tables first.
 func (p *Plan) split(ctx context.Context, src Source, opt PlanOptions) error {
 	for i := range p.Moves {
 		m := &p.Moves[i]
@@ -207,7 +206,7 @@ func (p *Plan) split(ctx context.Context, src Source, opt PlanOptions) error {
 	return nil
 }
 
-// Retarget says how large the ranges of a move shall be, before it is split.
+// Retarget sets the target size of a move's ranges, before it is split.
 func (p *Plan) Retarget(move int, opt PlanOptions) {
 	if p.total == 0 {
 		for i := range p.Moves {
@@ -221,8 +220,8 @@ func (p *Plan) Retarget(move int, opt PlanOptions) {
 	m.Split.Max = 10000
 }
 
-// order sorts the ranges in the order of reading: the user's load-order, then
-// the table with the most bytes; ranges of a table stay in their order.
+// order sorts the ranges in the order of reading: by the user's load-order, then the table with the
+// most bytes first; ranges of a table keep their order.
 func (p *Plan) order() {
 	bytes := make([]int64, len(p.Moves))
 	for _, r := range p.Ranges {
@@ -243,7 +242,7 @@ func (p *Plan) order() {
 	})
 }
 
-// fresh says of each range (by ID) whether it is all of a table that this run creates.
+// fresh reports for each range (by ID) whether it is a whole table that this run creates.
 func (p *Plan) fresh() map[int]bool {
 	count := map[tidemark.TableID]int{}
 	for i := range p.Ranges {
@@ -257,7 +256,7 @@ func (p *Plan) fresh() map[int]bool {
 	return out
 }
 
-// into names the table that a range is written to.
+// into returns the table that a range is written to.
 func (p *Plan) into(r *tidemark.Range) tidemark.TableID {
 	if m := &p.Moves[r.Move]; m.Direct && r.Part != nil && r.Part.Table.Name != "" {
 		return r.Part.Table
@@ -265,14 +264,14 @@ func (p *Plan) into(r *tidemark.Range) tidemark.TableID {
 	return p.Moves[r.Move].To.TableID
 }
 
-// pickFormat chooses the fastest format that both ends of a move speak. A table
-// that was on the target before may have other types, so only text is safe there.
+// pickFormat chooses the fastest format that both ends of a move support. A table that existed on
+// the target may have other types, so only text is safe there.
 func pickFormat(m *tidemark.Move, from, to string, fresh bool) tidemark.Format {
 	if !fresh || tidemark.Family(from) != tidemark.Family(to) {
 		return tidemark.CopyText
 	}
 	if from == "postgres" && m.Lob.Mode == tidemark.LimitedLob {
-		return tidemark.CopyText // values are cut as text
+		return tidemark.CopyText // values are truncated as text
 	}
 	src, dst := m.Columns(), m.To.Stored()
 	if len(src) != len(dst) {

@@ -9,9 +9,11 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// With Options.RejectTables a table that cannot be made or filled ends, and the others go on.
+// With Options.RejectTables a table that cannot be created or filled is rejected, and the others
+// continue.
 
-// OfOneTable reports whether an error may be one table's own, so that others can be copied all the same.
+// OfOneTable reports whether an error may concern only one table, so that others can still be
+// copied.
 func OfOneTable(err error) bool {
 	switch tidemark.KindOf(err) {
 	case tidemark.Transient, tidemark.Unreachable, tidemark.Denied, tidemark.Lost, tidemark.Full, tidemark.Cancelled, tidemark.NotEmpty, tidemark.BadInput, tidemark.Corrupt:
@@ -24,7 +26,7 @@ func (r *Run) rejects(ctx context.Context, err error) bool {
 	return r.opt.RejectTables && ctx.Err() == nil && OfOneTable(err)
 }
 
-// rejectMade takes the table out that an object belongs to; an object of none is just not there.
+// rejectMade rejects the table that an object belongs to; an object of no table is just missing.
 func (r *Run) rejectMade(o *tidemark.Object, err error) {
 	move, ok := r.plan.Owner[o.Table.String()]
 	if !ok {
@@ -34,7 +36,7 @@ func (r *Run) rejectMade(o *tidemark.Object, err error) {
 	r.rejectMove(move, *o, err)
 }
 
-// rejectMove takes a table out, with what failed of it.
+// rejectMove rejects a table because of a failed object.
 func (r *Run) rejectMove(move int, o tidemark.Object, err error) {
 	for _, t := range r.board.reject(move, Failed{Object: o, Error: err.Error()}) {
 		if r.done != nil {
@@ -44,8 +46,8 @@ func (r *Run) rejectMove(move int, o tidemark.Object, err error) {
 	r.Status.rejected(move)
 }
 
-// endsTable takes the table out of which a range has failed, if others can be copied all the same. It reports whether
-// the range is settled by that.
+// endsTable rejects the table of a failed range, if others can still be copied. It reports whether
+// that settles the range.
 func (r *Run) endsTable(ctx context.Context, t *task, err error) bool {
 	already := r.board.isOut(t.r.Move)
 	if !already && !r.rejects(ctx, err) {
@@ -64,7 +66,8 @@ func (r *Run) endsTable(ctx context.Context, t *task, err error) bool {
 	return true
 }
 
-// reject takes a move's ranges and objects off the board. It gives the tasks that nobody has begun.
+// reject removes a move's ranges and objects from the board. It returns the tasks that had not
+// begun.
 func (b *board) reject(move int, why Failed) []*task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,27 +114,27 @@ func (s *Status) rejected(move int) {
 	s.tables[move].State = TableError
 }
 
-// incomplete is the error of a run that could not make everything; nil if it did.
+// incomplete returns the error of a run that could not create everything; nil if it could.
 func (r *Run) incomplete() error {
 	failed := r.Failures()
 	tables := len(r.plan.Rejected)
 	r.board.mu.Lock()
 	tables += len(r.board.rejected)
 	r.board.mu.Unlock()
-	const hint = "see the list of failed objects with their SQL in the report"
+	const hint = "See the failed objects with their SQL in the report."
 	switch objects := len(failed) - tables; {
 	case len(failed) == 0:
 		return nil
 	case tables == 0:
-		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "copy", Err: errors.New("all rows are copied, but " + plural(objects, "object", "objects") + " could not be made"), Hint: hint}
+		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "copy", Err: errors.New("all rows are copied, but " + plural(objects, "object", "objects") + " could not be created"), Hint: hint}
 	case objects == 0:
 		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "copy", Err: fmt.Errorf("%s rejected; all else is copied", plural(tables, "table is", "tables are")), Hint: "See the reasons in the report."}
 	default:
-		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "copy", Err: fmt.Errorf("%s rejected, and %s could not be made; all else is copied", plural(tables, "table is", "tables are"), plural(objects, "object", "objects")), Hint: hint}
+		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "copy", Err: fmt.Errorf("%s rejected, and %s could not be created; all else is copied", plural(tables, "table is", "tables are"), plural(objects, "object", "objects")), Hint: hint}
 	}
 }
 
-// rejectUnknown notes a table that is rejected before it has a move.
+// rejectUnknown records a table that is rejected before it has a move.
 func (b *board) rejectUnknown(why Failed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

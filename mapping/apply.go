@@ -10,21 +10,21 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Defaults says what holds where no rule says anything.
+// Defaults apply where no rule does.
 type Defaults struct {
-	// Schema gives the target's schema for a source's one; nil: the same name,
-	// folded as FoldCase says.
+	// Schema returns the target's schema for a schema of the source; nil: the same name, folded
+	// according to FoldCase.
 	Schema func(source string) string
-	// FoldCase is "lower" or "upper" where names that no rule gives are folded,
-	// those of indexes and constraints included; "" leaves them as they are.
+	// FoldCase is "lower" or "upper" to fold names that no rule sets, including those of indexes
+	// and constraints; "" leaves them unchanged.
 	FoldCase string
-	// DirectAcrossSchemas says that a move is Direct also where the schema's name
-	// differs: on MySQL, whose native DDL does not name the database.
+	// DirectAcrossSchemas means that a move is Direct even if the schema's name differs: on MySQL,
+	// whose native DDL does not name the database.
 	DirectAcrossSchemas bool
-	// Translated says that source and target are of different engines: no move is Direct,
-	// though names be equal, since types and values become other ones.
+	// Translated means that source and target are of different engines: no move is Direct, even
+	// with equal names, since types and values change.
 	Translated bool
-	// Lob is the policy for large values of tables that have none of their own.
+	// Lob is the policy for large values of tables without a policy of their own.
 	Lob tidemark.Lob
 }
 
@@ -38,19 +38,17 @@ func (d *Defaults) fold(name string) string {
 	return name
 }
 
-// Apply picks the tables of db that move and says how each one does, the largest
-// load-order first, then the largest table. db is not changed, and moves share
-// with it only From.
+// Apply selects the tables of db that move and returns how each one does, by descending load-order,
+// then by descending size. db is not changed, and moves share only From with it.
 //
-// Partitions move with their tables, foreign tables not at all, views only where
-// a rule asks for views, PostgreSQL's large objects only if every table moves.
-// Foreign keys to tables that do not move are left out, with a Finding; such a
-// move may still be Direct, so whoever takes over native DDL looks at
-// To.ForeignKeys too.
+// Partitions move with their tables, foreign tables do not move, views only if a rule selects
+// views, PostgreSQL's large objects only if every table moves. Foreign keys to tables that do not
+// move are left out, with a Finding; such a move may still be Direct, so a caller that adopts
+// native DDL must check To.ForeignKeys too.
 //
-// Rules that cannot be honoured are an Error of Kind Invalid that names them all;
-// two tables or columns under one name, one of Kind Collision; rules that take no
-// table in, one of Kind NotFound. Findings are also given along with an error.
+// Rules that cannot be honoured are an Error of Kind Invalid that names them all; two tables or
+// columns under one name, one of Kind Collision; rules that select no table, one of Kind NotFound.
+// Findings are also returned along with an error.
 func (r *Rules) Apply(db *tidemark.Database, d Defaults) ([]tidemark.Move, []tidemark.Finding, error) {
 	a := &applier{rules: r, db: db, d: d, p: &problems{op: "map tables"}, shapes: map[tidemark.TableID]*shape{},
 		selected: make([]bool, len(r.selections)), changed: make([]use, len(r.changes)), set: make([]bool, len(r.settings))}
@@ -80,8 +78,8 @@ func (r *Rules) Apply(db *tidemark.Database, d Defaults) ([]tidemark.Move, []tid
 	return moves, a.p.findings, nil
 }
 
-// size gives the bytes of a table; of a partitioned one that of its leaves, where
-// its own is not known.
+// size returns the bytes of a table; of a partitioned one those of its leaves, if its own size is
+// unknown.
 func size(t *tidemark.Table) int64 {
 	if t.Bytes > 0 {
 		return t.Bytes
@@ -93,16 +91,16 @@ func size(t *tidemark.Table) int64 {
 	return sum
 }
 
-// A use says how far a change got.
+// A use is how far a change got.
 type use uint8
 
 const (
 	unmatched  use = iota
-	overridden     // it matched, but a lower rule always came first
+	overridden     // it matched, but a rule with a lower number always took precedence
 	effective
 )
 
-// An applier is one Apply on its way.
+// An applier is the state of one Apply.
 type applier struct {
 	rules  *Rules
 	db     *tidemark.Database
@@ -111,24 +109,24 @@ type applier struct {
 	order  []*shape // as in db
 	shapes map[tidemark.TableID]*shape
 
-	selected []bool // which selections, changes and settings had a say
+	selected []bool // which selections, changes and settings were used
 	changed  []use
 	set      []bool
 }
 
-// A shape is a table that moves, and what it becomes.
+// A shape is a table that moves, and its definition on the target.
 type shape struct {
 	from, to *tidemark.Table
 	columns  map[string]string // source's column to the target's; removed ones are missing
 	source   []string          // Move.Source
-	renamed  bool              // some column has another name, or none
-	altered  bool              // to is not from, apart from the schema
-	by       []rule            // who named it
+	renamed  bool              // some column has another name, or was removed
+	altered  bool              // to differs from from, apart from the schema
+	by       []rule            // which rules named it
 }
 
 func tableOf(id tidemark.TableID) string { return "table " + id.String() }
 
-// choose picks the tables, and says of those that look selected why they do not move.
+// choose selects the tables, and reports why tables that look selected are not copied.
 func (a *applier) choose() {
 	var lobs *tidemark.Table
 	all := true
@@ -142,7 +140,7 @@ func (a *applier) choose() {
 		case t.Form == tidemark.Partition:
 		case t.Form == tidemark.Foreign:
 			if ok {
-				a.p.warn(tableOf(t.TableID), "", "it is a foreign table: its rows live on another server and are not copied")
+				a.p.warn(tableOf(t.TableID), "", "it is a foreign table: its rows are on another server and are not copied")
 			}
 		case ok:
 			s := &shape{from: t}
@@ -165,7 +163,7 @@ func (a *applier) choose() {
 	a.shapes[lobs.TableID] = s
 }
 
-// selects is Rules.selects, and notes which selections had a say.
+// selects is Rules.selects, and records which selections were used.
 func (a *applier) selects(t *tidemark.Table) bool {
 	for _, i := range a.rules.selectionsOf.of(t.TableID) {
 		if s := &a.rules.selections[i]; s.matches(t) {
@@ -176,8 +174,8 @@ func (a *applier) selects(t *tidemark.Table) bool {
 	return ok
 }
 
-// partitions tells of rules about single partitions, which cannot be honoured: a
-// table is copied with all of its partitions.
+// partitions reports rules about single partitions, which cannot be honoured: a table is copied
+// with all of its partitions.
 func (a *applier) partitions() {
 	type told struct {
 		who  string
@@ -197,23 +195,23 @@ func (a *applier) partitions() {
 		switch {
 		case ok && by.table.named():
 			a.p.fail(tidemark.Invalid, by.name, fmt.Sprintf("Select %s, and list the partitions to copy in its table-settings (partitions-list) or split.", t.PartitionOf),
-				"%s is a partition of %s, which is not selected: partitions move only with their table", quote(t.TableID), quote(t.PartitionOf))
+				"%s is a partition of %s, which is not selected: partitions are copied only with their table", quote(t.TableID), quote(t.PartitionOf))
 		case ok:
 			a.p.warn(by.name, fmt.Sprintf("Select %s if its rows are to be copied.", t.PartitionOf),
 				"it matches %s and maybe other partitions of %s, which is not selected: they are not copied", quote(t.TableID), quote(t.PartitionOf))
 		default:
 			a.p.warn(by.name, "To copy only some partitions, list them in table-settings (partitions-list) or split.",
-				"it leaves out %s, a partition of %s, which is selected: a table is copied with all of its partitions", quote(t.TableID), quote(t.PartitionOf))
+				"it excludes %s, a partition of %s, which is selected: a table is copied with all of its partitions", quote(t.TableID), quote(t.PartitionOf))
 		}
 	}
 }
 
-// nothing is the error of rules that take no table in.
+// nothing returns the error of rules that select no table.
 func (a *applier) nothing() error {
 	if err := a.p.err(); err != nil {
 		return err
 	}
-	hint := "The source holds none that they take: names are case-sensitive, and --plan without rules lists all."
+	hint := "Check the names, which are case-sensitive: --plan without rules lists all tables of the source."
 	if there := a.schemas(); there != "" {
 		hint = "The database has " + there + "; names are case-sensitive."
 	}
@@ -257,25 +255,24 @@ func (a *applier) schemas() string {
 	return strings.Join(out, ", ")
 }
 
-// near says what a selection that matches nothing may have meant; "" if nothing
-// comes to mind.
+// near returns what a selection that matches nothing may have meant; "" if there is no candidate.
 func (a *applier) near(s *selection) string {
 	schema, table := s.schema.lower(), s.table.lower()
 	for _, t := range a.db.Tables {
 		if t.Form == tidemark.View && s.forms&views == 0 && s.named(t.TableID) {
-			return fmt.Sprintf("%s is a view: ask for it with table-type view (task file: views).", t.TableID)
+			return fmt.Sprintf("%s is a view: select it with table-type view (task file: views).", t.TableID)
 		}
 		if t.Form != tidemark.View && s.forms == views && s.named(t.TableID) {
 			return fmt.Sprintf("%s is a table, not a view.", t.TableID)
 		}
 		if schema.match(strings.ToLower(t.Schema)) && table.match(strings.ToLower(t.Name)) && !s.named(t.TableID) {
-			return fmt.Sprintf("Names are case-sensitive, and there is %s.", t.TableID)
+			return fmt.Sprintf("Check the case of the name: there is %s.", t.TableID)
 		}
 	}
 	return ""
 }
 
-// collisions tells of tables that would get the same name.
+// collisions reports tables that would get the same name.
 func (a *applier) collisions() {
 	first := map[tidemark.TableID]*shape{}
 	for _, s := range a.order {
@@ -289,7 +286,7 @@ func (a *applier) collisions() {
 	}
 }
 
-// unused tells of rules that had nothing to do.
+// unused reports rules without effect.
 func (a *applier) unused() {
 	told := map[string]bool{}
 	warn := func(r rule, hint, format string, args ...any) {
@@ -298,13 +295,13 @@ func (a *applier) unused() {
 			a.p.warn(r.name, hint, format, args...)
 		}
 	}
-	deaf := map[string]bool{} // rules whose selection was told of
+	deaf := map[string]bool{} // rules whose selection is already reported
 	for i := range a.rules.selections {
 		s := &a.rules.selections[i]
 		if _, met := a.rules.met.Load(i); !met && !a.selected[i] {
 			deaf[s.name] = true
 			if s.must {
-				a.p.fail(tidemark.NotFound, s.name, cmp.Or(a.near(s), "Names are case-sensitive, and in these no character stands for others."), "there is no such %s", s.forms)
+				a.p.fail(tidemark.NotFound, s.name, cmp.Or(a.near(s), "Check the name: it is case-sensitive, and this kind of rule takes no wildcards."), "there is no such %s", s.forms)
 				continue
 			}
 			warn(s.rule, a.near(s), "it matches no %s: %s", s.forms, &s.where)
@@ -322,7 +319,7 @@ func (a *applier) unused() {
 		switch {
 		case a.changed[i] == effective || deaf[c.name]:
 		case a.changed[i] == overridden:
-			warn(c.rule, "", "what it says about %s has no effect: for all that it matches, a rule before it says something else", c.facet)
+			warn(c.rule, "", "what it says about %s has no effect: an earlier rule decides for everything that it matches", c.facet)
 		case c.facet >= columnName && c.facet <= columnKept:
 			warn(c.rule, "", "it matches no column of the tables that are copied: %s.%s", &c.where, c.column.src)
 		default:

@@ -10,12 +10,11 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// ParseDMS reads AWS DMS table mappings: {"rules": [...]}. It takes what real
-// files hold (numbers as texts, empty texts for missing ones, comments,
-// typographic quotation marks, keys that are null) and lists the keys that it
-// does not know as Findings. A rule that cannot be honoured, or is wrong, is an
-// Error of Kind Unsupported or Invalid that names its rule-id and says why; all
-// such rules are in the one error. Broken JSON is an Error of Kind BadInput.
+// ParseDMS reads AWS DMS table mappings: {"rules": [...]}. It accepts what real files contain
+// (numbers as strings, empty strings for missing ones, comments, typographic quotation marks, keys
+// that are null) and reports unknown keys as Findings. A rule that cannot be honoured, or is wrong,
+// is an Error of Kind Unsupported or Invalid that names its rule-id and the reason; one error lists
+// all such rules. Broken JSON is an Error of Kind BadInput.
 func ParseDMS(text []byte) (*Rules, []tidemark.Finding, error) {
 	p := &problems{op: "read table mappings"}
 	root, err := parseJSON(text, p)
@@ -38,7 +37,7 @@ func ParseDMS(text []byte) (*Rules, []tidemark.Finding, error) {
 	}
 	takes := slices.ContainsFunc(d.out.selections, func(s selection) bool { return !s.exclude })
 	if len(rules) > 0 && !takes && len(p.errs) == 0 {
-		p.fail(tidemark.Invalid, "", "Add a selection rule with rule-action include.", "no selection rule takes any table in")
+		p.fail(tidemark.Invalid, "", "Add a selection rule with rule-action include.", "no selection rule includes a table")
 	}
 	if err := p.err(); err != nil {
 		return nil, p.findings, err
@@ -54,13 +53,13 @@ type dmsReader struct {
 	names map[string]string // rule-name to the rule that has it
 }
 
-// A dmsRule is a rule on its way: what all rules have is read.
+// A dmsRule is a rule being read: the parts common to all rules are done.
 type dmsRule struct {
 	*reader
 	rule
 }
 
-// fail notes an error of the rule.
+// fail records an error of the rule.
 func (r *dmsRule) fail(kind tidemark.Kind, hint, format string, args ...any) {
 	r.p.fail(kind, r.who, hint, format, args...)
 }
@@ -79,13 +78,13 @@ func (d *dmsReader) rule(n *node) {
 	r.who = fmt.Sprintf("rule-id %d", id)
 	r.rule = rule{id, r.who}
 	if first, twice := d.ids[id]; twice {
-		r.fail(tidemark.Invalid, "Give every rule a rule-id of its own.", "the rule at line %d has the rule-id of the one at line %d", n.line, first.line)
+		r.fail(tidemark.Invalid, "Give every rule a rule-id of its own.", "the rule at line %d has the same rule-id as the one at line %d", n.line, first.line)
 		return
 	}
 	d.ids[id] = n.place
 	if name := r.text("rule-name"); name != "" {
 		if first, twice := d.names[name]; twice {
-			r.fail(tidemark.Invalid, "Give every rule a rule-name of its own.", "its rule-name %q is that of %s", name, first)
+			r.fail(tidemark.Invalid, "Give every rule a rule-name of its own.", "its rule-name %q is already that of %s", name, first)
 		}
 		d.names[name] = r.who
 	} else {
@@ -99,7 +98,7 @@ func (d *dmsReader) rule(n *node) {
 	case "table-settings":
 		d.tableSettings(r)
 	case "validation":
-		r.fail(tidemark.Unsupported, "Remove the rule; compare with tidemark diff, which has no functions per column.",
+		r.fail(tidemark.Unsupported, "Remove the rule, and compare with tidemark diff, which has no functions per column.",
 			"validation rules change how a column is compared, which diff cannot do")
 	case "object-mapping":
 		r.fail(tidemark.Unsupported, "Remove the rule.", "object-mapping rules are for Kinesis, Kafka and DynamoDB targets, which Tidemark does not have")
@@ -112,8 +111,8 @@ func (d *dmsReader) rule(n *node) {
 	}
 }
 
-// locator reads the schema-name and table-name of a rule's object-locator. exact
-// says that they are names, not patterns, so that % in them is an error.
+// locator reads the schema-name and table-name of a rule's object-locator. exact means that they
+// are names, not patterns, so that % in them is an error.
 func (d *dmsReader) locator(r *dmsRule, needTable, exact bool) (where, *reader) {
 	loc := r.object("object-locator")
 	if loc == nil {
@@ -186,7 +185,7 @@ func (d *dmsReader) selection(r *dmsRule) {
 		d.out.settings = append(d.out.settings, set)
 	}
 	if action == "explicit" && len(set.filters) > 0 {
-		d.p.warn(r.who, "", "DMS passes over the filters of an explicit rule; here they hold")
+		d.p.warn(r.who, "", "DMS ignores the filters of an explicit rule; here they apply")
 	}
 	d.out.selections = append(d.out.selections, s)
 }
@@ -247,7 +246,7 @@ func (d *dmsReader) condition(r *dmsRule, cr *reader) tidemark.Condition {
 	case "null", "notnull":
 		c.Value, c.Start, c.End = "", "", ""
 	default:
-		r.fail(tidemark.Invalid, "Known are eq, noteq, gte, lte, ste, between, notbetween, null and notnull.",
+		r.fail(tidemark.Invalid, "Use eq, noteq, gte, lte, ste, between, notbetween, null or notnull.",
 			"the filter-operator %q is not known", c.Op)
 	}
 	return c

@@ -8,18 +8,18 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// unsupportedActions are transformations that DMS has and we do not, with the reason.
+// unsupportedActions are transformations of DMS that we do not have, with the reason.
 var unsupportedActions = map[string][2]string{
-	"add-column":               {"columns that the source does not have cannot be filled", "Add the column on the target after the copy, or copy a view that has it (table-type view)."},
+	"add-column":               {"columns that the source does not have would have no values", "Add the column on the target after the copy, or copy a view that has it (table-type view)."},
 	"add-before-image-columns": {"before images are for change streams, and a copy has none", "Remove the rule."},
-	"data-masking-digits-mask": {"values are copied as they are, and copying them unmasked would be worse than not at all", "Copy a view that masks the column (table-type view), or leave the column out with remove-column."},
-	"data-masking-digits-randomize": {"values are copied as they are, and copying them unmasked would be worse than not at all",
+	"data-masking-digits-mask": {"masking is not supported, and copying values unmasked would expose them", "Copy a view that masks the column (table-type view), or leave the column out with remove-column."},
+	"data-masking-digits-randomize": {"masking is not supported, and copying values unmasked would expose them",
 		"Copy a view that masks the column (table-type view), or leave the column out with remove-column."},
-	"data-masking-hash-mask": {"values are copied as they are, and copying them unmasked would be worse than not at all",
+	"data-masking-hash-mask": {"masking is not supported, and copying values unmasked would expose them",
 		"Copy a view that masks the column (table-type view), or leave the column out with remove-column."},
 }
 
-// nameActions are the actions that make a name of a name.
+// nameActions are the actions that derive a name from a name.
 var nameActions = map[string]renameOp{
 	"rename": toName, "convert-lowercase": toLower, "convert-uppercase": toUpper,
 	"add-prefix": addPrefix, "add-suffix": addSuffix,
@@ -27,7 +27,7 @@ var nameActions = map[string]renameOp{
 	"remove-suffix": newSuffix, "replace-suffix": newSuffix,
 }
 
-// otherActions are the other actions that are honoured, with their targets.
+// otherActions are the other supported actions, with their targets.
 var otherActions = map[string]string{
 	"remove-column": "column", "include-column": "column", "change-data-type": "column", "define-primary-key": "table",
 }
@@ -84,7 +84,7 @@ func (d *dmsReader) transformation(r *dmsRule) {
 	d.out.changes = append(d.out.changes, c)
 }
 
-// rest reads what the locator has below the table, and says what it has too much.
+// rest reads the part of the locator below the table, and reports superfluous keys.
 func (d *dmsReader) rest(r *dmsRule, loc *reader, c *change, target string) {
 	c.column = anything(dmsWildcards)
 	if target == "column" {
@@ -111,8 +111,8 @@ func (d *dmsReader) rest(r *dmsRule, loc *reader, c *change, target string) {
 	loc.warnUnknown()
 }
 
-// asFilled notes the keys that nobody asked for. Consoles write the keys of other
-// actions too, as null, and the list of known keys is that of all actions.
+// asFilled records the keys that were not read. Consoles write the keys of other actions too, as
+// null, and the list of known keys is that of all actions.
 func (d *dmsReader) asFilled(r *dmsRule) {
 	for _, key := range []string{"value", "old-value", "expression", "data-type", "primary-key-def", "before-image-def"} {
 		asked := slices.Contains(r.asks, key)
@@ -215,7 +215,7 @@ func (d *dmsReader) tableSettings(r *dmsRule) {
 	}
 	r.warnUnknown()
 	if s.split == nil && s.lob == nil {
-		d.p.warn(r.who, "", "it says nothing: neither parallel-load nor lob-settings")
+		d.p.warn(r.who, "", "it sets nothing: neither parallel-load nor lob-settings")
 		return
 	}
 	d.out.settings = append(d.out.settings, s)
@@ -276,7 +276,7 @@ func (d *dmsReader) parallelLoad(r *dmsRule, pl *reader) *splitWish {
 	return out
 }
 
-// values gives the scalars of a boundary.
+// values returns the scalars of a boundary.
 func (d *dmsReader) values(r *dmsRule, b *node) []string {
 	var out []string
 	for _, v := range b.items {
@@ -288,13 +288,13 @@ func (d *dmsReader) values(r *dmsRule, b *node) []string {
 	return out
 }
 
-// boundsWrong says what makes boundaries wrong for any table; "" if nothing does.
+// boundsWrong returns why boundaries are invalid for any table; "" if they are not.
 func boundsWrong(s tidemark.Split) string {
 	switch {
 	case len(s.Columns) == 0:
 		return "ranges need columns"
 	case len(s.Columns) > maxRangeColumns:
-		return fmt.Sprintf("ranges have %d columns, and %d is the limit", len(s.Columns), maxRangeColumns)
+		return fmt.Sprintf("ranges have %d columns, and the limit is %d", len(s.Columns), maxRangeColumns)
 	case len(s.Bounds) == 0:
 		return "ranges need boundaries"
 	}

@@ -12,10 +12,10 @@ import (
 // maxDepth bounds how deep JSON may be nested.
 const maxDepth = 64
 
-// parseJSON reads a JSON text as people write it for DMS. Beyond the standard it
-// takes, and notes as a Warning each, comments, typographic quotation marks
-// around texts and a comma before a closing bracket; a byte order mark is
-// passed over. Anything else is an Error of Kind BadInput with line and column.
+// parseJSON reads a JSON text as people write it for DMS. Beyond the standard it accepts, with a
+// Warning each, comments, typographic quotation marks around strings and a comma before a closing
+// bracket; it ignores a byte order mark. Anything else is an Error of Kind BadInput with line and
+// column.
 func parseJSON(text []byte, p *problems) (*node, error) {
 	j := &jsonReader{s: strings.TrimPrefix(string(text), "\ufeff"), line: 1, p: p}
 	n, err := j.value(0)
@@ -29,13 +29,13 @@ func parseJSON(text []byte, p *problems) (*node, error) {
 		return nil, err
 	}
 	if j.comment > 0 {
-		p.warn(fmt.Sprintf("line %d", j.comment), "", "comments are not JSON; they are passed over")
+		p.warn(fmt.Sprintf("line %d", j.comment), "", "comments are not JSON; they are ignored")
 	}
 	if j.curly > 0 {
 		p.warn(fmt.Sprintf("line %d", j.curly), "", "typographic quotation marks are read as plain ones")
 	}
 	if j.comma > 0 {
-		p.warn(fmt.Sprintf("line %d", j.comma), "", "a comma before a closing bracket is not JSON; it is passed over")
+		p.warn(fmt.Sprintf("line %d", j.comma), "", "a comma before a closing bracket is not JSON; it is ignored")
 	}
 	return n, nil
 }
@@ -43,23 +43,23 @@ func parseJSON(text []byte, p *problems) (*node, error) {
 type jsonReader struct {
 	s    string
 	at   int
-	line int // of at
+	line int // of the present position
 	bol  int // offset of the line's first byte
 	p    *problems
 
 	comment, curly, comma int // line where each was first seen
 }
 
-// place gives the line alone: to count the columns of a file that is one long line
-// would take quadratic time.
+// place returns only the line: counting the columns of a file that is one long line would take
+// quadratic time.
 func (j *jsonReader) place() place { return place{line: j.line} }
 
 func (j *jsonReader) broken(format string, args ...any) error {
 	column := utf8.RuneCountInString(j.s[j.bol:j.at]) + 1
-	return &tidemark.Error{Kind: tidemark.BadInput, Op: j.p.op, Object: fmt.Sprintf("line %d, column %d", j.line, column), Err: fmt.Errorf(format, args...), Hint: "Correct the JSON text; any JSON checker shows the place."}
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: j.p.op, Object: fmt.Sprintf("line %d, column %d", j.line, column), Err: fmt.Errorf(format, args...), Hint: "Correct the JSON text at that position."}
 }
 
-// space passes over white space and comments.
+// space skips white space and comments.
 func (j *jsonReader) space() {
 	for j.at < len(j.s) {
 		rest := j.s[j.at:]
@@ -68,7 +68,7 @@ func (j *jsonReader) space() {
 			j.newline()
 		case rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\r':
 			j.at++
-		case strings.HasPrefix(rest, "\u00a0"): // comes along when samples are pasted from a page
+		case strings.HasPrefix(rest, "\u00a0"): // pasted along with samples from a web page
 			j.at += len("\u00a0")
 		case strings.HasPrefix(rest, "//"):
 			j.note(&j.comment)
@@ -107,7 +107,7 @@ func (j *jsonReader) note(first *int) {
 	}
 }
 
-// next passes over space and gives the byte that follows, 0 at the end.
+// next skips space and returns the byte that follows, 0 at the end.
 func (j *jsonReader) next() byte {
 	j.space()
 	if j.at == len(j.s) {
@@ -149,7 +149,7 @@ func (j *jsonReader) value(depth int) (*node, error) {
 	return n, nil
 }
 
-// word gives the run of letters, digits and signs at the place.
+// word returns the letters, digits and signs at the present position.
 func (j *jsonReader) word() string {
 	rest := j.s[j.at:]
 	end := strings.IndexFunc(rest, func(r rune) bool {
@@ -222,8 +222,8 @@ func (j *jsonReader) members(n *node, depth int) error {
 	return nil
 }
 
-// more passes over the comma after an element, or over the closing bracket, and
-// says which one it was. The caller sees a closing bracket after a comma.
+// more skips the comma after an element, or the closing bracket, and reports whether it was a
+// comma. The caller detects a closing bracket after a comma.
 func (j *jsonReader) more(closing byte) (bool, error) {
 	switch j.next() {
 	case ',':
@@ -241,7 +241,8 @@ func (j *jsonReader) more(closing byte) (bool, error) {
 	return false, j.broken("expected a comma or %c, not %s", closing, j.shown(j.word()))
 }
 
-// typographic gives the length of the typographic quotation mark at the place, 0 if there is none.
+// typographic returns the length of the typographic quotation mark at the present position, 0 if
+// there is none.
 func (j *jsonReader) typographic() int {
 	for _, q := range []string{"\u201c", "\u201d", "\u201e", "\u201f"} {
 		if strings.HasPrefix(j.s[j.at:], q) {
@@ -251,8 +252,8 @@ func (j *jsonReader) typographic() int {
 	return 0
 }
 
-// text reads a string. One that a typographic mark begins ends at the next
-// quotation mark of any kind; in one that a plain mark begins they mean themselves.
+// text reads a string. One that begins with a typographic mark ends at the next quotation mark of
+// any kind; in one that begins with a plain mark, typographic ones are ordinary characters.
 func (j *jsonReader) text() (string, error) {
 	n := j.typographic()
 	curly := n > 0
@@ -274,7 +275,7 @@ func (j *jsonReader) text() (string, error) {
 			j.at += min(2, len(j.s)-j.at)
 			continue
 		case c < ' ':
-			return "", j.broken("a line break or control character inside a text")
+			return "", j.broken("a line break or control character inside a string")
 		case curly:
 			n = j.typographic()
 		}
@@ -285,11 +286,11 @@ func (j *jsonReader) text() (string, error) {
 		var out string
 		raw := j.s[begin:j.at]
 		if err := json.Unmarshal([]byte(`"`+raw+`"`), &out); err != nil {
-			return "", j.broken("a wrong escape in the text %.40q", raw)
+			return "", j.broken("an invalid escape in the string %.40q", raw)
 		}
 		j.at += n
 		return out, nil
 	}
 	j.at = start
-	return "", j.broken("a text that is never closed")
+	return "", j.broken("a string that is never closed")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// twin is the dumb way to match: the pattern as a regular expression.
+// twin is the simple way to match: the pattern as a regular expression.
 func twin(src string, w wildcards) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`^(?s:`)
@@ -33,7 +33,7 @@ func twin(src string, w wildcards) *regexp.Regexp {
 				if j > i+1 && j+1 < end && rs[j] == '-' {
 					b.WriteString("-" + escape(rs[j+1]))
 					j++
-					if j+1 < end && rs[j+1] == '-' { // the end of a range begins no other
+					if j+1 < end && rs[j+1] == '-' { // the end of a range does not begin another
 						b.WriteString(escape('-'))
 						j++
 					}
@@ -60,7 +60,7 @@ func TestPatternAgainstRegexp(t *testing.T) {
 		name := rapid.StringOfN(rapid.SampledFrom([]rune("abcä[]-^"+string(w.run)+string(w.one))), 0, 9, -1).Draw(t, "name")
 		p, err := w.parse(src)
 		if err != nil {
-			if !strings.Contains(err.Error(), "backwards") {
+			if !strings.Contains(err.Error(), "reversed") {
 				t.Fatal(err)
 			}
 			return
@@ -84,7 +84,7 @@ func TestPatternTakesNoExponentialTime(t *testing.T) {
 	}
 }
 
-// drawDatabase draws a small database whose names often meet.
+// drawDatabase draws a small database whose names often collide.
 func drawDatabase(t *rapid.T) *tidemark.Database {
 	db := &tidemark.Database{Engine: rapid.SampledFrom([]string{"postgres", "mysql"}).Draw(t, "engine")}
 	name := rapid.SampledFrom([]string{"a", "A", "b", "ab", "a_b", "tmp_a", "c"})
@@ -213,8 +213,8 @@ func dumbSelects(r *Rules, tab *tidemark.Table) bool {
 	return in
 }
 
-// A file with a rule for each of thousands of tables, all in one line, takes no
-// quadratic time.
+// A file with a rule for each of thousands of tables, all on one line, does not take quadratic
+// time.
 func TestManyRules(t *testing.T) {
 	const n = 4000
 	db := &tidemark.Database{Engine: "postgres"}
@@ -373,7 +373,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Rules are used by several lanes of planning at once.
+// Several lanes of planning use Rules at once.
 func TestRulesAreNotChangedByUse(t *testing.T) {
 	r, _, err := ParseDMS([]byte(`{"rules":[{"rule-type":"selection","rule-id":1,"rule-name":"1","rule-action":"include","object-locator":{"schema-name":"s","table-name":"a"}}]}`))
 	if err != nil {
@@ -429,7 +429,7 @@ func seeds(f *testing.F, section string) {
 	}
 }
 
-// checkError checks that an error says something, in one line, and has a Kind.
+// checkError checks that an error has one line of text, and a Kind.
 func checkError(t *testing.T, text []byte, err error) {
 	if err == nil {
 		return

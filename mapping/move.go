@@ -9,12 +9,12 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// move puts a shape and the settings of its table together.
+// move combines a shape and the settings of its table.
 func (a *applier) move(s *shape) tidemark.Move {
 	m := tidemark.Move{From: s.from, To: s.to, Source: s.source, Lob: a.d.Lob}
 	m.Direct = !a.d.Translated && !s.altered && (s.to.Schema == s.from.Schema || a.d.DirectAcrossSchemas)
 	if s.from.Form == tidemark.LargeObjects {
-		m.Lob = tidemark.Lob{} // its rows are pages of values; to cut them would garble
+		m.Lob = tidemark.Lob{} // its rows are pages of values; truncating them would corrupt them
 		return m
 	}
 	var filtering []rule
@@ -42,13 +42,13 @@ func (a *applier) move(s *shape) tidemark.Move {
 		}
 	}
 	if len(filtering) > 1 {
-		a.p.warn(tableOf(s.from.TableID), "Put all conditions into one rule to be sure of what is meant.",
+		a.p.warn(tableOf(s.from.TableID), "Put all conditions into one rule to make the intent clear.",
 			"%s filter its rows; a row must pass all of them", names(filtering...))
 	}
 	return m
 }
 
-// filters gives a rule's filters for a table, which must have their columns.
+// filters returns a rule's filters for a table, which must have their columns.
 func (a *applier) filters(s *shape, set *setting) []tidemark.Filter {
 	out := make([]tidemark.Filter, 0, len(set.filters))
 	for _, f := range set.filters {
@@ -62,7 +62,7 @@ func (a *applier) filters(s *shape, set *setting) []tidemark.Filter {
 	return out
 }
 
-// split fits the user's wish to a table.
+// split adapts the user's request to a table.
 func (a *applier) split(s *shape, set *setting) tidemark.Split {
 	w := set.split
 	out := w.Split
@@ -71,7 +71,7 @@ func (a *applier) split(s *shape, set *setting) tidemark.Split {
 	switch out.Kind {
 	case tidemark.SplitPartitions, tidemark.SplitSubparts:
 		if len(s.from.Partitions) == 0 && !w.list {
-			a.p.warn(tableOf(s.from.TableID), "", "%s asks to cut it by partitions, but it has none; it is cut automatically", set.name)
+			a.p.warn(tableOf(s.from.TableID), "", "%s splits it by partitions, but it has none; it is split automatically", set.name)
 			return tidemark.Split{}
 		}
 		a.partsExist(s, set)
@@ -96,7 +96,7 @@ func (a *applier) partsExist(s *shape, set *setting) {
 			known = append(known, p.Name)
 		}
 	}
-	for _, t := range a.db.Tables { // PostgreSQL: one between the table and its leaves stands for those below it
+	for _, t := range a.db.Tables { // PostgreSQL: one between the table and its leaves represents those below it
 		if t.Form == tidemark.Partition && t.PartitionOf == s.from.TableID {
 			full = append(full, t.Name, t.String())
 		}
@@ -114,7 +114,7 @@ func (a *applier) partsExist(s *shape, set *setting) {
 // maxListed is how many names a message lists.
 const maxListed = 8
 
-// listed says which names there are.
+// listed formats a list of names.
 func listed(names []string) string {
 	switch {
 	case len(names) == 0:
@@ -125,14 +125,14 @@ func listed(names []string) string {
 	return "; it has " + strings.Join(names, ", ")
 }
 
-// boundsFit checks boundaries against the table: its columns exist, and the
-// boundaries ascend, as far as that can be told without the database's collation.
+// boundsFit checks boundaries against the table: its columns exist, and the boundaries ascend, as
+// far as that can be decided without the database's collation.
 func (a *applier) boundsFit(s *shape, set *setting) {
 	w := set.split
 	columns := make([]*tidemark.Column, len(w.Columns))
 	for i, name := range w.Columns {
 		if columns[i] = s.from.Column(name); columns[i] == nil {
-			a.p.fail(tidemark.Invalid, set.name, "Names are case-sensitive.", "%s has no column %q to cut it by%s",
+			a.p.fail(tidemark.Invalid, set.name, "Names are case-sensitive.", "%s has no column %q to split it by%s",
 				s.from.ID(), name, didYouMean(name, columnNames(s.from.Columns)))
 			return
 		}
@@ -140,7 +140,7 @@ func (a *applier) boundsFit(s *shape, set *setting) {
 	for i, b := range w.Bounds {
 		for j, v := range b {
 			if _, number := comparable(columns[j].Type.Kind); number && rat(v) == nil {
-				a.p.fail(tidemark.Invalid, set.name, "", "boundary %d of %s has %q for %q, which needs a number in digits", i+1, s.from.ID(), v, w.Columns[j])
+				a.p.fail(tidemark.Invalid, set.name, "", "boundary %d of %s has %q for %q, which needs a number", i+1, s.from.ID(), v, w.Columns[j])
 				return
 			}
 		}
@@ -148,15 +148,15 @@ func (a *applier) boundsFit(s *shape, set *setting) {
 			continue
 		}
 		if order, sure := compareBounds(w.Bounds[i-1], b, columns); sure && order >= 0 {
-			a.p.fail(tidemark.Invalid, set.name, "Put the boundaries in ascending order.", "boundary %d of %s (%s) does not come after boundary %d (%s)",
+			a.p.fail(tidemark.Invalid, set.name, "Put the boundaries in ascending order.", "boundary %d of %s (%s) is not greater than boundary %d (%s)",
 				i+1, s.from.ID(), strings.Join(b, ", "), i, strings.Join(w.Bounds[i-1], ", "))
 			return
 		}
 	}
 }
 
-// comparable says whether values of a kind can be ordered without a collation:
-// as numbers, or as texts where they have the same form.
+// comparable reports whether values of a kind can be ordered without a collation: as numbers, or as
+// texts if they have the same form.
 func comparable(k tidemark.TypeKind) (yes, number bool) {
 	switch k {
 	case tidemark.Int, tidemark.Decimal, tidemark.Year:
@@ -167,8 +167,8 @@ func comparable(k tidemark.TypeKind) (yes, number bool) {
 	return false, false
 }
 
-// maxNumber bounds the text of a number that is compared, so that 1e999999999
-// does not become a billion digits.
+// maxNumber bounds the length of a number that is compared, so that 1e999999999 does not become a
+// billion digits.
 const maxNumber = 200
 
 func rat(s string) *big.Rat {
@@ -182,8 +182,8 @@ func rat(s string) *big.Rat {
 	return r
 }
 
-// compareBounds compares two boundaries column by column; sure is false where the
-// answer hangs on an order that only the database knows.
+// compareBounds compares two boundaries column by column; sure is false if the answer depends on an
+// order that only the database knows.
 func compareBounds(x, y []string, columns []*tidemark.Column) (order int, sure bool) {
 	for i := range columns {
 		if x[i] == y[i] {
@@ -204,7 +204,7 @@ func compareBounds(x, y []string, columns []*tidemark.Column) (order int, sure b
 	return 0, true
 }
 
-// sameForm reports whether two ISO dates or times have their digits in the same places.
+// sameForm reports whether two ISO dates or times have their digits at the same positions.
 func sameForm(x, y string) bool {
 	digit := func(c byte) bool { return c >= '0' && c <= '9' }
 	n := min(len(x), len(y))

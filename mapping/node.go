@@ -10,16 +10,16 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A node is a piece of JSON or YAML with the place where it stands.
+// A node is a piece of JSON or YAML with its position.
 type node struct {
 	kind    nodeKind
-	text    string // quoted and plain
+	text    string // of quoted and plain
 	items   []*node
 	members []member
 	place
 }
 
-type place struct{ line, col int } // from 1; col is 0 where it was not counted
+type place struct{ line, col int } // from 1; col is 0 if it was not counted
 
 type member struct {
 	key   string
@@ -41,14 +41,14 @@ func (k nodeKind) String() string {
 	return [...]string{"a text", "a plain value", "null", "a list", "an object"}[k]
 }
 
-// problems collects what a text has wrong, so that its author sees all of it at once.
+// problems collects the errors and warnings of a text, so that its author sees all of them at once.
 type problems struct {
-	op       string // of the error that comes of them
+	op       string // of the resulting error
 	findings []tidemark.Finding
 	errs     []*tidemark.Error
 }
 
-// fail notes an error of who: `rule-id 3`.
+// fail records an error of who: `rule-id 3`.
 func (p *problems) fail(kind tidemark.Kind, who, hint, format string, args ...any) {
 	p.errs = append(p.errs, &tidemark.Error{Kind: kind, Object: who, Err: fmt.Errorf(format, args...), Hint: hint})
 }
@@ -64,7 +64,7 @@ func (p *problems) warn(who, hint, format string, args ...any) {
 // maxErrors is how many errors one message lists.
 const maxErrors = 8
 
-// err gives all errors as one, with the Kind and hint of the first; nil if there are none.
+// err returns all errors as one, with the Kind and hint of the first; nil if there are none.
 func (p *problems) err() error {
 	if len(p.errs) == 0 {
 		return nil
@@ -81,8 +81,8 @@ func (p *problems) err() error {
 	return &tidemark.Error{Op: p.op, Kind: first.Kind, Hint: first.Hint, Err: errors.New(strings.Join(texts, "; "))}
 }
 
-// A reader takes an object apart key by key, and remembers which keys were asked
-// for, so that done can tell of the others.
+// A reader reads an object key by key, and remembers the keys, so that it can report those that
+// were not read.
 type reader struct {
 	n    *node
 	who  string // whose object it is, for messages
@@ -95,7 +95,7 @@ func newReader(n *node, who, path string, p *problems) *reader {
 	return &reader{n: n, who: who, path: path, p: p}
 }
 
-// get gives a key's value; nil where it is missing or null.
+// get returns a key's value; nil if it is missing or null.
 func (r *reader) get(key string) *node {
 	r.asks = append(r.asks, key)
 	for i := range r.n.members {
@@ -108,7 +108,7 @@ func (r *reader) get(key string) *node {
 
 func (r *reader) has(key string) bool { return r.get(key) != nil }
 
-// bad notes that a key's value is not what it must be.
+// bad records that a key's value is invalid.
 func (r *reader) bad(n *node, key, want string) {
 	got := n.kind.String()
 	if n.kind <= plain {
@@ -117,7 +117,7 @@ func (r *reader) bad(n *node, key, want string) {
 	r.p.fail(tidemark.Invalid, r.who, "", "%s%s at line %d must be %s, not %s", r.path, key, n.line, want, got)
 }
 
-// text gives a scalar as it is written; "" where it is missing.
+// text returns a scalar as written; "" if it is missing.
 func (r *reader) text(key string) string {
 	n := r.get(key)
 	if n == nil {
@@ -130,7 +130,7 @@ func (r *reader) text(key string) string {
 	return n.text
 }
 
-// required is text for a key that must be there and not be empty.
+// required is text for a key that must be present and not empty.
 func (r *reader) required(key string) string {
 	s := r.text(key)
 	if s == "" {
@@ -139,8 +139,8 @@ func (r *reader) required(key string) string {
 	return s
 }
 
-// number gives a whole number, written as a number or as a text; ok is false
-// where the key is missing, null, the empty text, or wrong (which is noted).
+// number returns a whole number, written as a number or as a string; ok is false if the key is
+// missing, null, the empty string, or wrong (which is recorded).
 func (r *reader) number(key string, lo, hi int64) (v int64, ok bool) {
 	n := r.get(key)
 	if n == nil || n.kind == quoted && strings.TrimSpace(n.text) == "" {
@@ -162,7 +162,7 @@ func (r *reader) number(key string, lo, hi int64) (v int64, ok bool) {
 	return v, true
 }
 
-// object gives a key's object, nil where it is missing.
+// object returns a key's object, nil if it is missing.
 func (r *reader) object(key string) *reader {
 	n := r.get(key)
 	if n == nil {
@@ -175,7 +175,7 @@ func (r *reader) object(key string) *reader {
 	return newReader(n, r.who, r.path+key+".", r.p)
 }
 
-// list gives a key's list, nil where it is missing.
+// list returns a key's list, nil if it is missing.
 func (r *reader) list(key string) []*node {
 	n := r.get(key)
 	if n == nil {
@@ -188,7 +188,7 @@ func (r *reader) list(key string) []*node {
 	return n.items
 }
 
-// texts gives a list of scalars.
+// texts returns a list of scalars.
 func (r *reader) texts(key string) []string {
 	items := r.list(key)
 	out := make([]string, 0, len(items))
@@ -202,7 +202,7 @@ func (r *reader) texts(key string) []string {
 	return out
 }
 
-// unknown lists the keys that nobody asked for.
+// unknown lists the keys that were not read.
 func (r *reader) unknown() []member {
 	var out []member
 	for _, m := range r.n.members {
@@ -217,33 +217,33 @@ func (r *reader) unknown() []member {
 	return out
 }
 
-// warnUnknown notes as Warnings the keys that nobody asked for, the way of DMS
-// files: real ones hold keys that no documentation has.
+// warnUnknown reports the keys that were not read as Warnings, for DMS files: real ones contain
+// undocumented keys.
 func (r *reader) warnUnknown() {
 	for _, m := range r.unknown() {
-		r.p.warn(r.who, "", "the key %s%s at line %d is not known and has no effect%s", r.path, m.key, m.line, didYouMean(m.key, r.asks))
+		r.p.warn(r.who, "", "the key %s%s at line %d is unknown and has no effect%s", r.path, m.key, m.line, didYouMean(m.key, r.asks))
 	}
 }
 
-// failUnknown notes them as errors, the way of our own files.
+// failUnknown reports them as errors, for our own files.
 func (r *reader) failUnknown() {
 	for _, m := range r.unknown() {
 		hint := ""
 		if near := nearest(m.key, r.asks); near != "" {
 			hint = fmt.Sprintf("Write %s.", near)
 		} else if len(r.asks) > 0 {
-			hint = "Known here are " + strings.Join(r.asks, ", ") + "."
+			hint = "Use one of " + strings.Join(r.asks, ", ") + "."
 		}
-		r.p.fail(tidemark.Invalid, fmt.Sprintf("line %d", m.line), hint, "the key %s%s is not known%s", r.path, m.key, didYouMean(m.key, r.asks))
+		r.p.fail(tidemark.Invalid, fmt.Sprintf("line %d", m.line), hint, "the key %s%s is unknown%s", r.path, m.key, didYouMean(m.key, r.asks))
 	}
 }
 
-// duplicates notes as errors the keys that an object has twice, all the way down.
+// duplicates reports as errors the keys that an object has twice, at all levels.
 func duplicates(n *node, p *problems) {
 	seen := map[string]int{}
 	for _, m := range n.members {
 		if first, twice := seen[m.key]; twice {
-			p.fail(tidemark.BadInput, fmt.Sprintf("line %d", m.line), "", "the key %s stands already at line %d of the same object", m.key, first)
+			p.fail(tidemark.BadInput, fmt.Sprintf("line %d", m.line), "", "the object already has the key %s at line %d", m.key, first)
 		}
 		seen[m.key] = m.line
 		duplicates(m.value, p)
@@ -260,7 +260,7 @@ func didYouMean(key string, known []string) string {
 	return ""
 }
 
-// nearest gives the known word that most likely was meant, "" where none is near.
+// nearest returns the known word that was most likely meant, "" if none is similar.
 func nearest(word string, known []string) string {
 	best, at := "", max(2, len(word)/3+1)
 	for _, k := range known {

@@ -11,7 +11,7 @@ import (
 type pattern struct {
 	src   string // as the user wrote it, for messages
 	steps []step
-	exact bool   // no wildcard: matches lit alone
+	exact bool   // no wildcard: matches only lit
 	lit   string // exact: the name
 }
 
@@ -20,7 +20,7 @@ type stepKind uint8
 const (
 	oneRune  stepKind = iota // the rune itself
 	anyRune                  // any one rune
-	anyRun                   // any number of runes, also none
+	anyRun                   // any number of runes, including none
 	oneOfSet                 // a rune of one of the spans
 )
 
@@ -32,8 +32,8 @@ type step struct {
 
 type span struct{ lo, hi rune }
 
-// wildcards are the two runes that a language of patterns gives a meaning to.
-// [ab] and [a-d] are the same in both languages.
+// wildcards are the two runes with a meaning in a language of patterns. [ab] and [a-d] are the same
+// in both languages.
 type wildcards struct{ run, one rune }
 
 var (
@@ -41,16 +41,16 @@ var (
 	yamlWildcards = wildcards{'*', '?'}
 )
 
-// literal gives the pattern that matches name and nothing else.
+// literal returns the pattern that matches only name.
 func literal(name string) pattern { return pattern{src: name, exact: true, lit: name} }
 
-// anything gives the pattern that matches every name.
+// anything returns the pattern that matches every name.
 func anything(w wildcards) pattern {
 	return pattern{src: string(w.run), steps: []step{{kind: anyRun}}}
 }
 
-// parse reads a pattern. A bracket that is never closed, or holds nothing, means
-// itself; there is no negation, so [^a] is ^ or a.
+// parse reads a pattern. A bracket that is never closed, or is empty, is literal; there is no
+// negation, so [^a] is ^ or a.
 func (w wildcards) parse(src string) (pattern, error) {
 	p := pattern{src: src, exact: true, lit: src}
 	for i := 0; i < len(src); {
@@ -97,8 +97,8 @@ func (p *pattern) fold() {
 	p.exact, p.lit = true, lit.String()
 }
 
-// parseSet reads [ab] or [a-d] at the start of s and gives its length in bytes,
-// 0 where there is no set. A - at either end means itself.
+// parseSet reads [ab] or [a-d] at the start of s and returns its length in bytes, 0 if there is no
+// set. A - at either end is literal.
 func parseSet(s string) ([]span, int, error) {
 	end := strings.IndexByte(s, ']')
 	if end < 2 {
@@ -109,7 +109,7 @@ func parseSet(s string) ([]span, int, error) {
 	for i := 0; i < len(rs); i++ {
 		if i+2 < len(rs) && rs[i+1] == '-' {
 			if rs[i+2] < rs[i] {
-				return nil, 0, fmt.Errorf("the range %c-%c in %q runs backwards", rs[i], rs[i+2], s[:end+1])
+				return nil, 0, fmt.Errorf("the range %c-%c in %q is reversed", rs[i], rs[i+2], s[:end+1])
 			}
 			set = append(set, span{rs[i], rs[i+2]})
 			i += 2
@@ -135,8 +135,8 @@ func (t *step) takes(r rune) bool {
 	return true
 }
 
-// match reports whether the pattern takes the whole name. Its time is at most
-// len(name) * len(pattern): only the last run of a pattern is ever tried again.
+// match reports whether the pattern matches the whole name. Its time is at most len(name) *
+// len(pattern): only the last run of a pattern is ever retried.
 func (p *pattern) match(name string) bool {
 	if p.exact {
 		return name == p.lit
@@ -165,8 +165,8 @@ func (p *pattern) match(name string) bool {
 	return ti == len(p.steps)
 }
 
-// named reports whether the pattern is meant as one name: it is exact, or its
-// only wildcards are single ones, as an unescaped _ in a DMS name is.
+// named reports whether the pattern is meant as one name: it is exact, or its only wildcards match
+// single runes, like an unescaped _ in a DMS name.
 func (p *pattern) named() bool {
 	if p.exact {
 		return true
@@ -179,8 +179,8 @@ func (p *pattern) named() bool {
 	return true
 }
 
-// around gives how many runes stand before and after the only run of the
-// pattern; ok is false where it has none or several.
+// around returns how many runes precede and follow the only run of the pattern; ok is false if it
+// has none or several.
 func (p *pattern) around() (before, after int, ok bool) {
 	at := -1
 	for i, t := range p.steps {
@@ -194,7 +194,7 @@ func (p *pattern) around() (before, after int, ok bool) {
 	return at, len(p.steps) - at - 1, at >= 0
 }
 
-// lower gives the pattern that matches lower-cased names whatever case p is in.
+// lower returns the pattern that matches lower-cased names whatever case p is in.
 func (p *pattern) lower() pattern {
 	out := pattern{src: p.src, exact: p.exact, lit: strings.ToLower(p.lit), steps: make([]step, len(p.steps))}
 	for i, t := range p.steps {

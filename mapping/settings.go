@@ -11,43 +11,44 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Settings is what a DMS task-settings file says of a full load, and of what follows it. A field counts
-// only where Set says that the file gives it: DMS's own defaults (values cut at
-// 32 KB, rows with errors skipped) are not taken over in silence.
+// Settings is the content of a DMS task-settings file about a full load, and what follows it. A
+// field counts only if Set contains it: DMS's own defaults (values truncated at 32 KB, rows with
+// errors skipped) are not adopted silently.
 type Settings struct {
 	Lanes              int    // MaxFullLoadSubTasks
-	CommitRate         int    // rows a commit
+	CommitRate         int    // rows per commit
 	KeyAfterLoad       bool   // CreatePkAfterFullLoad
 	Prep               string // TargetTablePrepMode: "must-be-empty" (not given), "keep", "drop" or "truncate"
 	Lob                tidemark.Lob
 	ConsistencyTimeout time.Duration // TransactionConsistencyTimeout
 	TargetSchema       string
-	RejectLimit        int64 // DataErrorPolicy: bad rows that are set aside before the copy stops; 0 stops at the first, math.MaxInt64 never
-	// StopAfter is when a task that replicates stops once: "copy" (StopTaskCachedChangesNotApplied), "changes"
-	// (StopTaskCachedChangesApplied) or "" (neither).
+	RejectLimit        int64 // DataErrorPolicy: rows that may be rejected before the copy stops; 0 stops at the first, math.MaxInt64 never
+	// StopAfter is when a replicating task stops once: "copy" (StopTaskCachedChangesNotApplied),
+	// "changes" (StopTaskCachedChangesApplied) or "" (neither).
 	StopAfter string
 	// BatchApply (BatchApplyEnabled): changes are applied in batches.
 	BatchApply bool
-	// MemoryTotal (MemoryLimitTotal) is for transactions that were read and are not applied, in bytes; 0: not given, or
-	// DMS's default.
+	// MemoryTotal (MemoryLimitTotal) limits transactions that were read and are not applied, in
+	// bytes; 0: not given, or DMS's default.
 	MemoryTotal int64
-	// Conflict is what becomes of a change that the target does not fit, by the policies of ApplyError: "stop", "ignore",
-	// "disable" or "force", or what each kind of change has: "insert=force,update=ignore"; "" where they are not given, or
-	// are DMS's defaults.
+	// Conflict is how a change that does not fit the target is handled, by the policies of
+	// ApplyError: "stop", "ignore", "disable" or "force", or per kind of change:
+	// "insert=force,update=ignore"; "" if they are not given, or are DMS's defaults.
 	Conflict string
-	// Loopback (EnableLoopbackPrevention): what a stream has applied on the source is not sent on.
+	// Loopback (EnableLoopbackPrevention): what a stream has applied on the source is not sent
+	// again.
 	Loopback bool
 	Set      SettingsSet
 }
 
-// SettingsSet says which fields of Settings the file gives.
+// SettingsSet marks the fields of Settings that the file sets.
 type SettingsSet struct {
 	Lanes, CommitRate, KeyAfterLoad, Prep, Lob, ConsistencyTimeout, TargetSchema, RejectLimit bool
 }
 
-// ParseSettings reads AWS DMS task settings. A value out of DMS's range is an
-// Error of Kind Invalid, broken JSON one of Kind BadInput. What is set and has no
-// effect here is listed as Findings, and so are unknown keys.
+// ParseSettings reads AWS DMS task settings. A value out of DMS's range is an Error of Kind
+// Invalid, broken JSON one of Kind BadInput. Settings without effect here are listed as Findings,
+// and so are unknown keys.
 func ParseSettings(text []byte) (*Settings, []tidemark.Finding, error) {
 	p := &problems{op: "read task settings"}
 	root, err := parseJSON(text, p)
@@ -81,7 +82,7 @@ type settingsReader struct {
 	out *Settings
 }
 
-// yes reads a boolean, written as one or as a text.
+// yes reads a boolean, written as such or as a string.
 func (s *settingsReader) yes(r *reader, key string) (v, given bool) {
 	n := r.get(key)
 	if n == nil {
@@ -95,7 +96,7 @@ func (s *settingsReader) yes(r *reader, key string) (v, given bool) {
 	return false, false
 }
 
-// maxLobKB bounds LobMaxSize, which DMS has in KB.
+// maxLobKB bounds LobMaxSize, which DMS specifies in KB.
 const maxLobKB = math.MaxInt64 >> 10
 
 func (s *settingsReader) targetMetadata(r *reader) {
@@ -105,7 +106,7 @@ func (s *settingsReader) targetMetadata(r *reader) {
 	lobs, given := s.yes(r, "SupportLobs")
 	if given && !lobs {
 		s.p.warn("TargetMetadata.SupportLobs", "Name the columns in remove-column rules (task file: drop: ['*@clob', '*@blob']).",
-			"false would leave columns of large values out; they are copied")
+			"false would leave out large-object columns; they are copied")
 	}
 	full, fullGiven := s.yes(r, "FullLobMode")
 	limited, limitedGiven := s.yes(r, "LimitedSizeLobMode")
@@ -120,12 +121,12 @@ func (s *settingsReader) targetMetadata(r *reader) {
 			size = 32
 		}
 		s.out.Lob, s.out.Set.Lob = tidemark.Lob{Mode: tidemark.LimitedLob, MaxBytes: size << 10}, true
-		s.p.warn("TargetMetadata.LimitedSizeLobMode", "Set FullLobMode instead to have values copied whole.",
-			"values are cut at %d KB, as the settings ask; each row that is cut is reported", size)
+		s.p.warn("TargetMetadata.LimitedSizeLobMode", "Set FullLobMode instead to copy values whole.",
+			"values are truncated at %d KB, as the settings say; each truncated row is reported", size)
 	case full:
 		s.out.Lob, s.out.Set.Lob = tidemark.Lob{Mode: tidemark.FullLob}, true
 	case !fullGiven && !limitedGiven && sizeGiven && size > 0:
-		s.p.find(tidemark.Note, "TargetMetadata.LobMaxSize", "Set LimitedSizeLobMode to true to have values cut.",
+		s.p.find(tidemark.Note, "TargetMetadata.LobMaxSize", "Set LimitedSizeLobMode to true to truncate values.",
 			"it has no effect without LimitedSizeLobMode; values are copied whole")
 	}
 	s.out.BatchApply, _ = s.yes(r, "BatchApplyEnabled")
@@ -147,7 +148,7 @@ func (s *settingsReader) fullLoad(r *reader) {
 		s.out.CommitRate, s.out.Set.CommitRate = int(n), true
 		if n != usualCommitRate {
 			s.p.find(tidemark.Note, "FullLoadSettings.CommitRate", "Set range-size to change how much one transaction moves.",
-				"the value %d has no effect: a range of a table is committed at once, however many rows it has", n)
+				"the value %d has no effect: a range of a table is one commit, however many rows it has", n)
 		}
 	}
 	if n, ok := r.number("TransactionConsistencyTimeout", 0, math.MaxInt32); ok {
@@ -176,7 +177,7 @@ func (s *settingsReader) fullLoad(r *reader) {
 	s.others(r, "FullLoadSettings")
 }
 
-// errors reads what becomes of rows that the target refuses.
+// errors reads the policies for rows that the target refuses.
 func (s *settingsReader) errors(r *reader) {
 	policy := s.policy(r, "DataErrorPolicy")
 	truncation := s.policy(r, "DataTruncationErrorPolicy")
@@ -190,22 +191,22 @@ func (s *settingsReader) errors(r *reader) {
 			s.out.RejectLimit = count
 		}
 		if policy == "IGNORE_RECORD" {
-			s.p.find(tidemark.Note, "ErrorBehavior.DataErrorPolicy", "", "rows that the target refuses are set aside in a file, not only passed over")
+			s.p.find(tidemark.Note, "ErrorBehavior.DataErrorPolicy", "", "rows that the target rejects go to a reject file, they are not only ignored")
 		}
 		if count > 0 && escalation == "SUSPEND_TABLE" {
-			s.p.warn("ErrorBehavior.DataErrorEscalationPolicy", "", "after %d bad rows the copy stops; it does not go on without the table", count)
+			s.p.warn("ErrorBehavior.DataErrorEscalationPolicy", "", "after %d rejected rows the copy stops; it does not continue without the table", count)
 		}
 	case "SUSPEND_TABLE":
-		s.p.warn("ErrorBehavior.DataErrorPolicy", "Use LOG_ERROR to set bad rows aside.", "SUSPEND_TABLE stops the copy at the first bad row; it does not go on without the table")
+		s.p.warn("ErrorBehavior.DataErrorPolicy", "Use LOG_ERROR to write such rows to a reject file.", "SUSPEND_TABLE stops the copy at the first bad row; it does not continue without the table")
 	}
 	if truncation != "" && truncation != policy {
-		s.p.warn("ErrorBehavior.DataTruncationErrorPolicy", "", "values too long for their column are treated as other bad rows, as DataErrorPolicy says")
+		s.p.warn("ErrorBehavior.DataTruncationErrorPolicy", "", "rows with values too long for their column are treated as other bad rows, according to DataErrorPolicy")
 	}
 	s.applyErrors(r)
 	s.others(r, "ErrorBehavior")
 }
 
-// applyErrors reads what becomes of changes that the target does not fit.
+// applyErrors reads the policies for changes that do not fit the target.
 func (s *settingsReader) applyErrors(r *reader) {
 	actions := map[string]string{"IGNORE_RECORD": "ignore", "LOG_ERROR": "ignore", "SUSPEND_TABLE": "disable", "STOP_TASK": "stop"}
 	changes, kinds := false, []string{}
@@ -233,7 +234,7 @@ func (s *settingsReader) applyErrors(r *reader) {
 	}
 }
 
-// tuning reads how changes are put together.
+// tuning reads how changes are batched.
 func (s *settingsReader) tuning(r *reader) {
 	if mb, given := r.number("MemoryLimitTotal", 0, math.MaxInt32); given && mb > 0 && mb != 1024 {
 		s.out.MemoryTotal = mb << 20
@@ -256,7 +257,7 @@ func (s *settingsReader) policy(r *reader, key string) string {
 	return v
 }
 
-// rest lists the groups that a full load does not need.
+// rest reports the groups that a full load does not need.
 func (s *settingsReader) rest(top *reader) {
 	for _, g := range slices.Concat(inertGroups, endpointGroups) {
 		n := top.get(g.name)
@@ -273,11 +274,11 @@ func (s *settingsReader) rest(top *reader) {
 		}
 	}
 	for _, m := range top.unknown() {
-		s.p.warn("task settings", "", "the key %s at line %d is not known and has no effect%s", m.key, m.line, didYouMean(m.key, top.asks))
+		s.p.warn("task settings", "", "the key %s at line %d is unknown and has no effect%s", m.key, m.line, didYouMean(m.key, top.asks))
 	}
 }
 
-// others lists the keys of a group that are set and have no effect.
+// others reports the keys of a group that are set without effect.
 func (s *settingsReader) others(r *reader, group string) {
 	for _, k := range slices.Concat(inertKeys[group], endpointKeys[group]) {
 		n := r.get(k.name)
@@ -291,7 +292,7 @@ func (s *settingsReader) others(r *reader, group string) {
 
 func (s *settingsReader) told(k inert, where string, n *node) {
 	value := ""
-	if n.kind <= plain && k.does != inURL && k.name != "ExtraConnectionAttributes" && k.name != "AfterConnectScript" { // which may be secrets
+	if n.kind <= plain && k.does != inURL && k.name != "ExtraConnectionAttributes" && k.name != "AfterConnectScript" { // these may be secrets
 		value = fmt.Sprintf(" %s", n.text)
 	}
 	s.p.find(k.severity, where, k.hint, "the value%s has no effect: %s", value, k.does)

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// shape makes s.to of s.from: names, columns, types, keys and indexes. Foreign
-// keys come later, when all tables have their names.
+// shape derives s.to from s.from: names, columns, types, keys and indexes. Foreign keys come later,
+// when all tables have their names.
 func (a *applier) shape(s *shape) {
 	from := s.from
 	s.to = clone(from)
@@ -40,7 +40,7 @@ func columnNames(columns []tidemark.Column) []string {
 	return out
 }
 
-// changesOf gives the indexes of the changes that are about a table or its columns.
+// changesOf returns the indexes of the changes that concern a table or its columns.
 func (a *applier) changesOf(t *tidemark.Table) []int {
 	var out []int
 	for _, i := range a.rules.changesOf.of(t.TableID) {
@@ -51,8 +51,8 @@ func (a *applier) changesOf(t *tidemark.Table) []int {
 	return out
 }
 
-// first gives the change that holds for a facet of an object, of those in
-// changes that want it; nil if there is none. wants says whether a change applies.
+// first returns the change that takes precedence for a facet of an object, among those in changes
+// for it; nil if there is none. wants reports whether a change applies.
 func (a *applier) first(changes []int, f facet, wants func(*change) bool) *change {
 	var first *change
 	for _, i := range changes {
@@ -70,8 +70,7 @@ func (a *applier) first(changes []int, f facet, wants func(*change) bool) *chang
 	return first
 }
 
-// rename gives the new name of an object, and the rule that gives it; ok is false
-// where no rule does.
+// rename returns the new name of an object, and the rule that sets it; ok is false if no rule does.
 func (a *applier) rename(changes []int, f facet, name string, of func(*change) bool) (to string, by rule, ok bool) {
 	c := a.first(changes, f, func(c *change) bool {
 		if !of(c) {
@@ -92,7 +91,7 @@ func (a *applier) rename(changes []int, f facet, name string, of func(*change) b
 
 func always(*change) bool { return true }
 
-// name says which schema and name a table gets.
+// name sets the schema and name of a table.
 func (a *applier) name(s *shape, changes []int) {
 	from, to := s.from, s.to
 	name, by, ok := a.rename(changes, tableSchema, from.Schema, always)
@@ -117,9 +116,9 @@ func (a *applier) name(s *shape, changes []int) {
 	s.altered = s.altered || to.Name != from.Name
 }
 
-// reshapeColumns takes columns away and gives the others their names and types.
+// reshapeColumns removes columns and sets the names and types of the others.
 func (a *applier) reshapeColumns(s *shape, changes []int) {
-	keepAll := true // unless some rule lists the columns to keep
+	keepAll := true // unless a rule lists the columns to keep
 	for _, i := range changes {
 		c := &a.rules.changes[i]
 		keepAll = keepAll && !(c.facet == columnKept && !c.drop)
@@ -169,13 +168,13 @@ func (a *applier) reshapeColumns(s *shape, changes []int) {
 	}
 }
 
-// A naming is who has a name, and which rule gave it.
+// A naming is the owner of a name, and the rule that set it.
 type naming struct {
 	source string
 	by     rule
 }
 
-// droppers names the rules that take columns away.
+// droppers names the rules that remove columns.
 func (a *applier) droppers(changes []int) string {
 	var by []rule
 	for _, i := range changes {
@@ -186,21 +185,20 @@ func (a *applier) droppers(changes []int) string {
 	return names(by...)
 }
 
-// retype gives a column the type that a rule asks for.
+// retype sets the type of a column that a rule requests.
 func (a *applier) retype(s *shape, source string, col *tidemark.Column, c *change) {
 	col.Type = cloneType(c.typ)
 	s.altered = true
 	if col.Identity != nil && c.typ.Kind != tidemark.Int {
 		col.Identity = nil
-		a.p.warn(columnOf(s.from, source), "", "as %s makes it %s, it no longer numbers itself", c.name, c.typ.Kind)
+		a.p.warn(columnOf(s.from, source), "", "as %s makes it %s, it loses its auto-increment", c.name, c.typ.Kind)
 	}
 }
 
 func columnOf(t *tidemark.Table, name string) string { return "column " + t.String() + "." + name }
 
-// generated fits the expressions of generated columns to the new names, and leaves
-// out the columns that are computed from removed ones. sources are the source's
-// names of s.to.Columns.
+// generated adapts the expressions of generated columns to the new names, and leaves out the
+// columns that are computed from removed ones. sources are the source's names of s.to.Columns.
 func (a *applier) generated(s *shape, sources []string) {
 	if !s.renamed {
 		return
@@ -218,8 +216,8 @@ func (a *applier) generated(s *shape, sources []string) {
 	s.to.Columns = out
 }
 
-// text fits SQL of the source to the new names of columns. It gives a removed
-// column that the SQL mentions, "" if there is none.
+// text adapts SQL of the source to the new names of columns. It returns a removed column that the
+// SQL mentions, "" if there is none.
 func (a *applier) text(s *shape, sql *string, who, what string) (gone string) {
 	if *sql == "" || !s.renamed {
 		return ""
@@ -232,13 +230,13 @@ func (a *applier) text(s *shape, sql *string, who, what string) (gone string) {
 	return gone
 }
 
-// indexes gives the key and the indexes the new column names, and leaves out
-// those that lost a column.
+// indexes sets the new column names in the key and the indexes, and leaves out those that lost a
+// column.
 func (a *applier) indexes(s *shape) {
 	if s.to.Key != nil {
 		who := "primary key of " + s.from.String()
 		if gone := a.index(s, s.to.Key, who); gone != "" {
-			a.p.warn(who, "Define another key (define-primary-key; task file: key), so that rows can be told apart.",
+			a.p.warn(who, "Define another key (define-primary-key; task file: key) to identify rows.",
 				"the primary key is left out: its column %q is not copied", gone)
 			s.to.Key = nil
 		}
@@ -266,8 +264,8 @@ func (a *applier) foldName(s *shape, name *string) {
 	*name = to
 }
 
-// index gives one index, whose parts are the target's own, the new column names.
-// It gives the removed column that the index has, "" if it has none.
+// index sets the new column names in one index, whose parts the target owns. It returns a removed
+// column that the index has, "" if there is none.
 func (a *applier) index(s *shape, x *tidemark.Index, who string) (gone string) {
 	for i := range x.Parts {
 		part := &x.Parts[i]
@@ -304,7 +302,7 @@ func (a *applier) checks(s *shape) {
 	for _, c := range s.to.Checks {
 		who := "check " + c.Name + " of " + s.from.String()
 		if gone := a.text(s, &c.Expr, who, "its expression"); gone != "" {
-			a.p.warn(who, "", "the check is left out: it is about %q, which is not copied", gone)
+			a.p.warn(who, "", "the check is left out: it uses %q, which is not copied", gone)
 			continue
 		}
 		a.foldName(s, &c.Name)
@@ -313,8 +311,8 @@ func (a *applier) checks(s *shape) {
 	s.to.Checks = checks
 }
 
-// partitioning fits the partitioning clause to the new names, and makes a plain
-// table of one that is partitioned by a removed column.
+// partitioning adapts the partitioning clause to the new names, and makes a table plain if it is
+// partitioned by a removed column.
 func (a *applier) partitioning(s *shape) {
 	who := tableOf(s.from.TableID)
 	if gone := a.text(s, &s.to.Native, who, "its partitioning"); gone != "" {
@@ -323,7 +321,7 @@ func (a *applier) partitioning(s *shape) {
 	}
 }
 
-// keys carries out define-primary-key.
+// keys applies define-primary-key.
 func (a *applier) keys(s *shape, changes []int) {
 	for _, unique := range []bool{false, true} {
 		c := a.first(changes, primaryKey, func(c *change) bool { return c.key.unique == unique })
@@ -363,8 +361,8 @@ func (a *applier) keys(s *shape, changes []int) {
 	}
 }
 
-// foreignKeys points the foreign keys of a table to where their tables go, and
-// leaves out those whose tables or columns do not move.
+// foreignKeys redirects the foreign keys of a table to the new names of their tables, and leaves
+// out those whose tables or columns do not move.
 func (a *applier) foreignKeys(s *shape) {
 	leave := func(fk *tidemark.ForeignKey, hint, why string) bool {
 		a.p.warn("foreign key "+fk.Name+" of "+s.from.String(), hint, "the foreign key is left out: %s", why)
@@ -397,7 +395,7 @@ func (a *applier) foreignKeys(s *shape) {
 			fk.RefColumns[j] = ref.columns[c]
 			s.altered = s.altered || fk.RefColumns[j] != c
 		}
-		// Native DDL names the schema of a table only where it is not the table's own.
+		// Native DDL names the schema of a table only if it is not the table's own.
 		inside, insideNow := fk.Ref.Schema == s.from.Schema, ref.to.Schema == s.to.Schema
 		moved := ref.to.Schema != fk.Ref.Schema && !(inside && insideNow)
 		s.altered = s.altered || ref.to.Name != fk.Ref.Name || moved || inside != insideNow

@@ -11,25 +11,24 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Task is what a task file says.
+// A Task is the content of a task file.
 type Task struct {
 	Source, Target    string            // URLs, with ${VARIABLE} filled in
-	Rules             *Rules            // All where the file selects and changes nothing
+	Rules             *Rules            // All if the file selects and changes nothing
 	Options           map[string]string // name to value as written; a null is "null"
-	OptionLines       map[string]int    // where they stand in the file
-	TableMappingsFile string            // a DMS file to take Rules from; Rules is All then
+	OptionLines       map[string]int    // their lines in the file
+	TableMappingsFile string            // a DMS file from which to read Rules; Rules is All then
 	SettingsFile      string            // a DMS task-settings file
 }
 
-// ParseYAML reads a task file. A key that it does not know, and anything else
-// that is wrong, is an Error of Kind Invalid with the line and what may have been
-// meant; all such errors are in the one error. Broken YAML is an Error of Kind
-// BadInput. doc/manual/mapping.md describes the file.
+// ParseYAML reads a task file. An unknown key, or any other mistake, is an Error of Kind Invalid
+// with the line and what may have been meant; one error lists them all. Broken YAML is an Error of
+// Kind BadInput. doc/manual/mapping.md describes the file.
 //
-// lookup gives the values of ${VARIABLE} in source and target, so that secrets
-// need not stand in the file; one that it does not have is an Error of Kind
-// Invalid. Between the // and the @ of a URL a value is percent-encoded, so that a
-// password may hold any character; elsewhere it goes in as it is.
+// lookup returns the values of ${VARIABLE} in source and target, so that secrets need not be in the
+// file; one that it does not have is an Error of Kind Invalid. Between the // and the @ of a URL a
+// value is percent-encoded, so that a password may contain any character; elsewhere it is inserted
+// unchanged.
 func ParseYAML(text []byte, lookup func(name string) (string, bool)) (*Task, []tidemark.Finding, error) {
 	p := &problems{op: "read task file"}
 	root, err := parseYAML(text, p)
@@ -37,7 +36,7 @@ func ParseYAML(text []byte, lookup func(name string) (string, bool)) (*Task, []t
 		return nil, p.findings, err
 	}
 	if root.kind != object {
-		return nil, p.findings, &tidemark.Error{Kind: tidemark.BadInput, Op: p.op, Err: errors.New("the file is not a list of keys and values"), Hint: "Begin with source: and target:, each with a URL."}
+		return nil, p.findings, &tidemark.Error{Kind: tidemark.BadInput, Op: p.op, Err: errors.New("the file has no keys and values"), Hint: "Begin with source: and target:, each with a URL."}
 	}
 	y := &taskReader{p: p, out: &Rules{}}
 	t := y.task(newReader(root, "", "", p))
@@ -63,7 +62,7 @@ func (y *taskReader) fail(n place, hint, format string, args ...any) {
 	y.p.fail(tidemark.Invalid, fmt.Sprintf("line %d", n.line), hint, format, args...)
 }
 
-// rule gives the next rule, who is the text at n.
+// rule returns the next rule; the text at n identifies it.
 func (y *taskReader) rule(n place) rule {
 	y.seq++
 	return rule{y.seq, fmt.Sprintf("line %d", n.line)}
@@ -140,7 +139,7 @@ func (y *taskReader) selections(r *reader) {
 	add("exclude", exclude, tables|views)
 }
 
-// oneOrMore gives the texts of a list, or of a single one.
+// oneOrMore returns the texts of a list, or a single one.
 func (y *taskReader) oneOrMore(n *node, key string) []*node {
 	if n == nil {
 		return nil
@@ -176,7 +175,7 @@ func (y *taskReader) parts(s string, n place, most int) ([]part, bool) {
 		y.fail(n, "", "%q: %v", s, err)
 		return nil, false
 	case len(parts) > most:
-		y.fail(n, `Put a name that holds dots in quotation marks: '"my.schema".orders'.`, "%q has %d parts, and at most %d make sense here", s, len(parts), most)
+		y.fail(n, `Put a name that holds dots in quotation marks: '"my.schema".orders'.`, "%q has %d parts, and the limit here is %d", s, len(parts), most)
 		return nil, false
 	}
 	return parts, true
@@ -271,8 +270,8 @@ func (y *taskReader) renames(r *reader) {
 	r.failUnknown()
 }
 
-// add notes a change of names that from matches into to: a name, one with a * for
-// what the * of from stood for, lower(*) or upper(*).
+// add records a change of names that match from to the name to: a name, one with a * for what the *
+// of from matched, lower(*) or upper(*).
 func (y *taskReader) add(c change, from *pattern, to part, ok bool, m member) {
 	if !ok {
 		return
@@ -287,7 +286,7 @@ func (y *taskReader) add(c change, from *pattern, to part, ok bool, m member) {
 	default:
 		before, after, one := from.around()
 		if !one || strings.Count(to.text, "*") > 1 {
-			y.fail(m.place, "Write one * on both sides, such as old_*: new_*.", "the new name %q has a * that no single * of %q stands for", to.text, from.src)
+			y.fail(m.place, "Write one * on both sides, such as old_*: new_*.", "the new name %q has a * without exactly one matching * in %q", to.text, from.src)
 			return
 		}
 		value, old, _ := strings.Cut(to.text, "*")
@@ -303,7 +302,7 @@ func (y *taskReader) table(m member) {
 		return
 	}
 	if m.value.kind != object {
-		y.fail(m.place, "Write such as {order: 1}.", "the settings of %s must be an object, not %s", m.key, m.value.kind)
+		y.fail(m.place, "Write, for example, {order: 1}.", "the settings of %s must be an object, not %s", m.key, m.value.kind)
 		return
 	}
 	r := newReader(m.value, fmt.Sprintf("line %d", m.line), "tables."+m.key+".", y.p)
@@ -335,7 +334,7 @@ func (y *taskReader) table(m member) {
 	r.failUnknown()
 }
 
-// oneOf reads one of a few words; "" where there is none.
+// oneOf reads one of a few words; "" if it is missing.
 func oneOf[T ~string](y *taskReader, r *reader, key string, words []T) T {
 	n := r.get(key)
 	if n == nil {
@@ -404,7 +403,7 @@ func (y *taskReader) key(r *reader, key string, c change) {
 	y.out.changes = append(y.out.changes, c)
 }
 
-// lob reads full, or the size that values are cut to.
+// lob reads full, or the size to which values are truncated.
 func (y *taskReader) lob(n *node) *tidemark.Lob {
 	if n == nil {
 		return nil
@@ -495,7 +494,7 @@ func texts(nodes []*node) []string {
 	return out
 }
 
-// bounds reads a list of rows of values; a row of one value may stand without brackets.
+// bounds reads a list of rows of values; a row of one value needs no brackets.
 func (y *taskReader) bounds(n *node) [][]string {
 	if n == nil {
 		return nil
@@ -523,7 +522,7 @@ func (y *taskReader) bounds(n *node) [][]string {
 	return out
 }
 
-// expand fills in ${VARIABLE} in a URL; see ParseYAML.
+// expand replaces ${VARIABLE} in a URL; see ParseYAML.
 func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	login := -1 // offset of the @ that ends a URL's user and password
 	if i := strings.Index(s, "://"); i >= 0 {

@@ -22,8 +22,8 @@ func parseYAML(text []byte, p *problems) (*node, error) {
 	}
 	f, err := parser.ParseBytes([]byte(strings.TrimPrefix(string(text), "\ufeff")), 0)
 	if err != nil {
-		// The message of the library is taken without its excerpt of the text, which
-		// may hold a password.
+		// The library's message is used without its excerpt of the text, which may contain a
+		// password.
 		var e yaml.Error
 		if errors.As(err, &e) && e.GetToken() != nil {
 			at := e.GetToken().Position
@@ -98,9 +98,9 @@ func (y yamlTree) node(n ast.Node, depth int) (*node, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		out.kind, out.text = plain, strings.TrimSpace(n.GetToken().Value)
 	case *ast.AliasNode, *ast.AnchorNode, *ast.MergeKeyNode:
-		return nil, y.bad(out.line, out.col, "Put a name that begins with * or & in quotation marks.", "anchors and aliases are not understood here")
+		return nil, y.bad(out.line, out.col, "Put names that begin with * or & in quotation marks.", "anchors and aliases are not supported")
 	default:
-		return nil, y.bad(out.line, out.col, "Use plain keys, texts, lists and objects.", "this YAML form is not understood here")
+		return nil, y.bad(out.line, out.col, "Use plain keys, strings, lists and objects.", "this YAML form is not supported")
 	}
 	return out, nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A redoer is a target to whose tables an action of ALTER TABLE can be done in the source's words.
+// A redoer is a target that can run an action of the source's ALTER TABLE on its own table.
 type redoer interface {
 	Redo(ctx context.Context, id tidemark.TableID, words string) error
 	Partitions(ctx context.Context, id tidemark.TableID) (int, error)
 }
 
-// altered decides what becomes of the actions of a statement, in their order: they go along to the target, when that has
-// all that comes before, or stop their table.
+// altered decides about the actions of a statement, in order: they are replicated to the target
+// once it has everything that comes before, or they stop their table.
 func (b *binder) altered(d *change.DDL, place uint64, settle func() error) error {
 	for i, a := range d.Actions {
 		if slices.ContainsFunc(d.Actions[:i], func(x change.DDLAction) bool { return x.Table == a.Table }) {
@@ -84,10 +84,10 @@ func (a *tableChange) run() error {
 	if _, m, err := b.r.move(b.ctx, a.id); err == nil && m != nil {
 		b.moves[a.id] = m
 	}
-	return nil // else the next relation tells
+	return nil // otherwise the next relation tells
 }
 
-// one deals with an action. An error of the kinds of ofTable stops the table.
+// one handles an action. An error of the kinds of ofTable stops the table.
 func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before tableLoad) error {
 	b, from, to := a.b, a.b.r.shape.Name(), a.b.r.tgt.Name()
 	var there *tidemark.Column
@@ -111,7 +111,7 @@ func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before tableLoad
 		switch verdict := b.decide(c.Kind).Verdict; {
 		case verdict == ddl.Goes && m == nil, verdict == ddl.Stays:
 		case c.Kind == ddl.DropColumn && m != nil && there != nil && b.redoes(m) && !a.hadRows(x.Column):
-			goes, last = true, c // it came and went without a row
+			goes, last = true, c // added and dropped again without a row between
 		case verdict == ddl.Goes:
 			if goes = true; harmless || !ddl.Harmless(c.Kind) {
 				last = c
@@ -134,15 +134,15 @@ func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before tableLoad
 	return a.redo(x, m, before, last, harmless)
 }
 
-// hadRows reports whether the stream has told values of a column, so that it was a plain one.
+// hadRows reports whether the stream has sent values of a column, so that it was a plain one.
 func (a *tableChange) hadRows(column string) bool {
 	var was outline
 	text := a.b.subs.outline(a.id)
 	return json.Unmarshal(text, &was) != nil || was.index(0, column) >= 0
 }
 
-// gone reports whether a table of the source is another one behind a change, or has lost rows without a word: that
-// concerns one that is loaded too.
+// gone reports whether a table of the source is a different one after a change, or has lost rows
+// without a log record: that also concerns a table that is being loaded.
 func gone(k ddl.Kind) bool {
 	return slices.Contains([]ddl.Kind{ddl.DropPartition, ddl.EmptyPartition, ddl.FillPartition, ddl.SwapFiles, ddl.RenameTable, ddl.DropTable}, k)
 }
@@ -159,13 +159,13 @@ func asItIs(m *tidemark.Move) bool {
 	})
 }
 
-// redoes reports whether a target's table is given what statements of the log do to the source's.
+// redoes reports whether a table of the target repeats the source's statements from the log.
 func (b *binder) redoes(m *tidemark.Move) bool {
 	_, ok := b.r.tgt.(redoer)
 	return ok && tidemark.Family(b.r.shape.Name()) == "mysql" && asItIs(m)
 }
 
-// redo does an action to the target's table.
+// redo runs an action on the target's table.
 func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before tableLoad, c ddl.Change, harmless bool) error {
 	b, to := a.b, job.ClipID(a.b.r.tgt, m.To.TableID)
 	tgt := b.r.tgt.(redoer) // see redoes
@@ -194,10 +194,10 @@ func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before tableLoa
 	case slices.Contains([]tidemark.Kind{tidemark.Transient, tidemark.Unreachable, tidemark.Cancelled, tidemark.Full, tidemark.Denied}, kind) || b.ctx.Err() != nil:
 		return err
 	case harmless:
-		b.say(m, "the target refuses "+firstLine(x.Words)+": "+reasonOf(err))
+		b.say(m, "the target rejects "+firstLine(x.Words)+": "+reasonOf(err))
 		return nil
 	}
-	c.Text = strings.TrimSuffix(firstLine(x.Words), ".") + " was done to it, which the target refuses: " + reasonOf(err)
+	c.Text = strings.TrimSuffix(firstLine(x.Words), ".") + " was run on it, which the target rejects: " + reasonOf(err)
 	return c.Stop(b.r.shape.Name(), b.r.tgt.Name())
 }
 

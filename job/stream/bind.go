@@ -20,14 +20,14 @@ type binder struct {
 	tables map[tidemark.TableID]*tidemark.Table // of the target
 	moves  map[tidemark.TableID]*tidemark.Move  // by the source's table
 	subs   *subscriptions
-	names  map[uint32]tidemark.TableID           // of the relations that were told
+	names  map[uint32]tidemark.TableID           // of the relations received
 	origin map[tidemark.TableID]tidemark.TableID // the source's table of one of the target
-	again  func()                                // binds all relations anew
+	again  func()                                // binds all relations again
 	untold map[apply.Key]bool                    // see apply.Binding.Cascades
-	defs   *definitionWatch                      // of the source; nil where it is not seen
+	defs   *definitionWatch                      // of the source; nil if it is not connected
 }
 
-// newBinder looks at the target's tables for the moves of a stream.
+// newBinder describes the target's tables for the moves of a stream.
 func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
 	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}}
 	for i := range moves {
@@ -65,14 +65,14 @@ func (b *binder) complete(m *tidemark.Move) error {
 	to := job.ClipID(b.r.tgt, m.To.TableID)
 	there := b.tables[to]
 	if there == nil {
-		return &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: to.String(), Err: errors.New("is not on the target"), Hint: "Make the table"}
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: to.String(), Err: errors.New("does not exist on the target"), Hint: "Create the table."}
 	}
 	if id := m.From.TableID; there.Key == nil && slices.Contains(b.subs.loads(), id) {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New("has no primary key on the target, which tells rows that are there from those that are not"), Hint: "Give it one, or load it yourself: tidemark sub start " + id.String() + " --no-load"}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New("has no primary key on the target, which is needed to tell loaded rows from missing ones"), Hint: "Create one, or load the table yourself: tidemark sub start " + id.String() + " --no-load"}
 	}
 	for _, c := range m.To.Stored() {
 		if there.Column(job.Clip(b.r.tgt, c.Name)) != nil || b.redoes(m) {
-			continue // the log tells it in its place, or a row does
+			continue // the log brings it in order, or a row does
 		}
 		if err := b.add(m, c.Name); err != nil {
 			return err
@@ -98,8 +98,8 @@ func (b *binder) look() error {
 	return nil
 }
 
-// cascades says whether foreign keys of the target have work to do: the log of MySQL has
-// nothing of what those of the source did.
+// cascades reports whether foreign keys of the target have to act: the log of MySQL does not
+// contain what those of the source did.
 func (b *binder) cascades() bool {
 	if tidemark.Family(b.r.shape.Name()) != "mysql" {
 		return false
@@ -112,8 +112,8 @@ func (b *binder) cascades() bool {
 	return false
 }
 
-// bind binds a relation to the target's table under the names that the rules give; nil
-// if the table is not of the stream, or is stopped, or has to be now.
+// bind binds a relation to the target's table under the names that the rules give; nil if the table
+// is not in the stream, is stopped, or has to be stopped now.
 func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error) {
 	if was, ok := b.names[rel.ID]; ok && was != rel.Table {
 		kind := ddl.RenameTable
@@ -153,12 +153,12 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 	}
 	for i, c := range rel.Columns {
 		if unknown(i) {
-			return nil, b.stops(rel.Table, ddl.DropColumn, c.Name, fmt.Sprintf("has values for a column %s, which was dropped, renamed or added anew since", c.Name))
+			return nil, b.stops(rel.Table, ddl.DropColumn, c.Name, fmt.Sprintf("has values for a column %s, which has since been dropped, renamed or added again", c.Name))
 		}
 	}
 	there := b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
 	if there == nil {
-		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: m.To.String(), Err: errors.New("is not on the target"), Hint: "Make the table"}
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: m.To.String(), Err: errors.New("does not exist on the target"), Hint: "Create the table."}
 	}
 	named := rel
 	named.Columns = slices.Clone(rel.Columns)
@@ -166,13 +166,13 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 	for i, c := range rel.Columns {
 		named.Columns[i].Name = ""
 		switch k := slices.Index(m.Source, c.Name); {
-		case gone[i] && !c.Key: // dropped on the source, behind this, and on the target
+		case gone[i] && !c.Key: // dropped on the source later, and on the target
 		case k >= 0:
 			named.Columns[i].Name = job.Clip(b.r.tgt, stored[k].Name)
 		case rel.Identity == 'f':
-			named.Columns[i].Key = false // the others tell the row
+			named.Columns[i].Key = false // the other columns identify the row
 		case c.Key:
-			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: rel.Table.String(), Err: errors.New("the rules leave out its column " + c.Name + ", which tells its rows"), Hint: "Keep the column, or leave the table out."}
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: rel.Table.String(), Err: errors.New("the rules leave out its column " + c.Name + ", which identifies its rows"), Hint: "Keep the column, or leave the table out."}
 		}
 	}
 	out, err := apply.Bind(named, there, b.tables)
@@ -189,8 +189,8 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 	if m.Direct {
 		return out, nil
 	}
-	// Keys and collations are those of the target; values are of the types that the
-	// rules and the renderer chose for them.
+	// Keys and collations are those of the target; values have the types that the rules and the
+	// renderer chose for them.
 	typed := *there
 	typed.Columns = slices.Clone(there.Columns)
 	for i := range typed.Columns {
@@ -204,22 +204,22 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 	return out, nil
 }
 
-// lacks says whether a column of the source's table is for the target, which has not got it. A
-// description that is newer than the stream knows columns that the stream tells only later.
+// lacks reports whether a column of the source's table belongs on the target but is missing there.
+// A description that is newer than the stream has columns that the stream brings only later.
 func (b *binder) lacks(m *tidemark.Move, name string) bool {
 	k, there := slices.Index(m.Source, name), b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
 	return k >= 0 && there != nil && there.Column(job.Clip(b.r.tgt, m.To.Stored()[k].Name)) == nil
 }
 
-// unknown reports whether the description of a table does not have a column of a relation, or has another one under
-// its name.
+// unknown reports whether the description of a table lacks a column of a relation, or has a
+// different one under its name.
 func (b *binder) unknown(m *tidemark.Move, c change.RelationColumn) bool {
 	x := m.From.Column(c.Name)
 	return x == nil || x.Number != 0 && c.Number != 0 && x.Number != c.Number
 }
 
-// grown deals with a table that has got columns since the session began: they are added
-// to the target's too.
+// grown handles a table that has new columns since the session began: they are added to the
+// target's table too.
 func (b *binder) grown(rel change.Relation, gone []bool, was *tidemark.Move) (*tidemark.Move, error) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(rel.Columns, func(c change.RelationColumn) bool { return c.Name == name })
@@ -227,7 +227,7 @@ func (b *binder) grown(rel change.Relation, gone []bool, was *tidemark.Move) (*t
 	for _, name := range was.Source {
 		x := was.From.Column(name)
 		if !has(name) && !b.lacks(was, name) && (x == nil || x.Number == 0) {
-			return nil, b.stops(rel.Table, ddl.Unsure, name, fmt.Sprintf("has other columns than before, and no %s any more: it may have been renamed", name))
+			return nil, b.stops(rel.Table, ddl.Unsure, name, fmt.Sprintf("has different columns now, and %s is missing: it may have been renamed", name))
 		}
 	}
 	db, m, err := b.r.move(b.ctx, rel.Table)
@@ -250,7 +250,7 @@ func (b *binder) grown(rel change.Relation, gone []bool, was *tidemark.Move) (*t
 	return m, nil
 }
 
-// add adds a column that the source has and the target has not.
+// add adds a column that the source has and the target lacks.
 func (b *binder) add(m *tidemark.Move, name string) error {
 	db, err := b.r.shape.Describe(b.ctx, func(id tidemark.TableID) bool { return id == m.From.TableID })
 	if err != nil {
@@ -264,7 +264,8 @@ type columnAdder interface {
 	AddColumn(db *tidemark.Database, m *tidemark.Move, name, after string) []string
 }
 
-// behind gives the column of the target's table behind which one of m.To belongs; "" if there is none.
+// behind gives the column of the target's table after which one of m.To belongs; "" if there is
+// none.
 func (b *binder) behind(m *tidemark.Move, name string) (after string) {
 	there := b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
 	for _, c := range m.To.Columns {
@@ -278,9 +279,8 @@ func (b *binder) behind(m *tidemark.Move, name string) (after string) {
 	return after
 }
 
-// addTo adds a column of m.To to the target's table. What stood in the rows that were
-// there is what its default says; a default that is not a plain value may have given them
-// something else on the source.
+// addTo adds a column of m.To to the target's table. Existing rows get its default; a default that
+// is not a plain value may have given them something else on the source.
 func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) error {
 	c := m.To.Column(name)
 	adder, ok := b.r.tgt.(columnAdder)
@@ -292,14 +292,14 @@ func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) err
 		kind = ddl.AddExpression
 	}
 	if !ok || b.decide(kind).Verdict != ddl.Goes {
-		return b.stops(m.From.TableID, kind, name, "has no column "+name+" on the target, which the source's table has")
+		return b.stops(m.From.TableID, kind, name, "has no column "+name+" on the target, but the source's table has it")
 	}
 	for _, sql := range adder.AddColumn(db, m, name, b.behind(m, name)) {
 		err := b.r.tgt.Exec(b.ctx, 0, []string{sql})
 		if k := tidemark.KindOf(err); err == nil {
 			b.say(m, sql)
 		} else if k == tidemark.BadRow || k == tidemark.Invalid || k == tidemark.Unsupported || k == tidemark.Bug {
-			return b.stops(m.From.TableID, ddl.AddExpression, name, "has no column "+name+" on the target, which refuses it: "+reasonOf(err))
+			return b.stops(m.From.TableID, ddl.AddExpression, name, "has no column "+name+" on the target, which rejects it: "+reasonOf(err))
 		} else if k != tidemark.Exists {
 			return err
 		}

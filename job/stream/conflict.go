@@ -9,12 +9,12 @@ import (
 	"github.com/tidemarkdb/tidemark/capture"
 )
 
-// conflict is what becomes of changes of a table that the target does not fit.
+// conflict tells how to handle changes of a table that do not fit the target.
 func (r *stream) conflict(m *tidemark.Move) tidemark.Conflict {
 	return m.Conflict.Over(r.spec.Conflict)
 }
 
-// checked says of which tables more than the key is looked at.
+// checked tells for which tables more than the key is compared.
 func (r *stream) checked(moves []tidemark.Move) func(tidemark.TableID) bool {
 	out := map[tidemark.TableID]bool{}
 	for i := range moves {
@@ -23,7 +23,7 @@ func (r *stream) checked(moves []tidemark.Move) func(tidemark.TableID) bool {
 	return func(id tidemark.TableID) bool { return out[id] }
 }
 
-// oldTold looks whether the log tells what the conflict rules look at.
+// oldTold checks that the log has what the conflict rules compare.
 func (r *stream) oldTold(ctx context.Context, moves []tidemark.Move) error {
 	var want []tidemark.TableID
 	checked := r.checked(moves)
@@ -42,7 +42,7 @@ func (r *stream) oldTold(ctx context.Context, moves []tidemark.Move) error {
 	}
 	more := ""
 	if n := len(untold) - 1; n > 0 {
-		more = fmt.Sprintf(" (and so for %d more)", n)
+		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: untold[0].String(), Err: errors.New("its log does not tell all that a row had before it was changed, which its conflict rule looks at" + more), Hint: "On the source: " + remedy + " Or use the conflict rule key."}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: untold[0].String(), Err: errors.New("its log does not have all old values of a changed row, which its conflict rule checks" + more), Hint: "On the source: " + remedy + " Or use --conflict-rule key."}
 }

@@ -13,23 +13,27 @@ import (
 )
 
 const (
-	// askEvery is how often both ends are asked for a sign of life, and the source for where its log ends.
+	// askEvery is how often source and target are asked for a sign of life, and the source for the
+	// end of its log.
 	askEvery = time.Second
-	// askPatience is how long an answer may take, and silence how long a server may give none before it counts as away.
+	// askPatience is how long an answer may take, and silence how long a server may not answer
+	// before it counts as unavailable.
 	askPatience = 10 * time.Second
 	silence     = 20 * time.Second
 	// keptEvery is how often the source is asked how much log it keeps.
 	keptEvery = 5 * time.Second
 )
 
-// A contact is when a server answered last, and since when it has not. Its methods may be called from any goroutine.
+// A contact records when a server answered last, and since when it has not. Its methods may be
+// called from any goroutine.
 type contact struct {
 	mu    sync.Mutex
 	good  time.Time
 	since time.Time // zero: it answers
 }
 
-// heard notes an answer, or that there was none. An answer may be a refusal. It reports whether that has changed.
+// heard records an answer, or the lack of one. An answer may be a refusal. It reports whether the
+// state has changed.
 func (c *contact) heard(now time.Time, err error) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +54,7 @@ func (c *contact) read() (good, since time.Time) {
 	return c.good, c.since
 }
 
-// silent says whether an error says that no server answers.
+// silent reports whether an error means that no server answers.
 func silent(err error) bool {
 	kind := tidemark.KindOf(err)
 	return kind == tidemark.Unreachable || kind == tidemark.Transient || kind == tidemark.Lost
@@ -64,7 +68,7 @@ const (
 
 var endNames = [...]string{"source", "target"}
 
-// heardOf notes whether an end answers, and says so where that has changed.
+// heardOf records whether a server answers, and reports changes.
 func (r *life) heardOf(ctx context.Context, end int, err error) {
 	if ctx.Err() != nil || !r.pulse.ends[end].heard(r.env.Time(), err) {
 		return
@@ -73,20 +77,20 @@ func (r *life) heardOf(ctx context.Context, end int, err error) {
 	if err != nil {
 		text = "the " + endNames[end] + " does not answer: " + err.Error()
 		if end == targetEnd && r.parts() {
-			text += "; what the source does meanwhile waits in the queue"
+			text += "; changes of the source wait in the queue"
 		}
 	}
 	r.announce("state", text)
 }
 
-// A sentry asks the ends of a session for signs of life.
+// A sentry asks the servers of a session for signs of life.
 type sentry struct {
 	*session
 	s *sampler
 }
 
-// askEnds asks both ends for signs of life until ctx ends. A session of which an end went away ends at once, and one that
-// does without an end does so as soon as that is back.
+// askEnds asks both servers for signs of life until ctx ends. A session that loses a server ends at
+// once, and one that runs without a server ends as soon as that one is back.
 func (r *sentry) askEnds(ctx context.Context) {
 	var wg crash.Group
 	for end, url := range []string{r.spec.Copy.Source, r.spec.Copy.Target} {
@@ -101,11 +105,11 @@ func (r *sentry) askEnds(ctx context.Context) {
 	wg.Wait()
 }
 
-// askEnd asks one end again and again.
+// askEnd asks one server again and again.
 func (r *sentry) askEnd(ctx context.Context, end int, db job.Database) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
-	var kept time.Time // when the log that the source keeps was looked at
+	var kept time.Time // when the log that the source keeps was measured
 	for {
 		asked, cancel := context.WithTimeout(ctx, askPatience)
 		err := r.askClock(asked, end, db)
@@ -129,7 +133,7 @@ func (r *sentry) askEnd(ctx context.Context, end int, db job.Database) {
 	}
 }
 
-// awaitEnd waits until an end is back without which the session was begun.
+// awaitEnd waits until the server is back without which the session started.
 func (r *sentry) awaitEnd(ctx context.Context, end int, url string) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
@@ -153,12 +157,12 @@ func (r *sentry) awaitEnd(ctx context.Context, end int, url string) {
 	}
 }
 
-// A clocker is a server that can be asked what time it has.
+// A clocker is a server that can be asked for its time.
 type clocker interface {
 	Clock(ctx context.Context) (time.Time, error)
 }
 
-// askClock measures by how much a server's clock is ahead of this machine's.
+// askClock measures how far a server's clock is ahead of this machine's.
 func (r *sentry) askClock(ctx context.Context, end int, db job.Database) error {
 	c, ok := db.(clocker)
 	if !ok {
@@ -166,13 +170,13 @@ func (r *sentry) askClock(ctx context.Context, end int, db job.Database) error {
 	}
 	asked := time.Now()
 	at, err := c.Clock(ctx)
-	if took := time.Since(asked); err == nil && took < time.Second { // what took longer says little
+	if took := time.Since(asked); err == nil && took < time.Second { // a slower answer is too inexact
 		r.s.clocks[end].Store(int64(at.Sub(asked.Add(took / 2))))
 	}
 	return err
 }
 
-// askLog asks the source where its log ends.
+// askLog asks the source for the end of its log.
 func (r *sentry) askLog(ctx context.Context) error {
 	asked := time.Now()
 	end, err := r.from.End(ctx)
@@ -183,7 +187,8 @@ func (r *sentry) askLog(ctx context.Context) error {
 	return err
 }
 
-// askKept asks the source how much log it keeps. Whoever may not know it goes without.
+// askKept asks the source how much log it keeps. Without the privilege for that, the figure is
+// missing.
 func (r *sentry) askKept(ctx context.Context) error {
 	k, ok := r.from.(capture.LogKeeper)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A CutoverSpec says which stream to bring to its end.
+// A CutoverSpec says which stream to end.
 type CutoverSpec struct {
 	Stream Spec
 	Diff   job.DiffSpec
@@ -32,8 +32,8 @@ type Proof struct {
 	Accepted    bool           `json:"definitions_accepted,omitempty"`
 }
 
-// Equal reports whether the proof holds: rows are equal, and so are definitions as far as they
-// were asked for.
+// Equal reports whether the proof holds: rows are equal, and so are definitions unless they were
+// excluded.
 func (p *Proof) Equal() bool {
 	return p.Compared.Equal && (p.Definitions == nil || p.Definitions.Equal || p.Accepted)
 }
@@ -43,8 +43,8 @@ type fencer interface {
 	Fence(ctx context.Context) error
 }
 
-// Cutover applies all that the source's log holds, advances the target's sequences,
-// and compares both sides.
+// Cutover applies everything in the source's log, advances the target's sequences, and compares
+// both sides.
 func Cutover(ctx context.Context, env job.Env, spec CutoverSpec) (*Proof, error) {
 	started := time.Now()
 	p := &Proof{Fenced: spec.Fence}
@@ -59,7 +59,7 @@ func Cutover(ctx context.Context, env job.Env, spec CutoverSpec) (*Proof, error)
 	if spec.Fence {
 		r := &stream{env: env, spec: spec.Stream, rec: known}
 		moved := r.spec.SourceMoved || r.spec.TargetMoved
-		if err := r.sameEnds(); err != nil && !moved { // ends that were swapped: the target must not become read-only
+		if err := r.sameEnds(); err != nil && !moved { // swapped ends: the target must not become read-only
 			return nil, err
 		}
 		if err := fence(ctx, env, spec.Stream.Copy); err != nil {
@@ -86,13 +86,13 @@ func fence(ctx context.Context, env job.Env, spec job.CopySpec) error {
 	defer done()
 	f, ok := src.(fencer)
 	if !ok {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("cannot be made read-only from here"), Hint: "Stop what writes to it, and leave --fence out."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("cannot be made read-only by tidemark"), Hint: "Stop everything that writes to it, and leave --fence out."}
 	}
 	if k, _, err := engines.Relate(ctx, src, tgt); err != nil || k != tidemark.Apart {
 		if err == nil && k > tidemark.Same {
 			err = job.OfKin("cutover", tidemark.MaskURL(spec.Source), k)
 		} else if err == nil {
-			err = &tidemark.Error{Kind: tidemark.Invalid, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("source and target are the same database, which --fence would make read-only"), Hint: "Nothing was changed. Give the source and the target that the stream has."}
+			err = &tidemark.Error{Kind: tidemark.Invalid, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("source and target are the same database, which --fence would make read-only"), Hint: "Nothing was changed. Give the source and the target of the stream."}
 		}
 		return err
 	}

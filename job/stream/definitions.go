@@ -16,41 +16,44 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// defineEvery is how often the source's catalogue is looked at for what its log does not tell.
+// defineEvery is how often the source's catalogue is checked for what its log does not contain.
 const defineEvery = time.Second
 
-// A definer is a database whose tables change without a word in its log: partitions, labels, defaults.
+// A definer is a database whose tables can change without a record in its log: partitions, labels,
+// defaults.
 type definer interface {
 	Definitions(ctx context.Context, tables []tidemark.TableID) (map[tidemark.TableID]*change.Definition, error)
 }
 
-// An alterer is a target that can be given changes of a source of its own kind.
+// An alterer is a target that can apply definition changes of a source of the same engine.
 type alterer interface {
 	definer
 	AlterSQL(change.Alteration) []string
 	EmptyTable(ctx context.Context, table tidemark.TableID) (bool, error)
 }
 
-// alterLane is the session of the target in which definitions are changed: not that of whoever binds relations.
+// alterLane is the target session in which definitions are changed; relations are bound in another
+// one.
 const (
 	bindLane = iota
 	alterLane
 )
 
-// A definitionWatch compares what the source's catalogue says of the stream's tables with what it said before, and
-// lets go along what can. It belongs to one session.
+// A definitionWatch compares the definitions of the stream's tables in the source's catalogue with
+// those that it had before, and replicates the changes that can be replicated. It belongs to one
+// session.
 type definitionWatch struct {
 	r         *session
 	source    definer
 	run       *apply.Run
 	moves     map[tidemark.TableID]*tidemark.Move
-	reached   func(at uint64) bool        // the target has all that was committed before a log position
-	truncated func(tidemark.TableID) bool // all of a table was, and the stream has said it
-	first     map[ddl.Change]uint64       // log position behind a change that waits
+	reached   func(at uint64) bool        // the target has everything that was committed before a log position
+	truncated func(tidemark.TableID) bool // all of a table was truncated, and the stream has that
+	first     map[ddl.Change]uint64       // log position after a change that waits
 	target    map[tidemark.TableID]*change.Definition
 	altered   int
-	one       sync.Mutex // looks do not run side by side
-	logged    bool       // the log has changes too, in their place; what it lacks is looked for
+	one       sync.Mutex // checks do not run in parallel
+	logged    bool       // the log has changes too, in order; only what it lacks is searched for
 }
 
 // A truncater is a stream that knows which tables were truncated in it.
@@ -58,7 +61,7 @@ type truncater interface {
 	Truncated(tidemark.TableID) bool
 }
 
-// watchDefinitions prepares the looks of a session; nil where there is nothing to look at.
+// watchDefinitions prepares the checks of a session; nil if there is nothing to check.
 func (r *session) watchDefinitions(ctx context.Context, s *sampler, moves []tidemark.Move) (_ *definitionWatch, err error) {
 	source, ok := r.src.(definer)
 	if !ok || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
@@ -78,15 +81,16 @@ func (r *session) watchDefinitions(ctx context.Context, s *sampler, moves []tide
 	return w, err
 }
 
-// loop looks until ctx ends. What goes wrong with a look is tried again.
+// loop checks until ctx ends. A failed check is retried.
 func (w *definitionWatch) loop(ctx context.Context) {
 	for w != nil && flow.Sleep(ctx, defineEvery) == nil {
 		_ = w.look(ctx, false)
 	}
 }
 
-// after looks once more when a session has ended: at its end, so that what the target has is what the source had; or
-// because the target has refused a row, which it may take when it has been changed as the source was.
+// after checks once more when a session has ended: at its end, so that the target's definitions
+// match the source's; or because the target has rejected a row, which it may accept once it is
+// changed as the source was.
 func (w *definitionWatch) after(ctx context.Context, o outcome) outcome {
 	refused := o.event == failure && tidemark.KindOf(o.err) == tidemark.BadRow
 	if w == nil || o.event != reached && !refused || ctx.Err() != nil {
@@ -102,8 +106,9 @@ func (w *definitionWatch) after(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// refused is asked before a table is stopped whose target refuses a row. The session ends, to begin anew, where the target
-// has been altered as the source was, and may take the row, or the table is stopped for a change of its definition.
+// refused is called before a table is stopped whose target rejects a row. If the target has been
+// altered as the source was, the session ends and starts again, since the target may now accept the
+// row; or the table is stopped for a change of its definition.
 func (w *definitionWatch) refused(ctx context.Context) error {
 	if w == nil {
 		return nil
@@ -124,8 +129,8 @@ func (w *definitionWatch) looked() int {
 	return w.altered
 }
 
-// look compares the tables with what was known of them. urgent: the target has refused something, and has all that was
-// before it.
+// look compares the tables with their known definitions. urgent: the target has rejected something,
+// and has everything before that.
 func (w *definitionWatch) look(ctx context.Context, urgent bool) error {
 	if w == nil {
 		return nil
@@ -158,7 +163,7 @@ func (w *definitionWatch) look(ctx context.Context, urgent bool) error {
 	return nil
 }
 
-// compare deals with one table.
+// compare handles one table.
 func (w *definitionWatch) compare(ctx context.Context, id tidemark.TableID, is *change.Definition, urgent bool) error {
 	was := w.r.subs.load(id).Known
 	if was == nil && is == nil {
@@ -187,7 +192,7 @@ func (w *definitionWatch) compare(ctx context.Context, id tidemark.TableID, is *
 	return w.know(ctx, id, is)
 }
 
-// stop stops a table for the reason that an error gives.
+// stop stops a table, for the reason in an error.
 func (w *definitionWatch) stop(ctx context.Context, id tidemark.TableID, why error) error {
 	err := w.r.subs.stop(ctx, id, why)
 	if w.altered++; w.run != nil {
@@ -196,7 +201,7 @@ func (w *definitionWatch) stop(ctx context.Context, id tidemark.TableID, why err
 	return err
 }
 
-// do lets a change go along, or gives the error that stops its table. waits: not yet.
+// do replicates a change, or gives the error that stops its table. waits: not yet.
 func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *change.Definition, urgent bool) (waits bool, _ error) {
 	from, to := w.r.shape.Name(), w.r.into().Name()
 	away := w.run == nil && w.r.spec.Half == Whole // the target is
@@ -212,7 +217,7 @@ func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *change.Defin
 			return false, nil
 		}
 		if !w.due(c, is, urgent) {
-			return true, nil // until it is read that all of the table was truncated, or not
+			return true, nil // until it is known whether all of the table was truncated
 		}
 		return false, c.Stop(from, to)
 	case rule.Verdict == ddl.Stops && w.has(ctx, c):
@@ -234,14 +239,14 @@ func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *change.Defin
 	case !due:
 		return true, nil
 	case c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault || c.Kind == ddl.SetNotNull:
-		w.say(c, reasonOf(err)) // rows are the same without
+		w.say(c, reasonOf(err)) // the rows are the same without it
 		return false, nil
 	}
-	c.Text += ", and the target refuses it: " + reasonOf(err)
+	c.Text += ", but the target rejects it: " + reasonOf(err)
 	return false, c.Stop(from, to)
 }
 
-// due reports whether the target has all that was before a change.
+// due reports whether the target has everything before a change.
 func (w *definitionWatch) due(c ddl.Change, is *change.Definition, urgent bool) bool {
 	if w.first[c] == 0 {
 		w.first[c] = is.At
@@ -249,12 +254,12 @@ func (w *definitionWatch) due(c ddl.Change, is *change.Definition, urgent bool) 
 	return urgent || w.reached(w.first[c])
 }
 
-// An emptier tells a partition that was truncated from one that was written anew.
+// An emptier distinguishes a truncated partition from a rewritten one.
 type emptier interface {
 	Emptied(ctx context.Context, part tidemark.TableID) (bool, error)
 }
 
-// rewritten reports whether a partition in another file has what it had.
+// rewritten reports whether a partition in a new file has its old rows.
 func (w *definitionWatch) rewritten(ctx context.Context, c ddl.Change, is *change.Definition) bool {
 	e, ok := w.source.(emptier)
 	part := partNamed(is, c.Column)
@@ -265,7 +270,7 @@ func (w *definitionWatch) rewritten(ctx context.Context, c ddl.Change, is *chang
 	return err == nil && !empty // in doubt it was truncated
 }
 
-// has reports whether the target's table fits a change already.
+// has reports whether the target's table already has a change.
 func (w *definitionWatch) has(ctx context.Context, c ddl.Change) bool {
 	if w.r.tgt == nil || c.Kind != ddl.DropNotNull && c.Kind != ddl.AddLabel {
 		return false
@@ -339,7 +344,8 @@ func (w *definitionWatch) targets() (out []tidemark.TableID) {
 	return out
 }
 
-// alteration says what a change is on the target's table, as that is now; not ok where there is nothing to do.
+// alteration gives the form of a change for the target's present table; not ok if there is nothing
+// to do.
 func alteration(c ddl.Change, m *tidemark.Move, is, there *change.Definition) (a change.Alteration, ok bool) {
 	a.Table = m.To.TableID
 	if there == nil {
@@ -379,7 +385,7 @@ func newPart(a change.Alteration, c ddl.Change, m *tidemark.Move, is, there *cha
 	return a, true
 }
 
-// partOn is what a partition, or its parent, is called on the target.
+// partOn is the name of a partition, or of its parent, on the target.
 func partOn(m *tidemark.Move, id tidemark.TableID) tidemark.TableID {
 	if id == m.From.TableID {
 		return m.To.TableID

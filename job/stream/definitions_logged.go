@@ -10,10 +10,10 @@ import (
 	"github.com/tidemarkdb/tidemark/ddl"
 )
 
-// lookLogged compares the tables with what the log has said of them. It finds partitions that were truncated, of which no
-// log has anything, and what the log lacks because somebody has switched the event triggers off.
+// lookLogged compares the tables with what the log has said of them. It finds truncated partitions,
+// which no log contains, and what the log lacks because somebody has disabled the event triggers.
 func (w *definitionWatch) lookLogged(ctx context.Context, now map[tidemark.TableID]*change.Definition, ids []tidemark.TableID) error {
-	passed := map[ddl.Change]bool{} // the target has had all that was before the look that found it: asked before what is known is read
+	passed := map[ddl.Change]bool{} // the target had everything before the check that found it: asked before the known definitions are read
 	for c, at := range w.first {
 		passed[c] = w.reached(at)
 	}
@@ -50,7 +50,7 @@ func (w *definitionWatch) lookLogged(ctx context.Context, now map[tidemark.Table
 	return nil
 }
 
-// missed deals with a change that is in no log.
+// missed handles a change that is in no log.
 func (w *definitionWatch) missed(ctx context.Context, c ddl.Change, was, is *change.Definition) error {
 	if c.Kind == ddl.EmptyPartition && (w.truncated != nil && w.truncated(c.Table) || w.rewritten(ctx, c, is)) {
 		known := *was
@@ -66,7 +66,7 @@ func (w *definitionWatch) missed(ctx context.Context, c ddl.Change, was, is *cha
 	if rule := ddl.Decide(c.Kind, from, to); rule.Verdict == ddl.Stays {
 		return nil
 	}
-	if c.Kind == ddl.SetNotNull || c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault { // rows are the same without
+	if c.Kind == ddl.SetNotNull || c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault { // the rows are the same without it
 		if err := w.alter(ctx, c, is); err != nil {
 			return nil
 		}
@@ -76,12 +76,12 @@ func (w *definitionWatch) missed(ctx context.Context, c ddl.Change, was, is *cha
 		if c.Text == "" {
 			c.Text = "was changed: " + string(c.Kind) + " " + c.Column
 		}
-		c.Text += ", and the log has nothing of it, though event triggers should write it there"
+		c.Text += ", but it is missing in the log, into which event triggers should write it"
 	}
 	return w.stop(ctx, c.Table, c.Stop(from, to))
 }
 
-// know keeps what is known of a table.
+// know stores the known definition of a table.
 func (w *definitionWatch) know(ctx context.Context, id tidemark.TableID, is *change.Definition) error {
 	return w.r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if t.State == catalog.TableStopped {
@@ -92,7 +92,8 @@ func (w *definitionWatch) know(ctx context.Context, id tidemark.TableID, is *cha
 	})
 }
 
-// settled is what is known of a table when one of its columns has the default, and may be as empty, as it is now.
+// settled is the known definition of a table once one of its columns has its present default and
+// nullability.
 func settled(was, is *change.Definition, column string) *change.Definition {
 	known := *was
 	known.Columns = slices.Clone(was.Columns)

@@ -10,11 +10,11 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// planFilter makes the filter of a stream from a source that cannot filter its log itself, where
-// its log tells enough for one.
+// planFilter makes the filter of a stream whose source cannot filter its log itself, if the log
+// holds enough for one.
 func (r *stream) planFilter(ctx context.Context, moves []tidemark.Move) (err error) {
 	r.filter = nil
-	if r.from == nil || r.from.FiltersRows() { // what is in a queue, its capture has filtered
+	if r.from == nil || r.from.FiltersRows() { // capture has filtered what is in a queue
 		return nil
 	}
 	if r.filter, err = capture.NewFilter(tidemark.Family(r.src.Name()), moves); err != nil || r.filter == nil {
@@ -22,14 +22,14 @@ func (r *stream) planFilter(ctx context.Context, moves []tidemark.Move) (err err
 	}
 	teller, ok := r.from.(capture.FilteredRowSource)
 	if !ok {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.src.Name(), Err: errors.New("its log does not tell enough for row filters"), Hint: "Take them out of the rules."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.src.Name(), Err: errors.New("its log does not hold enough for row filters"), Hint: "Remove the filters from the rules."}
 	}
 	return teller.TellsRows(ctx, moves)
 }
 
-// keepFilters notes the filters of tables that are new to a stream, and refuses to go on with
-// others than a table had when it came to it: the target does not have the rows that they
-// want. What the source filters itself it knows itself.
+// keepFilters records the filters of tables that are new to a stream, and refuses to resume with a
+// filter other than the one that a table had at first: the target lacks the rows that it selects. A
+// source that filters its log checks this itself.
 func (r *stream) keepFilters(ctx context.Context, moves []tidemark.Move) error {
 	before := r.rec.Filters
 	if r.from == nil || r.from.FiltersRows() {
@@ -48,7 +48,7 @@ func (r *stream) keepFilters(ctx context.Context, moves []tidemark.Move) error {
 		}
 		id := m.From.String()
 		if was, known := said[id]; known && was != string(text) {
-			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: id, Err: errors.New("its row filter is another than when the stream began, so the target does not have the rows that it wants now"), Hint: "Put the rules back, or begin anew with --anew."}
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: id, Err: errors.New("its row filter has changed since the stream started, so the target lacks rows that it selects now"), Hint: "Restore the old rules, or copy again with --anew."}
 		}
 		said[id] = string(text)
 	}
@@ -59,8 +59,8 @@ func (r *stream) keepFilters(ctx context.Context, moves []tidemark.Move) error {
 	return r.env.Catalog.PutStream(ctx, r.rec)
 }
 
-// filtering gives what takes rows out of transactions; nil if there is no filter. Tables
-// that are not among the moves any more were stopped.
+// filtering gives a function that removes rows from transactions; nil if there is no filter. Tables
+// that are no longer among the moves were stopped.
 func (r *session) filtering(moves []tidemark.Move) func(context.Context, *change.Tx) error {
 	if r.filter == nil {
 		return nil

@@ -13,27 +13,29 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A ddlLog is a source whose log can be made to have changed definitions in their place among the rows.
+// A ddlLog is a source whose log can be made to contain changed definitions, in order with the
+// rows.
 type ddlLog interface {
 	LogDDL(ctx context.Context, stream string) error
 	LogsDDL(ctx context.Context, stream string) (bool, error)
 	TellDDL(ctx context.Context, stream string) error
 }
 
-// logDDL makes the source's log have changed definitions, if that is asked for, before the source begins to keep its log.
+// logDDL makes the source's log contain changed definitions, if requested, before the source begins
+// to keep its log.
 func (r *stream) logDDL(ctx context.Context) error {
 	if !r.spec.FollowDDL || r.spec.Half == ApplyHalf {
 		return nil
 	}
 	l, ok := r.src.(ddlLog)
 	if !ok {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.src.Name(), Err: errors.New("its log has the statements by itself"), Hint: "Leave out --follow-ddl, which is for PostgreSQL."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.src.Name(), Err: errors.New("its log has the statements without event triggers"), Hint: "Leave out --follow-ddl, which is for PostgreSQL."}
 	}
 	return l.LogDDL(ctx, r.spec.Name)
 }
 
-// tellDDL says in the log what the tables are, so that what becomes of them is known. It is asked for at the beginning of a session;
-// always is for a new stream.
+// tellDDL writes the present definitions of the tables into the log, as a base for changes.
+// Requested at the beginning of a session; always for a new stream.
 func (r *stream) tellDDL(ctx context.Context, always bool) error {
 	l, ok := r.src.(ddlLog)
 	if !ok || r.spec.Half == ApplyHalf {
@@ -55,17 +57,17 @@ func (r *stream) tellDDL(ctx context.Context, always bool) error {
 func (r *stream) knownTables(ctx context.Context) []catalog.StreamTable {
 	known, err := r.env.Catalog.StreamTables(ctx, r.record())
 	if err != nil {
-		return nil // whoever needs it meets the same
+		return nil // whoever needs it gets the same error
 	}
 	return known
 }
 
-// samePostgres reports whether definitions can go along as they are.
+// samePostgres reports whether definitions can be replicated as they are.
 func (r *stream) samePostgres() bool {
 	return r.shape.Name() == "postgres" && r.into().Name() == "postgres"
 }
 
-// asLogged makes the columns of tables what the log has said of them last: the source may have others by now.
+// asLogged gives tables the columns that the log reported last: the source may have others by now.
 func (r *stream) asLogged(ctx context.Context, db *tidemark.Database) {
 	if !r.samePostgres() || r.rec.Name == "" {
 		return
@@ -79,7 +81,7 @@ func (r *stream) asLogged(ctx context.Context, db *tidemark.Database) {
 			if t.TableID != x.Table {
 				continue
 			}
-			if t.Columns = loggedColumns(t, known); t.Form == tidemark.Partition { // the log has not said so yet
+			if t.Columns = loggedColumns(t, known); t.Form == tidemark.Partition { // the log has not reported it yet
 				t.Form, t.PartitionOf = tidemark.Ordinary, tidemark.TableID{}
 			}
 		}
@@ -102,7 +104,8 @@ func loggedColumns(t *tidemark.Table, known *change.Definition) (out []tidemark.
 	return out
 }
 
-// defined hears what has become of a definition, in its place among the rows; all before is on the target.
+// defined receives a changed definition, in order with the rows; the target has everything before
+// it.
 func (b *binder) defined(m change.LogicalMessage, place uint64, onTarget bool) error {
 	var d change.LoggedDefinition
 	if err := json.Unmarshal(m.Data, &d); err != nil {
@@ -133,8 +136,8 @@ func (b *binder) defined(m change.LogicalMessage, place uint64, onTarget bool) e
 	return nil
 }
 
-// told is what a table is by what the log says of something; nil if that has nothing to do with it, or with gone, if the
-// table is no longer there.
+// told is a table as the log reports it; nil if the record is not about it, or, with gone, if the
+// table no longer exists.
 func told(id tidemark.TableID, was *change.Definition, d *change.LoggedDefinition) (is *change.Definition, gone bool) {
 	switch {
 	case d.Table != nil:
@@ -158,7 +161,7 @@ func told(id tidemark.TableID, was *change.Definition, d *change.LoggedDefinitio
 	return &x, false
 }
 
-// relabelled is a table of which a type has other labels; nil if none has.
+// relabelled is a table with a type whose labels have changed; nil if there is none.
 func relabelled(was *change.Definition, l *change.LoggedLabels) *change.Definition {
 	ours := func(x change.DefinedLabel) bool {
 		return x.Type == l.Type || slices.ContainsFunc(l.Labels, func(y change.DefinedLabel) bool { return y.ID == x.ID })
@@ -176,7 +179,7 @@ func relabelled(was *change.Definition, l *change.LoggedLabels) *change.Definiti
 	return &is
 }
 
-// redefined lets go along what has become of one table, or stops it.
+// redefined replicates the changes of one table, or stops it.
 func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *change.LoggedDefinition, onTarget bool) error {
 	changed := false
 	var late []string
@@ -199,7 +202,7 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 	}
 	known := *is
 	known.Parts = slices.Clone(is.Parts)
-	for i, p := range known.Parts { // a TRUNCATE that came between is for whoever looks at the catalogue
+	for i, p := range known.Parts { // a TRUNCATE in between is found by the check of the catalogue
 		if was == nil {
 			break
 		}
@@ -210,7 +213,7 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 	known.Columns = slices.Clone(is.Columns)
 	for i := range known.Columns {
 		if c := &known.Columns[i]; slices.Contains(late, c.Name) {
-			c.NotNull = false // until a look finds it
+			c.NotNull = false // until a check finds it
 		}
 	}
 	shape, err := json.Marshal(outline{Place: is.At, Columns: outlineOfLogged(&known)})
@@ -263,7 +266,7 @@ func (b *binder) remapped(id tidemark.TableID) error {
 	return b.look()
 }
 
-// loadAnew loads a table again, whose changes are passed over until then.
+// loadAnew loads a table again; its changes are skipped until then.
 func (b *binder) loadAnew(id tidemark.TableID) error {
 	err := b.subs.edit(b.ctx, id, func(t *catalog.StreamTable) error { return act(t, ReloadTable, false, b.r.env) })
 	if err != nil {
@@ -272,8 +275,8 @@ func (b *binder) loadAnew(id tidemark.TableID) error {
 	return b.r.over(anew)
 }
 
-// identified are the numbers of a relation's columns by what the log has said of its table; nil if that is not what
-// the relation has.
+// identified are the numbers of a relation's columns as the log has reported them for its table;
+// nil if the relation has other columns.
 func (b *binder) identified(rel change.Relation) (numbers []int32) {
 	known := b.subs.load(rel.Table).Known
 	if known == nil || !known.Logged {

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A following lets one table of the target follow what the log has said of the source's.
+// A following makes one table of the target follow the definitions of the source's table in the
+// log.
 type following struct {
 	b       *binder
 	id      tidemark.TableID
@@ -20,13 +21,13 @@ type following struct {
 	d       *change.LoggedDefinition
 	m       *tidemark.Move
 	tgt     alterer
-	there   *change.Definition // the target's table; nil: it has to be looked at
+	there   *change.Definition // the target's table; nil: it has to be described
 	changed bool
-	late    []string // columns that are to be NOT NULL when the rows of the transaction are there
+	late    []string // columns that become NOT NULL once the rows of the transaction are there
 	loads   bool     // the target's table has to be loaded again
 }
 
-// all deals with what has become of the table since was. An error of the table stops it.
+// all handles all changes of the table since was. An error of the table stops it.
 func (f *following) all(was *change.Definition) error {
 	from, to := f.b.r.shape.Name(), f.b.r.tgt.Name()
 	if f.d.Table != nil && f.d.Table.TableID != f.id {
@@ -50,7 +51,7 @@ func (f *following) all(was *change.Definition) error {
 				c.Kind, c.Text = ddl.DropPartition, "its partition "+c.Column+" was dropped"
 			}
 			if p := partNamed(was, c.Column); p != nil && p.Of != f.id && partNamed(f.is, p.Of.String()) == nil {
-				continue // it goes with its parent
+				continue // it is dropped with its parent
 			}
 		}
 		if c.Kind == ddl.EmptyPartition {
@@ -63,7 +64,7 @@ func (f *following) all(was *change.Definition) error {
 	return nil
 }
 
-// across deals with a target of another kind.
+// across handles a target of another engine.
 func (f *following) across(was *change.Definition) error {
 	from, to := f.b.r.shape.Name(), f.b.r.tgt.Name()
 	w := &definitionWatch{r: f.b.r, moves: f.b.moves}
@@ -75,7 +76,7 @@ func (f *following) across(was *change.Definition) error {
 	return nil
 }
 
-// one lets one change go along.
+// one replicates one change.
 func (f *following) one(c ddl.Change, was *change.Definition) error {
 	from, to := f.b.r.shape.Name(), f.b.r.tgt.Name()
 	switch rule := ddl.DecideLogged(c.Kind, from, to); {
@@ -84,7 +85,7 @@ func (f *following) one(c ddl.Change, was *change.Definition) error {
 	case rule.Verdict != ddl.Goes:
 		return c.Stop(from, to)
 	case f.d.Rows && !ddl.Early(c.Kind):
-		c.Text = "was changed by a transaction that had changed its rows before"
+		c.Text = "was changed by a transaction that had already changed its rows"
 		return c.Stop(from, to)
 	}
 	if f.there == nil {
@@ -94,7 +95,7 @@ func (f *following) one(c ddl.Change, was *change.Definition) error {
 			return err
 		}
 		if f.there = all[to]; f.there == nil {
-			return &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: to.String(), Err: errors.New("is not on the target"), Hint: "Make the table"}
+			return &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: to.String(), Err: errors.New("does not exist on the target"), Hint: "Create the table."}
 		}
 	}
 	a, err := f.alteration(c, was)
@@ -111,10 +112,10 @@ func (f *following) one(c ddl.Change, was *change.Definition) error {
 			f.late = append(f.late, c.Column)
 			return nil
 		case c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault || c.Kind == ddl.SetNotNull:
-			f.say("not done, " + reasonOf(err) + ": " + sql) // rows are the same without
+			f.say("not done, " + reasonOf(err) + ": " + sql) // the rows are the same without it
 			return nil
 		default:
-			c.Text += ", and the target refuses it: " + reasonOf(err)
+			c.Text += ", but the target rejects it: " + reasonOf(err)
 			if c.Text[0] == ',' {
 				c.Text = fmt.Sprintf("was changed (%s %s)%s", c.Kind, c.Column, c.Text)
 			}
@@ -130,7 +131,7 @@ func (f *following) say(text string) {
 	f.b.r.env.Event(job.Event{Kind: "ddl", Object: f.m.To.String(), Text: text})
 }
 
-// alteration is what a change is on the target's table; nil where there is nothing to do.
+// alteration is the form of a change for the target's table; nil if there is nothing to do.
 func (f *following) alteration(c ddl.Change, was *change.Definition) (*change.Alteration, error) {
 	a := change.Alteration{Table: f.m.To.TableID}
 	switch c.Kind {
@@ -215,7 +216,8 @@ func (f *following) column(a change.Alteration, c ddl.Change, was *change.Defini
 	return &a, nil
 }
 
-// attached is what is done for a partition that the table has got: it is made, or attached where the target has it.
+// attached is what is done for a new partition of the table: it is created, or attached if the
+// target has it.
 func (f *following) attached(c ddl.Change, was *change.Definition) (*change.Alteration, error) {
 	p := *partNamed(f.is, c.Column)
 	if old := partNamed(was, c.Column); c.Kind == ddl.FillPartition && old != nil || !f.there.Parted && c.Kind == ddl.FillPartition {
@@ -244,8 +246,8 @@ func (f *following) attached(c ddl.Change, was *change.Definition) (*change.Alte
 	return a, nil
 }
 
-// filled deals with a partition that has rows, now that the target has it: they are there if the stream had the table by
-// itself; else the table has to be loaded again.
+// filled handles a partition with rows, now that the target has it: they are there if the stream
+// had the table by itself; otherwise the table has to be loaded again.
 func (f *following) filled(c ddl.Change, a *change.Alteration) error {
 	if c.Kind != ddl.FillPartition && c.Kind != ddl.NewPartition {
 		return nil
@@ -262,7 +264,7 @@ func (f *following) filled(c ddl.Change, a *change.Alteration) error {
 		return nil
 	}
 	f.loads = false
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: f.id.String(), Err: fmt.Errorf("the table %s was attached to it as a partition, with what it held, which is not on the target", p.Table), Hint: "The target has the partition, but not its rows"}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: f.id.String(), Err: fmt.Errorf("the table %s was attached to it as a partition, with rows that are not on the target", p.Table), Hint: "The target has the partition, but not its rows: load the table again."}
 }
 
 // plainColumns reports whether a table has the same columns on both sides, by name.

@@ -13,8 +13,9 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// A queue may be lost: the disk of its server, or its folder. What was in it a MySQL or MariaDB source still has in its
-// binlogs; a PostgreSQL source has released it. The target has noted how far it is.
+// A queue may be lost: the disk of its server, or its folder. A MySQL or MariaDB source still has
+// its contents in its binlogs; a PostgreSQL source has released them. The target has recorded its
+// log position.
 
 // An eventFinder is a source whose log can be read from certain positions only.
 type eventFinder interface {
@@ -22,14 +23,15 @@ type eventFinder interface {
 	EventBefore(ctx context.Context, place uint64) (uint64, error)
 }
 
-// fromTarget begins the queue of a stream anew where the target is. Kind Lost: the source does not have its log from
-// there; nothing is changed then. What the target has already comes again, and is skipped.
+// fromTarget starts the queue of a stream again at the target's log position. Kind Lost: the source
+// does not have its log from there; nothing is changed then. What the target already has is read
+// again, and skipped.
 func (r *setup) fromTarget(ctx context.Context) error {
 	if r.spec.Queue == directQueue {
-		return r.refuse(tidemark.Invalid, "has no queue that could be lost", "Leave --from-target out: it continues from where the target is.")
+		return r.refuse(tidemark.Invalid, "has a direct queue, which cannot be lost", "Leave --from-target out: the stream continues from the target's log position.")
 	}
 	if r.rec.State != catalog.StreamFollowing {
-		return r.refuse(tidemark.Incomplete, "has not finished its copy", "Leave --from-target out until it has.")
+		return r.refuse(tidemark.Incomplete, "has not finished its copy", "Leave --from-target out until the copy is done.")
 	}
 	low, err := r.reached(ctx)
 	if err != nil {
@@ -55,10 +57,10 @@ func (r *setup) fromTarget(ctx context.Context) error {
 		stream, err = r.from.Follow(ctx, r.spec.Name, moves, r.rec.Place)
 	}
 	if err != nil {
-		return goingOn(notKept(err, "where the target is"), r.spec.Copy.Source)
+		return goingOn(notKept(err, "which is the log position of the target"), r.spec.Copy.Source)
 	}
 	stream.Close()
-	// From here on it can be done again, whatever is killed when.
+	// From here on it can be repeated, whenever a process is killed.
 	if err := r.env.Catalog.PutStream(ctx, r.rec); err != nil {
 		return err
 	}
@@ -70,11 +72,11 @@ func (r *setup) fromTarget(ctx context.Context) error {
 			return err
 		}
 	}
-	r.announce("state", "its queue begins anew where the target is")
+	r.announce("state", "its queue starts again at the target's log position")
 	return nil
 }
 
-// reached is up to where the target has the stream, as it says itself.
+// reached is the log position up to which the target has the stream, by its own record.
 func (r *setup) reached(ctx context.Context) (uint64, error) {
 	if err := r.openTarget(ctx); err != nil {
 		return 0, err
@@ -82,18 +84,18 @@ func (r *setup) reached(ctx context.Context) (uint64, error) {
 	defer r.close()
 	f, ok := r.tgt.(progressSource)
 	if !ok {
-		return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Half.Verb(), Object: r.spec.Name, Err: errors.New(r.tgt.Name() + " does not tell how far streams were applied")}
+		return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Half.Verb(), Object: r.spec.Name, Err: errors.New(r.tgt.Name() + " does not report how far streams were applied")}
 	}
 	applied, err := f.Applied(ctx)
 	return max(applied[r.spec.Name].Low, r.rec.Place-1), err
 }
 
-// relay lets the stream begin behind low. Tables whose rows the capture has put into the queue, and the target does not
-// have all of, are loaded again.
+// relay lets the stream begin after low. Tables whose rows capture has written to the queue, but
+// that are incomplete on the target, are loaded again.
 func (r *setup) relay(ctx context.Context, low uint64) error {
 	r.rec.Place = low + 1
 	if r.spec.Half != CaptureHalf {
-		return nil // loads are noted when they are on the target
+		return nil // loads are recorded once they are on the target
 	}
 	known, err := r.env.Catalog.StreamTables(ctx, r.record())
 	if err != nil {
@@ -101,7 +103,7 @@ func (r *setup) relay(ctx context.Context, low uint64) error {
 	}
 	loaded := func(t catalog.StreamTable) bool { return len(loadOf(&t).Marks) > 0 }
 	if f, ok := r.from.(eventFinder); ok && slices.ContainsFunc(known, loaded) {
-		// The target may be amid a load, at none of the log's own positions.
+		// The target may be within a load, at none of the log's own positions.
 		if r.rec.Place, err = f.EventBefore(ctx, low+1); err != nil {
 			return err
 		}
@@ -125,34 +127,36 @@ func (r *setup) relay(ctx context.Context, low uint64) error {
 	return nil
 }
 
-// notKept words that a source does not have its log from where the stream would continue, since it was in a queue that is
-// no more.
+// notKept is the error of a source that does not have its log from where the stream would continue,
+// since that was in a lost queue.
 func notKept(err error, text string) error {
 	if tidemark.KindOf(err) != tidemark.Lost {
 		return err
 	}
-	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Err: errors.New(reasonOf(err) + ", " + text), Hint: "The source has released what was in the queue, and nobody has it any more"}
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Err: errors.New(reasonOf(err) + ", " + text), Hint: "The source has released what was in the queue, so these changes are lost"}
 }
 
-// lostQueue is an error if the queue of a capture is empty: it has had something since the stream began.
+// lostQueue is an error if the queue of a capture is empty, although it has had messages since the
+// stream began.
 func (r *session) lostQueue(ctx context.Context, log *queue.Log) error {
 	if r.spec.Half == Whole || r.spec.Half == Joined {
-		return nil // what its queue does not have is asked from where the target is
+		return nil // what its queue lacks is requested from the target's log position on
 	}
 	st, err := log.Stats(ctx)
 	if err != nil || st.Messages > 0 {
 		return err
 	}
-	const text = "is empty, and was not before: its store was lost"
+	const text = "is empty, but was not before: its store was lost"
 	if r.spec.Half == ApplyHalf {
-		r.env.Event(job.Event{Kind: "finding", Object: "queue of " + r.spec.Name, Text: text + ". tidemark capture --from-target begins it anew from where the target is; this process waits for that"})
+		r.env.Event(job.Event{Kind: "finding", Object: "queue of " + r.spec.Name, Text: text + ". tidemark capture --from-target rebuilds it from the target's log position; this process waits for that"})
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.Lost, Op: "capture", Object: "queue of " + r.spec.Name, Err: errors.New(text), Hint: "The same command with --from-target begins it anew from where the target is, if the source has its log from there."}
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "capture", Object: "queue of " + r.spec.Name, Err: errors.New(text), Hint: "Run the same command with --from-target: it rebuilds the queue from the target's log position, if the source still has its log from there."}
 }
 
-// keepNoted gives up to where a stream from MySQL or MariaDB may forget what it has noted of the log, where up to end all is
-// in the queue: it is needed if the queue is lost, from where the target is.
+// keepNoted gives the log position before which a stream from MySQL or MariaDB may forget its
+// records of the log, if everything up to end is in the queue: the records are needed if the queue
+// is lost, from the target's log position on.
 func (r *session) keepNoted(log *queue.Log) func(ctx context.Context, end uint64) uint64 {
 	if tidemark.Family(r.src.Name()) != "mysql" {
 		return nil
@@ -162,7 +166,7 @@ func (r *session) keepNoted(log *queue.Log) func(ctx context.Context, end uint64
 	return func(ctx context.Context, end uint64) uint64 {
 		if time.Since(looked) >= idleEvery {
 			looked = time.Now()
-			if st, err := log.Stats(ctx); err == nil { // less is forgotten otherwise
+			if st, err := log.Stats(ctx); err == nil { // otherwise less is forgotten
 				first = st.First
 			}
 		}

@@ -11,17 +11,17 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A Half says what of a stream a process does. Two halves meet at a queue that both reach.
+// A Half is the part of a stream that a process does. Two halves share a queue that both can reach.
 type Half int
 
 const (
 	Whole       Half = iota
-	CaptureHalf      // reads the source's log into the queue, and does not see the target
-	ApplyHalf        // applies what is in the queue, and sees the source at most for the copy before
-	Joined           // both, where two processes have done it before: for the cutover
+	CaptureHalf      // reads the source's log into the queue, and does not connect to the target
+	ApplyHalf        // applies the queue, and connects to the source only for the copy before
+	Joined           // both, after two processes have done it: for the cutover
 )
 
-// Verb is the command that does it.
+// Verb is the command of a half.
 func (h Half) Verb() string { return [...]string{"replicate", "capture", "apply", "replicate"}[h] }
 
 // name is what samples call a process that does a half; "" does all.
@@ -49,22 +49,23 @@ type shape interface {
 	Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error)
 }
 
-// A description is what a capture says of its source, for an apply that does not see it.
+// A description is what a capture reports about its source, for an apply that is not connected to
+// it.
 type description struct {
 	Schema   string             `json:"schema"` // its default one
 	Database *tidemark.Database `json:"database"`
 	Stopped  []stoppedTable     `json:"stopped,omitempty"`
 }
 
-// A stoppedTable is one whose changes the capture does not hand on.
+// A stoppedTable is one whose changes capture does not pass on.
 type stoppedTable struct {
 	Table    tidemark.TableID `json:"table"`
 	Reason   string           `json:"reason"`
 	Hint     string           `json:"hint,omitempty"`
-	Answered int64            `json:"answered,omitempty"` // number of the last request for it that was heeded
+	Answered int64            `json:"answered,omitempty"` // number of the last request for it that was answered
 }
 
-// A described is a source that only its description is known of.
+// A described is a source known only by its description.
 type described struct {
 	text           []byte
 	engine, schema string
@@ -84,7 +85,7 @@ func parseDescription(text []byte) (d description, _ error) {
 		err = errors.New("no database")
 	}
 	if err != nil {
-		return d, &tidemark.Error{Op: "apply", Object: "the tables of the source", Kind: tidemark.Corrupt, Err: err, Hint: "Capture and apply have to be of the same version."}
+		return d, &tidemark.Error{Op: "apply", Object: "the tables of the source", Kind: tidemark.Corrupt, Err: err, Hint: "Run capture and apply in the same version."}
 	}
 	return d, nil
 }
@@ -102,15 +103,15 @@ func (d described) Describe(_ context.Context, want func(tidemark.TableID) bool)
 	return db, nil
 }
 
-// A named is a target of which only the URL is known.
+// A named is a target known only by its URL.
 type named struct{ engine, schema string }
 
 func (n named) Name() string    { return n.engine }
 func (n named) Default() string { return n.schema }
 
-// describing gives what writes, into the transactions that a capture hands on, what tables
-// the source has: with the first of a session, and before the first change of one that
-// has got columns.
+// describing gives a function that writes the description of the source's tables into the
+// transactions that a capture passes on: with the first of a session, and before the first change
+// of a table with new columns.
 func (r *session) describing() func(context.Context, *change.Tx) error {
 	known := map[tidemark.TableID]*tidemark.Table{}
 	learn := func(ctx context.Context, tx *change.Tx) error {
@@ -149,8 +150,8 @@ func (r *session) describing() func(context.Context, *change.Tx) error {
 	}
 }
 
-// outdated reports whether a relation, or the look at the catalogue that came with it, has columns that a description of
-// its table does not have.
+// outdated reports whether a relation, or the catalogue query that came with it, has columns that a
+// description of its table lacks.
 func outdated(t *tidemark.Table, rel change.Relation) bool {
 	other := func(number int32, name string) bool {
 		c := t.Column(name)
@@ -162,7 +163,7 @@ func outdated(t *tidemark.Table, rel change.Relation) bool {
 	return slices.ContainsFunc(rel.Columns, func(c change.RelationColumn) bool { return other(c.Number, c.Name) })
 }
 
-// tablesMessage gives a description as changes of a transaction at a place.
+// tablesMessage gives a description as the changes of a transaction at a place.
 func tablesMessage(place uint64, text []byte) []byte {
 	m := change.LogicalMessage{Transactional: true, LSN: place, Prefix: change.TablesPrefix, Data: text}
 	return change.Append(nil, m.Append(nil))

@@ -19,10 +19,10 @@ func (r *setup) needsServer() error {
 	if strings.Contains(r.spec.Queue, "://") {
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: r.spec.Half.Verb(), Object: r.spec.Name, Err: errors.New("capture and apply meet at a queue on a server"), Hint: "Say which: --queue nats://host:4222, or kafka://host:9092."}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: r.spec.Half.Verb(), Object: r.spec.Name, Err: errors.New("capture and apply need a queue on a server"), Hint: "Name it: --queue nats://host:4222, or kafka://host:9092."}
 }
 
-// beginCapture makes the source keep its log, and puts into the queue what tables it has.
+// beginCapture makes the source keep its log, and writes a description of its tables to the queue.
 func (r *setup) beginCapture(ctx context.Context) (string, *job.Report, error) {
 	if err := r.needsServer(); err != nil {
 		return "", nil, err
@@ -44,8 +44,8 @@ func (r *setup) beginCapture(ctx context.Context) (string, *job.Report, error) {
 	return "", nil, err
 }
 
-// head writes the first message of a queue: from where on it has the source's changes, and
-// of what tables.
+// head writes the first message of a queue: the log position from which it has the source's
+// changes, and of which tables.
 func (r *setup) head(ctx context.Context) error {
 	log, err := r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *setup) head(ctx context.Context) error {
 	place := r.rec.Place
 	if last, _, err := log.Begin(ctx, place-1); err != nil || last >= place-1 {
 		if err == nil {
-			err = &tidemark.Error{Kind: tidemark.Exists, Op: "capture", Object: r.spec.Name, Err: errors.New("the queue has something of an earlier stream"), Hint: "Begin anew with --anew, which empties it."}
+			err = &tidemark.Error{Kind: tidemark.Exists, Op: "capture", Object: r.spec.Name, Err: errors.New("the queue has messages of an earlier stream"), Hint: "Start again with --anew, which empties the queue."}
 		}
 		return err
 	}
@@ -67,7 +67,7 @@ func (r *setup) head(ctx context.Context) error {
 	return log.Append(ctx, []*change.Tx{{Place: place - 1, End: place, Time: now, Put: now, Changes: tablesMessage(place-1, text)}})
 }
 
-// beginApply waits until a capture has begun, and copies what was there before it.
+// beginApply waits until a capture has started, and copies the rows that existed before it.
 func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, err error) {
 	if err := r.needsServer(); err != nil {
 		return "", nil, err
@@ -94,7 +94,7 @@ func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, er
 	}
 	tables, findings, err := r.tables(ctx)
 	if err == nil {
-		err = r.lookAt(ctx, tables) // before the view: what changes between is on the target, and found there when it is told
+		err = r.lookAt(ctx, tables) // before the snapshot: later changes are on the target, and are found there when they arrive
 	}
 	if err == nil {
 		err = r.from.View(ctx, r.spec.Name)
@@ -113,8 +113,8 @@ func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, er
 	return run, rep, err
 }
 
-// awaitHead waits until the queue has something, and reads from where on it has the
-// source's changes, and of what tables.
+// awaitHead waits until the queue has messages, and reads the log position from which it has the
+// source's changes, and of which tables.
 func (r *setup) awaitHead(ctx context.Context) (place uint64, err error) {
 	log, err := r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *setup) awaitHead(ctx context.Context) (place uint64, err error) {
 	}
 	defer log.Close()
 	waiting := crash.After(2*time.Second, func() {
-		r.announce("state", "waits for tidemark capture to begin")
+		r.announce("state", "waits for tidemark capture to start")
 	})
 	defer waiting.Stop()
 	head := errors.New("that was the head") // and no more is read
@@ -134,7 +134,7 @@ func (r *setup) awaitHead(ctx context.Context) (place uint64, err error) {
 			m, err = change.ParseLogicalMessage(c.Body)
 		}
 		if err != nil || m.Prefix != change.TablesPrefix || tx.End != tx.Place+1 {
-			return &tidemark.Error{Kind: tidemark.Lost, Op: "apply", Object: r.spec.Name, Err: errors.New("the beginning of the queue is gone"), Hint: "Begin the capture anew: tidemark capture --anew."}
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "apply", Object: r.spec.Name, Err: errors.New("the beginning of the queue is gone"), Hint: "Start the capture again: tidemark capture --anew."}
 		}
 		if r.shape, err = newDescribed(slices.Clone(m.Data)); err != nil {
 			return err

@@ -18,8 +18,8 @@ type progressSource interface {
 	Applied(ctx context.Context) (map[string]change.Progress, error)
 }
 
-// freeName refuses a new stream under a name that the target has the progress of already: it would begin where that one
-// has come to.
+// freeName refuses a new stream under a name whose progress the target already has: the new stream
+// would begin at that position.
 func (r *setup) freeName(ctx context.Context) error {
 	f, ok := r.tgt.(progressSource)
 	if !ok {
@@ -27,20 +27,20 @@ func (r *setup) freeName(ctx context.Context) error {
 	}
 	applied, err := f.Applied(ctx)
 	if _, there := applied[r.spec.Name]; err == nil && there {
-		err = &tidemark.Error{Kind: tidemark.Exists, Op: r.spec.Half.Verb(), Object: "stream " + r.spec.Name, Err: errors.New("the target has the progress of a stream of that name, of which this catalogue knows nothing"), Hint: "Give the catalogue that knows it (--state), another --name, or --anew to forget that progress and copy again."}
+		err = &tidemark.Error{Kind: tidemark.Exists, Op: r.spec.Half.Verb(), Object: "stream " + r.spec.Name, Err: errors.New("the target has the progress of a stream of this name, which this catalogue does not know"), Hint: "Name the catalogue that knows it (--state), choose another --name, or use --anew to discard that progress and copy again."}
 	}
 	return err
 }
 
-// KeepsLog says whether a source that a URL names keeps its log for a stream that does not run.
+// KeepsLog tells whether the source of a URL keeps its log for a stream that is not running.
 func KeepsLog(source string) string {
 	if strings.HasPrefix(source, "postgres") {
-		return "The source keeps its log until then, or until --remove"
+		return "The source keeps its log until the stream resumes, or until --remove"
 	}
-	return "The source does not wait for it: it removes its log when that is as old as its settings say (binlog_expire_logs_seconds)"
+	return "The source does not wait: it removes its log at the age that its settings say (binlog_expire_logs_seconds)"
 }
 
-// forgetCopy removes what a copy before the stream, which was not finished, has noted on the target.
+// forgetCopy removes the markers that an unfinished copy before the stream has left on the target.
 func (r *setup) forgetCopy(ctx context.Context) error {
 	s, err := r.env.Catalog.Stream(ctx, r.record())
 	if err != nil || s.State != catalog.StreamCopying {
@@ -64,7 +64,7 @@ func (r *setup) forgetCopy(ctx context.Context) error {
 	return nil
 }
 
-// claimTables notes which tables a stream feeds, and waits for copies that fill them now.
+// claimTables records which tables a stream feeds, and waits for copies that are filling them now.
 func (r *session) claimTables(ctx context.Context, b *binder) error {
 	run := tidemark.StreamClaim + r.spec.Name
 	if err := engines.DropClaim(ctx, r.tgt, run); err != nil {
@@ -83,7 +83,7 @@ func (r *session) claimTables(ctx context.Context, b *binder) error {
 	others, _, err := c.Take(ctx, tables)
 	for _, o := range others {
 		if _, stream := job.CutStream(o.Run); o.Live && !stream && o.Run != r.rec.Copy && !strings.HasPrefix(o.Run, job.RepairClaim) {
-			return &tidemark.Error{Kind: tidemark.Transient, Op: r.spec.Half.Verb(), Object: "table " + o.Table.String(), Err: errors.New("run " + o.Run + " is at work on it now"), Hint: "The stream waits until that run has ended."}
+			return &tidemark.Error{Kind: tidemark.Transient, Op: r.spec.Half.Verb(), Object: "table " + o.Table.String(), Err: errors.New("run " + o.Run + " is working on it now"), Hint: "The stream waits until that run ends."}
 		}
 	}
 	return err

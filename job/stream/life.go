@@ -17,8 +17,8 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A life is a stream from the start of its process to the end of that: it goes through states (state.go), and keeps what
-// outlives a session.
+// A life is a stream from the start of its process to the end: it goes through states (state.go),
+// and keeps what outlives a session.
 type life struct {
 	*stream
 	pulse    pulse
@@ -28,11 +28,11 @@ type life struct {
 
 	copyRun    string      // of the copy before the stream; "" if none was made now
 	copyReport *job.Report // of it; nil: none was made
-	stopsAfter bool        // it ends when the changes are applied that came during the copy
+	stopsAfter bool        // it ends once the changes that came during the copy are applied
 
-	entry   catalog.Run // what the catalogue has of what comes after the copy; without an ID before
-	started time.Time   // that
-	cleanup []func()    // behind that; the last one first
+	entry   catalog.Run // the catalogue entry of what follows the copy; without an ID before that
+	started time.Time   // of entry
+	cleanup []func()    // after it; the last one first
 
 	sessions  int               // so far
 	total     *job.StreamStatus // of all of them together
@@ -43,7 +43,7 @@ type life struct {
 	set       map[string]string // options that were set since the start
 	held      error             // why the queue is stopped
 
-	tries int       // sessions since pauses began: they grow with these
+	tries int       // sessions since pauses began: pauses grow with their number
 	since time.Time // when catching up began to fail
 }
 
@@ -54,7 +54,7 @@ func newLife(env job.Env, spec Spec) *life {
 
 func (l *life) setup() *setup { return &setup{stream: l.stream, life: l} }
 
-// step does what a state is about.
+// step does the work of a state.
 func (l *life) step(ctx context.Context, s state) outcome {
 	switch s {
 	case looking:
@@ -77,12 +77,12 @@ func (l *life) step(ctx context.Context, s state) outcome {
 	return done(advanced, l.advance(ctx)) // advancing
 }
 
-// pauseAfter is how long is waited after so many sessions, of which the last has failed.
+// pauseAfter is how long to wait after this many sessions, of which the last has failed.
 func pauseAfter(tries int) time.Duration {
 	return min(500*time.Millisecond<<min(max(tries-1, 0), 5), 15*time.Second)
 }
 
-// look reads what the catalogue has of the stream, and looks whether it can be resumed.
+// look reads the catalogue's record of the stream, and checks whether it can be resumed.
 func (l *life) look(ctx context.Context) outcome {
 	var err error
 	l.rec, err = l.env.Catalog.Stream(ctx, l.record())
@@ -104,7 +104,7 @@ func (l *life) look(ctx context.Context) outcome {
 	return done(isFollowing, err)
 }
 
-// prepared says what becomes of a stream after its copy, or without one.
+// prepared decides what follows the copy of a stream, or its start without one.
 func (l *life) prepared(run string, rep *job.Report, err error) outcome {
 	l.copyRun, l.copyReport = run, rep
 	switch {
@@ -118,10 +118,10 @@ func (l *life) prepared(run string, rep *job.Report, err error) outcome {
 	return outcome{event: whole}
 }
 
-// pauseHere tells that the stream ends behind its copy.
-func (l *life) pauseHere(outcome) { l.tellPause("it was to stop after the copy") }
+// pauseHere reports that the stream ends after its copy.
+func (l *life) pauseHere(outcome) { l.tellPause("stopped after the copy, as requested") }
 
-// enter puts the run into the catalogue, and begins to take samples.
+// enter writes the run to the catalogue, and begins to take samples.
 func (l *life) enter(ctx context.Context) error {
 	l.copyRun, l.copyReport = "", nil
 	entry := l.env.NewRun(l.spec.Half.Verb(), l.spec.Copy.Source, l.spec.Copy.Target)
@@ -150,18 +150,18 @@ func (l *life) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave closes the books of the run that was entered, with the error that ended it.
+// leave finishes the record of the run, with the error that ended it.
 func (l *life) leave(ctx context.Context, err error) (string, *job.Report, error) {
 	took := time.Since(l.started)
 	rep := l.report(took)
 	err = l.end(context.WithoutCancel(ctx), took, err)
 	if err == nil && l.stopsAfter {
-		defer l.tellPause("it was to stop when the changes that came during the copy are applied")
+		defer l.tellPause("stopped once the changes that came during the copy were applied, as requested")
 	}
 	return l.entry.ID, rep, err
 }
 
-// attempt is a session. long says that it has lasted, so that pauses may begin anew.
+// attempt is a session. long means that it has lasted, so that pauses start short again.
 func (l *life) attempt(ctx context.Context) (o outcome, long bool) {
 	began := time.Now()
 	o = l.judge(ctx, (&session{stream: l.stream, life: l}).work(ctx))
@@ -177,7 +177,8 @@ func (l *life) flow(ctx context.Context) outcome {
 	return o
 }
 
-// catchUp is flow for the tables that a resumed copy keeps. A server may be away for as long as in a copy.
+// catchUp is flow for the tables that a resumed copy keeps. A server may be unavailable for as long
+// as in a copy.
 func (l *life) catchUp(ctx context.Context) outcome {
 	o, long := l.attempt(ctx)
 	if long {
@@ -185,14 +186,15 @@ func (l *life) catchUp(ctx context.Context) outcome {
 	}
 	switch {
 	case o.event == failure && tidemark.KindOf(o.err) == tidemark.Lost:
-		o.err = &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: l.spec.Name, Err: errors.New("the source no longer has its log from where the copy began, so what was copied cannot be kept: " + o.err.Error()), Hint: "Begin again: --anew, with --prep drop for what the copy has left on the target."}
+		o.err = &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: l.spec.Name, Err: errors.New("the source no longer has its log from where the copy began, so what was copied cannot be kept: " + o.err.Error()), Hint: "Start again with --anew, and --prep drop for what the copy has left on the target."}
 	case o.event == away && time.Since(l.since) > l.spec.Copy.Load.RetryTime():
 		o.event = failure
 	}
 	return o
 }
 
-// judge tells errors that end a stream from those that do not. Nothing goes on once ctx has ended.
+// judge separates errors that end a stream from those that do not. Nothing continues once ctx has
+// ended.
 func (l *life) judge(ctx context.Context, o outcome) outcome {
 	switch over := ctx.Err(); {
 	case over != nil && (o.event == anew || o.event == retryQueue):
@@ -206,41 +208,41 @@ func (l *life) judge(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// passes says whether an error may pass by itself: a server that does not answer is
-// waited for if it has answered before.
+// passes reports whether an error may be temporary: a server that does not answer is waited for if
+// it has answered before.
 func (l *life) passes(err error) bool {
 	kind := tidemark.KindOf(err)
 	return kind == tidemark.Transient || kind == tidemark.Unreachable && l.sessions > 0
 }
 
-// holds says whether an error stops the queue and not the process: what is captured meanwhile
-// stays in the queue. A stream that is to end with what it has done cannot wait so, nor one whose
+// holds reports whether an error stops the queue and not the process: what is captured meanwhile
+// stays in the queue. A stream that is to end by itself cannot wait like that, nor can one whose
 // queue is the source's own log.
 func (l *life) holds(err error) bool {
 	var stop *change.QueueStop
 	return errors.As(err, &stop) && l.spec.Queue != directQueue && l.spec.Half != Joined && l.spec.Until.IsZero() && l.catching == nil
 }
 
-// tellAway tells of an error that may pass.
+// tellAway reports an error that may be temporary.
 func (l *life) tellAway(o outcome) {
 	l.pulse.lost(l.env.Time(), o.err)
 	l.env.Event(job.Event{Kind: "retry", Object: "stream " + l.spec.Name, Error: o.err.Error()})
 }
 
-// heldFor is how long a queue stays stopped before it is tried again.
+// heldFor is how long a queue stays stopped before it is retried.
 const heldFor = 30 * time.Second
 
-// hold notes, and tells, why the queue is stopped.
+// hold records and reports why the queue is stopped.
 func (l *life) hold(o outcome) {
 	hint := strings.TrimRight(tidemark.HintOf(o.err), ". ")
-	l.env.Event(job.Event{Kind: "stopped", Object: "queue of " + l.spec.Name, Text: strings.TrimLeft(hint+". It is tried again every "+heldFor.String()+", and after tidemark set.", ". "), Error: o.err.Error()})
+	l.env.Event(job.Event{Kind: "stopped", Object: "queue of " + l.spec.Name, Text: strings.TrimLeft(hint+". It is retried every "+heldFor.String()+", and after tidemark set.", ". "), Error: o.err.Error()})
 	l.held = o.err
 }
 
 // release lets the queue be applied again.
 func (l *life) release(outcome) { l.held = nil }
 
-// change takes over the options that were set. What belongs to the stream stays.
+// change takes over the options that were set. The stream's own values stay.
 func (l *life) change() error {
 	n, err := l.spec.Change(l.set)
 	if err != nil {
@@ -255,25 +257,25 @@ func (l *life) change() error {
 	for _, name := range slices.Sorted(maps.Keys(l.set)) {
 		text = append(text, name+"="+l.set[name])
 	}
-	l.announce("state", "goes on with "+strings.Join(text, " "))
+	l.announce("state", "continues with "+strings.Join(text, " "))
 	return nil
 }
 
-// changed says whether options were set that the session does not have.
+// changed reports whether options were set that the session does not have.
 func (l *life) changed(ctx context.Context) bool {
 	if l.spec.Change == nil {
 		return false
 	}
 	now, err := l.env.Catalog.Settings(ctx, l.record())
 	if err != nil || maps.Equal(now, l.set) {
-		return false // like samples: the stream goes on without its catalogue
+		return false // like samples: the stream continues without its catalogue
 	}
 	l.set = now
 	return true
 }
 
-// advance sets the target's sequences to where the source's are now: the log has
-// nothing of them. (MySQL advances its own with the rows.)
+// advance sets the target's sequences to the source's present values, which are not in the log.
+// (MySQL advances its own with the rows.)
 func (l *life) advance(ctx context.Context) error {
 	if l.spec.Half != Whole && l.spec.Half != Joined {
 		return nil
@@ -318,7 +320,7 @@ func (l *life) Status() (job.StreamStatus, bool) { return l.pulse.take() }
 // Interval is how often there is a new one.
 func (l *life) Interval() time.Duration { return l.pulse.every() }
 
-// report is what there is to say at the end.
+// report is the run's report.
 func (l *life) report(took time.Duration) *job.Report {
 	rep := &job.Report{Verb: l.spec.Half.Verb(), Seconds: took.Seconds(), Workers: l.workers, PeakRSS: job.PeakRSS(), Sequences: l.sequences,
 		Findings: slices.Concat(l.findings, l.heldQueue(), l.stoppedTables(context.Background()), l.fresh.findings(l.stream))}
@@ -334,17 +336,17 @@ func (l *life) heldQueue() []tidemark.Finding {
 	if l.held == nil {
 		return nil
 	}
-	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "queue of " + l.spec.Name, Text: "is stopped, and nothing more of it is applied: " + l.held.Error(), Hint: tidemark.HintOf(l.held)}}
+	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "queue of " + l.spec.Name, Text: "is stopped, and nothing more is applied from it: " + l.held.Error(), Hint: tidemark.HintOf(l.held)}}
 }
 
-// end writes the run's last state, and words the error that has ended it.
+// end writes the run's final state, and words the error that ended it.
 func (l *life) end(ctx context.Context, took time.Duration, err error) error {
 	l.entry.Ended, l.entry.State = l.env.Time(), catalog.Done
 	switch {
 	case err == nil:
 	case tidemark.KindOf(err) == tidemark.Cancelled || errors.Is(err, context.Canceled):
 		l.entry.State = catalog.Cancelled
-		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "replicate", Object: l.spec.Name, Err: errors.New("stopped"), Hint: "The same command goes on. " + KeepsLog(l.spec.Copy.Source) + "."}
+		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "replicate", Object: l.spec.Name, Err: errors.New("stopped"), Hint: "The same command resumes it. " + KeepsLog(l.spec.Copy.Source) + "."}
 	default:
 		l.entry.State = catalog.Failed
 		err = goingOn(err, l.spec.Copy.Source)
@@ -361,18 +363,18 @@ func (l *life) end(ctx context.Context, took time.Duration, err error) error {
 	return err
 }
 
-// goingOn adds to an error that stopped a stream how to go on.
+// goingOn adds to an error that stopped a stream how to resume it.
 func goingOn(err error, source string) error {
 	var e *tidemark.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	hint := "The same command goes on from there. " + KeepsLog(source) + "."
+	hint := "The same command resumes from there. " + KeepsLog(source) + "."
 	switch {
 	case e.Op == "apply" && e.Kind == tidemark.Lost: // another process has the stream
 		return err
 	case e.Kind == tidemark.Lost || e.Kind == tidemark.Corrupt:
-		hint = "What the target has is whole up to there; --anew copies again, with --prep truncate into the tables that are there."
+		hint = "The target is complete up to there. To copy again, use --anew, with --prep truncate to fill the existing tables."
 	}
 	if h := strings.TrimRight(e.Hint, ". "); h != "" {
 		hint = h + ". " + hint

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// A link is what lies between source and target in one session: the stream, and the
-// durable queue if there is one. To an apply elsewhere there is no stream.
+// A link connects source and target in one session: the stream, and the durable queue if there is
+// one. For an apply elsewhere there is no stream.
 type link struct {
 	stream  capture.Stream
 	log     *queue.Log
@@ -19,8 +19,7 @@ type link struct {
 	trimmed uint64
 }
 
-// connect opens the stream where the queue ends, or without one where the target's
-// progress does.
+// connect opens the stream at the end of the queue, or, without a queue, at the target's progress.
 func (r *session) connect(ctx context.Context, h *link, moves []tidemark.Move, low uint64, m *capture.Meter) (err error) {
 	from, behind := low+1, uint64(0)
 	if r.spec.Queue != directQueue {
@@ -38,7 +37,7 @@ func (r *session) connect(ctx context.Context, h *link, moves []tidemark.Move, l
 			return err
 		}
 		behind = place
-		// What the source has forgotten without a transaction in it, the target has noted.
+		// What the source has released without a transaction in it, the target has recorded.
 		from = max(from, end)
 		m.Begin(place)
 	}
@@ -46,9 +45,10 @@ func (r *session) connect(ctx context.Context, h *link, moves []tidemark.Move, l
 	if tidemark.KindOf(err) != tidemark.Lost || h.log == nil {
 		return err
 	}
-	// It is gone if it is not in the queue, into which another capture may have put it meanwhile.
+	// It is lost unless it is in the queue, into which another capture may have written it
+	// meanwhile.
 	if place, _, qerr := h.log.Begin(ctx, from); qerr == nil && place > behind {
-		return &tidemark.Error{Kind: tidemark.Transient, Op: "capture", Object: r.spec.Name, Err: errors.New("another capture has put more into the queue since this one looked")}
+		return &tidemark.Error{Kind: tidemark.Transient, Op: "capture", Object: r.spec.Name, Err: errors.New("another capture has added to the queue meanwhile")}
 	}
 	if st, serr := h.log.Stats(ctx); serr == nil && st.Messages == 0 {
 		return notKept(err, "and the queue is empty")
@@ -56,8 +56,8 @@ func (r *session) connect(ctx context.Context, h *link, moves []tidemark.Move, l
 	return err
 }
 
-// applied hears from which place on the target's progress will ask for the stream.
-// Without a queue the source may forget what was before.
+// applied receives the place from which the target's progress will ask for the stream. Without a
+// queue the source may release its log before that.
 func (h *link) applied(place uint64) {
 	h.low.Store(place)
 	if h.log == nil {
@@ -65,7 +65,7 @@ func (h *link) applied(place uint64) {
 	}
 }
 
-// trim lets the queue forget what nobody will ask for.
+// trim lets the queue drop what nobody will ask for.
 func (h *link) trim(ctx context.Context) error {
 	low := h.low.Load()
 	if h.log == nil || low <= h.trimmed {
@@ -80,6 +80,6 @@ func (h *link) close() {
 		h.stream.Close()
 	}
 	if h.log != nil {
-		h.log.Close() // what is in it is on the disk
+		h.log.Close() // its contents are on disk
 	}
 }

@@ -16,31 +16,30 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// Where capture and apply are two processes, it is the capture that loads tables: it puts their
-// rows into the queue, between the source's transactions, and the stream itself says where
-// a load begins and where all rows have come (tidemark.Load). The apply notes these places. Whatever
-// was killed when: what it finds a table to be, when it goes on, follows from them and
-// from its progress on the target. Requests go the other way: the apply leaves them
-// at the queue until the stream says that the load has begun.
+// If capture and apply are two processes, capture loads tables: it writes their rows to the queue,
+// between the source's transactions, and the stream itself says where a load begins and where all
+// rows have come (tidemark.Load). Apply records these places. Whenever a process is killed, the
+// state of a table follows from them and from the progress on the target when it resumes. Requests
+// go the other way: apply leaves them at the queue until the stream says that the load has begun.
 
 // A request for the load of a table.
 type request struct {
 	Table  tidemark.TableID `json:"table"`
-	Number int64            `json:"number"`           // each has another one
+	Number int64            `json:"number"`           // unique for each request
 	Manual bool             `json:"manual,omitempty"` // only for its changes: the user loads it
 }
 
-// mostRequests are open at once, since not every queue holds a text of any length.
+// mostRequests can be open at once, since not every queue holds a text of any length.
 const mostRequests = 20
 
 // requests are those that this process has left at the queue.
 type requests struct {
 	*stream
-	left    []byte // as they stand at the queue; nil: that is not known
-	unheard string // why they cannot be handed on
+	left    []byte // as they are at the queue; nil: not known
+	unheard string // why they cannot be passed on
 }
 
-// ask leaves requests at the queue, or heeds them. Where that fails the stream goes on.
+// ask leaves requests at the queue, or answers them. If that fails, the stream continues.
 func (r *requests) ask(ctx context.Context, log *queue.Log, known []catalog.StreamTable) {
 	var err error
 	switch r.spec.Half {
@@ -51,7 +50,7 @@ func (r *requests) ask(ctx context.Context, log *queue.Log, known []catalog.Stre
 	}
 	if err != nil && tidemark.KindOf(err) != tidemark.Transient && ctx.Err() == nil && r.unheard != err.Error() {
 		r.unheard = err.Error()
-		r.announce("finding", "requests for loads of tables cannot be handed on: "+r.unheard)
+		r.announce("finding", "requests to load tables cannot be passed on: "+r.unheard)
 	}
 }
 
@@ -63,7 +62,7 @@ func (r *requests) leaveRequests(ctx context.Context, log *queue.Log, known []ca
 			open = append(open, request{t.Table, t.Since.UnixMicro(), x.Manual})
 		}
 	}
-	if r.left == nil || len(open) > 0 { // what a process that was killed had on its way may have come since
+	if r.left == nil || len(open) > 0 { // a process that was killed may have sent one that has arrived since
 		there, err := log.Asked(ctx)
 		if err != nil {
 			return err
@@ -95,7 +94,7 @@ func (r *requests) heedRequests(ctx context.Context, log *queue.Log, known []cat
 			continue
 		}
 		err := r.env.Catalog.EditStreamTable(ctx, r.record(), q.Table, func(t *catalog.StreamTable) error {
-			if q.Manual && t.State == catalog.TableActive { // its changes come
+			if q.Manual && t.State == catalog.TableActive { // its changes are coming
 				noteLoad(t, func(x *tableLoad) { x.Answered = q.Number })
 				return nil
 			}
@@ -111,7 +110,7 @@ func (r *requests) heedRequests(ctx context.Context, log *queue.Log, known []cat
 	return nil
 }
 
-// awaits says whether a table was asked for of which the capture has not told yet.
+// awaits reports whether a table was requested of which capture has not reported yet.
 func (r *stream) awaits(ctx context.Context, t *catalog.StreamTable) bool {
 	if r.spec.Half != ApplyHalf || t.State != catalog.TableLoading || loadOf(t).Place > 0 {
 		return false
@@ -120,7 +119,7 @@ func (r *stream) awaits(ctx context.Context, t *catalog.StreamTable) bool {
 	return err == nil && len(db.Tables) == 0
 }
 
-// rewind finds what the tables are where the stream is applied from: behind low.
+// rewind finds the states of the tables at the place from which the stream is applied: after low.
 func (s *subscriptions) rewind(low uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,13 +130,13 @@ func (s *subscriptions) rewind(low uint64) {
 	}
 }
 
-// load hears where a load begins, or ends.
+// load receives the beginning or the end of a load.
 func (b *binder) load(m change.LogicalMessage) error {
 	var say change.Load
 	if err := json.Unmarshal(m.Data, &say); err != nil {
 		return fmt.Errorf("read what the stream says of a load: %w", err)
 	}
-	defer b.again() // relations that were told before may have been passed over
+	defer b.again() // earlier relations may have been skipped
 	switch {
 	case b.r.spec.Half == Whole:
 		b.subs.mu.Lock()
@@ -150,8 +149,8 @@ func (b *binder) load(m change.LogicalMessage) error {
 	return b.loadBegins(say, m.LSN)
 }
 
-// loadBegins hears of a load for the first time, for which the session begins anew as if it
-// had been said here; or again, where the stream is applied from a place before.
+// loadBegins receives a load for the first time, for which the session starts again as if it had
+// been requested here; or again, if the stream is applied from an earlier place.
 func (b *binder) loadBegins(say change.Load, place uint64) error {
 	s := b.subs
 	s.mu.Lock()
@@ -183,21 +182,21 @@ func (b *binder) loadBegins(say change.Load, place uint64) error {
 	return err
 }
 
-// heeds says whether a table is loaded where a load begins that was asked for here: if the table was not
-// stopped since, nor asked for once more. Rows of a load that is not heeded are passed over, so one of
-// a table that gets its changes always is.
+// heeds reports whether a table is loaded where a requested load begins: unless the table was
+// stopped since, or requested again. Rows of other loads are skipped, so a table that gets its
+// changes is always loaded.
 func (l tableLoad) heeds(t *catalog.StreamTable, asked int64) bool {
 	waits := t.State == catalog.TableLoading && l.Place == 0 && !l.Manual
 	return t.State == catalog.TableActive || t.State == catalog.TableLoading && (!waits || t.Since.UnixMicro() == asked)
 }
 
-// loadEnds hears that all rows of a table have come.
+// loadEnds receives the end of a load: all rows of the table have come.
 func (b *binder) loadEnds(say change.Load, place uint64) error {
 	s := b.subs
 	ended := false
 	err := s.edit(b.ctx, say.Table, func(t *catalog.StreamTable) error {
 		x := loadOf(t)
-		x.Marks = []change.LogMark{{Place: place, From: say.From}} // a cutover may have to go on from here
+		x.Marks = []change.LogMark{{Place: place, From: say.From}} // a cutover may have to continue from here
 		if ended = t.State == catalog.TableLoading && x.Place > 0 && x.Place == say.Begun; ended {
 			x.End, x.Rows = place, say.Rows
 			t.State, t.Since = catalog.TableActive, later(t, b.r.env.Time())
@@ -216,7 +215,7 @@ func (b *binder) loadEnds(say change.Load, place uint64) error {
 	return err
 }
 
-// described hears what tables the source has, and which of them the capture has stopped.
+// described receives the description of the source's tables, and which of them capture has stopped.
 func (b *binder) described(m change.LogicalMessage) error {
 	d, err := b.r.described(b.ctx, m)
 	if err != nil {
@@ -244,7 +243,7 @@ func (b *binder) described(m change.LogicalMessage) error {
 	return nil
 }
 
-// stoppedHere are the tables that the capture has stopped.
+// stoppedHere are the tables that capture has stopped.
 func (s *subscriptions) stoppedHere() (out []stoppedTable) {
 	if s == nil {
 		return nil

@@ -13,22 +13,22 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// newTablesEvery is how often a source is asked which tables it has.
+// newTablesEvery is how often a source is asked for its tables.
 const newTablesEvery = 2 * time.Second
 
-// A tableLister is a source that can say quickly which tables it has.
+// A tableLister is a source that can list its tables quickly.
 type tableLister interface {
 	TableNames(ctx context.Context) ([]tidemark.TableID, error)
 }
 
-// watchTables looks for tables that the rules select and the stream does not have, until ctx ends.
+// watchTables watches for tables that the rules select and the stream lacks, until ctx ends.
 func (r *session) watchTables(ctx context.Context) {
 	for flow.Sleep(ctx, newTablesEvery) == nil {
 		r.findTables(ctx)
 	}
 }
 
-// findTables announces new tables, once each, or starts them. What goes wrong with a look is tried again.
+// findTables announces new tables, once each, or starts them. A failed check is retried.
 func (r *session) findTables(ctx context.Context) {
 	l, ok := r.src.(tableLister)
 	if !ok || r.catching != nil || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
@@ -57,7 +57,7 @@ func (r *session) findTables(ctx context.Context) {
 	}
 }
 
-// startCommand is what adds a table to the stream.
+// startCommand is the command that adds a table to the stream.
 func (r *stream) startCommand(id tidemark.TableID) string {
 	return "tidemark sub start " + id.String() + " --name " + r.spec.Name
 }
@@ -72,7 +72,7 @@ func (r *session) startTable(ctx context.Context, id tidemark.TableID) {
 		return act(t, StartTable, false, r.env)
 	})
 	if err == nil && started {
-		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "is new on the source, and is added to the stream"})
+		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "is new on the source, and was added to the stream"})
 	}
 }
 
@@ -82,7 +82,7 @@ type newTables struct {
 	all []tidemark.TableID
 }
 
-// set takes over what is there now, and gives what was not there before.
+// set takes over the present ones, and gives those that are new.
 func (n *newTables) set(all []tidemark.TableID) (more []tidemark.TableID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,7 +104,7 @@ func (n *newTables) names() (out []string) {
 	return out
 }
 
-// findings say it in the report.
+// findings are for the report.
 func (n *newTables) findings(r *stream) (out []tidemark.Finding) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

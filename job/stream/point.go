@@ -13,16 +13,17 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A Point is a moment in a source's log. The zero value is none.
+// A Point is a moment in a source's log. The zero value is unset.
 type Point struct {
 	Now  bool
 	Time time.Time // before the first transaction that was committed later
 	Log  string    // a position as the engine writes it, or a GTID
-	// Target is where the target is, for a stream that has begun before and has lost its queue.
+	// Target is the target's log position, for a stream that has begun before and has lost its
+	// queue.
 	Target bool
 }
 
-// IsZero says that it is none.
+// IsZero reports whether p is unset.
 func (p Point) IsZero() bool { return p == Point{} }
 
 // ParsePoint reads now, never, a time (RFC 3339, or "2006-01-02 15:04:05" of this machine's
@@ -45,34 +46,34 @@ func ParsePoint(text string) (Point, error) {
 		}
 	}
 	if !strings.ContainsAny(text, "/:-") {
-		return Point{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: text, Err: errors.New("is neither now nor a time nor a position in a log"), Hint: "Write 2026-11-21T10:00:00Z, 16/B374D848, binlog.000003:1234 or a GTID."}
+		return Point{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: text, Err: errors.New("is not now, a time or a log position"), Hint: "Use a form such as 2026-11-21T10:00:00Z, 16/B374D848, binlog.000003:1234 or a GTID."}
 	}
 	return Point{Log: text}, nil
 }
 
-// A Pause is when a stream that begins with a copy ends by itself, once.
+// A Pause is when a stream that begins with a copy stops by itself, once.
 type Pause string
 
 const (
 	NoPause      Pause = "never"
 	AfterCopy    Pause = "copy"    // before any change is applied
-	AfterChanges Pause = "changes" // when those are applied that came during the copy
+	AfterChanges Pause = "changes" // once the changes that came during the copy are applied
 )
 
 // Pauses are all of them.
 var Pauses = []Pause{NoPause, AfterCopy, AfterChanges}
 
-// tellPause tells that a stream ends because it was to pause there.
+// tellPause reports that a stream stops because of its Pause.
 func (r *life) tellPause(what string) {
 	text := KeepsLog(r.spec.Copy.Source) + "."
 	if r.spec.Half == ApplyHalf {
-		text = "The queue keeps what comes."
+		text = "The queue keeps new changes."
 	}
-	r.env.Event(job.Event{Kind: "stopped", Object: "stream " + r.spec.Name, Error: what, Text: "The same command goes on. " + text})
+	r.env.Event(job.Event{Kind: "stopped", Object: "stream " + r.spec.Name, Error: what, Text: "The same command resumes it. " + text})
 }
 
-// A gate lets the transactions of a stream through up to a point, and holds the next one
-// for ever. It is nil where there is no such point, or only one that is no transaction's.
+// A gate lets the transactions of a stream through up to a point, and holds the next one forever.
+// It is nil if there is no such point, or only one that does not belong to a transaction.
 type gate struct {
 	place uint64
 	gtid  string
@@ -81,7 +82,7 @@ type gate struct {
 	shut  atomic.Bool
 }
 
-// newGate gives what ends a stream at a point of the log of a source of this engine.
+// newGate gives the gate for a point of the log of a source of this engine.
 func newGate(p Point, engine string) (*gate, error) {
 	g := &gate{time: p.Time}
 	if p.Log == "" {
@@ -95,7 +96,7 @@ func newGate(p Point, engine string) (*gate, error) {
 	return g, err
 }
 
-// beyond says whether a transaction is behind the point.
+// beyond reports whether a transaction is after the point.
 func (g *gate) beyond(tx *change.Tx) bool {
 	return g.place > 0 && tx.Place >= g.place || !g.time.IsZero() && tx.Time.After(g.time)
 }
@@ -116,10 +117,10 @@ func (g *gate) pass(ctx context.Context, tx *change.Tx) error {
 	return nil
 }
 
-// A skip empties the transactions before a point, at which a stream begins.
+// A skip empties the transactions before the point at which a stream begins.
 type skip struct {
 	gate
-	done func(context.Context) error // told at the first one that is not emptied
+	done func(context.Context) error // called at the first one that is not emptied
 	open bool
 }
 
@@ -131,7 +132,7 @@ func (s *skip) pass(ctx context.Context, tx *change.Tx) error {
 		s.open = true
 		return s.done(ctx)
 	}
-	if s.gtid != "" && tx.GTID == s.gtid && !tx.More { // the stream begins behind it
+	if s.gtid != "" && tx.GTID == s.gtid && !tx.More { // the stream begins after it
 		s.open = true
 		if err := s.done(ctx); err != nil {
 			return err

@@ -15,34 +15,34 @@ import (
 	"github.com/tidemarkdb/tidemark/lag"
 )
 
-// A pulse takes samples of a stream as long as its process lives, whatever becomes of its sessions.
+// A pulse takes samples of a stream as long as its process lives, whatever happens to its sessions.
 type pulse struct {
 	ends  [2]contact
 	marks lag.Marks
-	asked atomic.Bool // the source has said where its log ends
+	asked atomic.Bool // the source has reported the end of its log
 	kept  atomic.Pointer[tidemark.LogKept]
 
-	turn sync.Mutex // whoever takes a sample
+	turn sync.Mutex // held while a sample is taken
 
 	mu       sync.Mutex
 	live     *sampler // of the session; nil: there is none
 	interval time.Duration
 	status   job.StreamStatus
 	sampled  bool
-	low      uint64         // up to which the target has all, when that was last known
-	oldest   apply.Underway // what was under way when the target was lost
+	low      uint64         // up to which the target has everything, when that was last known
+	oldest   apply.Underway // what was being applied when the target was lost
 	failed   error          // why there is no session
-	since    time.Time      // when the first one failed of those that have since
+	since    time.Time      // when the first of the present failures happened
 }
 
-// begin has samples taken of a session.
+// begin starts to sample a session.
 func (p *pulse) begin(s *sampler) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live = s
 }
 
-// pace says how often samples are taken.
+// pace sets how often samples are taken.
 func (p *pulse) pace(interval time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *pulse) every() time.Duration {
 	return p.interval
 }
 
-// lost notes that a session has failed, or could not begin; nil: one has, or is about to.
+// lost records that a session has failed, or could not begin; nil: one has begun, or is about to.
 func (p *pulse) lost(now time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,13 +96,14 @@ func (p *pulse) take() (job.StreamStatus, bool) {
 func (r *life) beat(ctx context.Context) {
 	for flow.Sleep(ctx, r.pulse.every()) == nil {
 		status := r.sample(ctx, time.Now())
-		// The stream goes on if the catalogue cannot be written; status then shows the sample's age.
+		// The stream continues if the catalogue cannot be written; status then shows the sample's
+		// age.
 		_ = r.env.Catalog.PutSample(ctx, r.record(), status.Time, status)
 		r.board.put(status)
 	}
 }
 
-// sample looks at the stream.
+// sample takes a sample of the stream.
 func (r *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
 	p := &r.pulse
 	p.turn.Lock()
@@ -122,7 +123,7 @@ func (r *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
 	}
 	p.judge(&out, s)
 	if out.Limit = limitOf(out, fresh); s != nil && s.half == Whole && out.QueueFull {
-		out.Limit += " The queue is full, and capture waits for room in it."
+		out.Limit += " The queue is full, and capture waits for space in it."
 	}
 	p.mu.Lock()
 	p.status, p.sampled = out, true
@@ -130,7 +131,7 @@ func (r *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
 	return out
 }
 
-// settle takes note of how far the target is, or the queue of a capture.
+// settle records the position of the target, or of the queue of a capture.
 func (p *pulse) settle(s *sampler) {
 	var seen, place uint64
 	if s.link.stream != nil {
@@ -153,12 +154,12 @@ func (p *pulse) settle(s *sampler) {
 	if seen > 0 && done >= place {
 		done = max(done, seen)
 	} else if done > 0 {
-		done++ // the log goes on behind it
+		done++ // the log continues after it
 	}
 	p.marks.Done(done)
 }
 
-// judge says what the stream is doing, and how late it is.
+// judge determines what the stream is doing, and how late it is.
 func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 	p.mu.Lock()
 	under, failed, since := p.oldest, p.failed, p.since
@@ -196,7 +197,7 @@ func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 			out.Doing += " so far"
 		}
 	case s.quiet(out) && under.Place == 0:
-		out.State, out.Doing = job.Waiting, "waiting: "+text("nothing has come from the capture", out.LowTime)
+		out.State, out.Doing = job.Waiting, "waiting: "+text("nothing received from capture", out.LowTime)
 	case !waits && out.Idle:
 		out.State, out.Doing = job.Idle, "idle"
 	default:
@@ -216,10 +217,11 @@ func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 	}
 }
 
-// fewGiants is from how many rows on the oldest transaction under way is worth a word.
+// fewGiants is the number of rows from which the oldest transaction being applied is mentioned.
 const fewGiants = 10_000
 
-// late is the age of the oldest transaction that the target does not have, and whether there is any, or may be.
+// late is the age of the oldest transaction that the target lacks, and whether there is any, or may
+// be.
 func (p *pulse) late(out *job.StreamStatus, s *sampler, under apply.Underway) (late time.Duration, waits bool) {
 	ahead := time.Duration(out.SourceClock * float64(time.Second))
 	now := out.Time.Add(ahead)
@@ -236,13 +238,14 @@ func (p *pulse) late(out *job.StreamStatus, s *sampler, under apply.Underway) (l
 			return now.Sub(out.LowTime), true
 		}
 		return 0, !out.Idle
-	case !p.asked.Load() && s != nil && !out.Idle && !out.LowTime.IsZero(): // the source may not be asked
+	case !p.asked.Load() && s != nil && !out.Idle && !out.LowTime.IsZero(): // the source cannot be asked
 		return now.Sub(out.LowTime), true
 	}
 	return 0, !p.asked.Load() && s != nil && s.half != ApplyHalf && s.link.stream != nil && !out.Idle
 }
 
-// quiet says whether a capture elsewhere has said nothing for long: it says every idleEvery how far it is.
+// quiet reports whether a capture elsewhere has been silent for long: it reports its position every
+// idleEvery.
 func (s *sampler) quiet(out *job.StreamStatus) bool {
 	return s.half == ApplyHalf && !out.LowTime.IsZero() && out.Time.Sub(out.LowTime) > 3*idleEvery
 }

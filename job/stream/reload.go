@@ -21,23 +21,24 @@ import (
 
 const (
 	chunkRows  = 10_000
-	fewRows    = 100 // of a chunk; the first has so many
+	fewRows    = 100 // rows of the first chunk
 	chunkBytes = 4 << 20
 )
 
-// A reload loads tables of a stream beside it, one after the other.
+// A reload loads tables of a stream while it runs, one after the other.
 type reload struct {
 	r    *session
 	subs *subscriptions
 	from capture.Chunker
 	// moves are those of the session.
 	moves map[tidemark.TableID]*tidemark.Move
-	// since is when each load was asked for, also of those that their users do: another one begins from nothing.
+	// since is when each load was requested, including those of users: another one starts from the
+	// beginning.
 	since map[tidemark.TableID]time.Time
 
 	feed *capture.Feed
 	run  *apply.Run    // nil: another process applies
-	kept func() uint64 // up to this place all is on the target, or in the queue for it
+	kept func() uint64 // up to this place everything is on the target, or in the queue for it
 	rows int           // of the next chunk
 }
 
@@ -46,7 +47,7 @@ func (s *subscriptions) loads() []tidemark.TableID {
 	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading && !loadOf(t).Manual })
 }
 
-// untold gives the stopped tables of which the half that applies has not been told.
+// untold gives the stopped tables that the apply half does not know of yet.
 func (s *subscriptions) untold() []tidemark.TableID {
 	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableStopped && loadOf(t).Untold })
 }
@@ -64,7 +65,7 @@ func (s *subscriptions) list(want func(*catalog.StreamTable) bool) (out []tidema
 	return out
 }
 
-// loading says whether a table does not have all its rows yet.
+// loading reports whether a table does not have all its rows yet.
 func (s *subscriptions) loading(id tidemark.TableID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,15 +73,15 @@ func (s *subscriptions) loading(id tidemark.TableID) bool {
 	return t != nil && (t.State == catalog.TableLoading || s.behind[id])
 }
 
-// loadOf reads how far a table is loaded.
+// loadOf reads the progress of a table's load.
 func loadOf(t *catalog.StreamTable) (l tableLoad) {
 	if t.Load != nil {
-		_ = json.Unmarshal(t.Load, &l) // we have written it; from its beginning, at worst
+		_ = json.Unmarshal(t.Load, &l) // we have written it; at worst the load starts again
 	}
 	return l
 }
 
-// restartPlace gives the place from which the source's log is asked for: where it is one of
+// restartPlace gives the place from which the source's log is requested: if the place is one of
 // ours, the one before it at which an event begins.
 func (s *subscriptions) restartPlace(place uint64) uint64 {
 	for _, t := range s.of {
@@ -93,8 +94,8 @@ func (s *subscriptions) restartPlace(place uint64) uint64 {
 	return place
 }
 
-// reload prepares to load tables in a session that reads the source's log; in others there
-// is nothing to load.
+// reload prepares to load tables in a session that reads the source's log; other sessions load
+// nothing.
 func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 	subs := r.subs
 	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: map[tidemark.TableID]*tidemark.Move{}, since: map[tidemark.TableID]time.Time{},
@@ -102,7 +103,7 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 	switch r.spec.Half {
 	case Whole:
 		if r.src == nil || s.run == nil {
-			return l // the load goes on when both ends are there
+			return l // the load continues once both servers answer
 		}
 		l.kept = s.run.Low
 	case CaptureHalf:
@@ -126,7 +127,7 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 			if m.From.Key != nil {
 				l.feed.Tables[id] = m.From.Key.Columns()
 			}
-			l.feed.Silent[id], _ = l.acting(id) // it is not loaded where that fails
+			l.feed.Silent[id], _ = l.acting(id) // it is not loaded if that fails
 		}
 	}
 	l.feed.Moved = func(ctx context.Context, id tidemark.TableID, key map[string]string) error {
@@ -139,7 +140,7 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 	return l
 }
 
-// note keeps how far a table is loaded.
+// note records the progress of a table's load.
 func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
 	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if !l.current(t) {
@@ -150,14 +151,14 @@ func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLo
 	})
 }
 
-// current says whether the load under way is still wanted: nobody has stopped the table, nor wants it
-// loaded once more.
+// current reports whether the present load is still wanted: nobody has stopped the table, or
+// requested another load.
 func (l *reload) current(t *catalog.StreamTable) bool {
 	return t.State == catalog.TableLoading && t.Since.Equal(l.since[t.Table])
 }
 
-// errSuperseded is the error of a load that a command has made another of meanwhile.
-var errSuperseded = errors.New("the table is to be stopped, or loaded once more")
+// errSuperseded is the error of a load that a command has superseded.
+var errSuperseded = errors.New("the table was stopped meanwhile, or is to be loaded again")
 
 // all loads all tables. One that cannot be loaded is stopped.
 func (l *reload) all(ctx context.Context) {
@@ -179,12 +180,12 @@ func (l *reload) all(ctx context.Context) {
 	for _, id := range l.subs.loads() {
 		err := l.one(ctx, id)
 		if ctx.Err() != nil || errors.Is(err, errSuperseded) {
-			return // whoever attends the catalogue sees it too
+			return // whoever watches the catalogue sees it too
 		}
 		if err != nil && !l.r.life.passes(err) {
 			err = l.subs.stopIf(ctx, id, err, l.current)
 			if err == nil && (l.run == nil || l.subs.state(id) != catalog.TableStopped) {
-				_ = l.r.over(anew) // the next session tells the other half, or loads it anew
+				_ = l.r.over(anew) // the next session tells the other half, or loads it again
 				return
 			}
 			if err == nil {
@@ -198,8 +199,8 @@ func (l *reload) all(ctx context.Context) {
 	}
 }
 
-// tell lets the half that applies hear which tables were stopped, where no transaction comes with which it
-// would. Where there is no place for that, it hears with the next one.
+// tell informs the apply half which tables were stopped, if no transaction brings that soon. If
+// there is no place for that, the next transaction brings it.
 func (l *reload) tell(ctx context.Context) error {
 	all := l.subs.untold()
 	if !l.feed.Empty || len(all) == 0 {
@@ -229,7 +230,7 @@ func (l *reload) manual(ctx context.Context) error {
 		if err != nil && !l.r.life.passes(err) && ofTable(err) {
 			err = l.subs.stop(ctx, id, err)
 		} else if err == nil && l.run == nil {
-			err = l.active(ctx, id) // nobody says loaddone here
+			err = l.active(ctx, id) // nobody runs loaddone here
 		}
 		if err != nil {
 			return err
@@ -238,7 +239,7 @@ func (l *reload) manual(ctx context.Context) error {
 	return nil
 }
 
-// active notes that a table has all its rows.
+// active records that a table has all its rows.
 func (l *reload) active(ctx context.Context, id tidemark.TableID) error {
 	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if !l.current(t) {
@@ -249,7 +250,7 @@ func (l *reload) active(ctx context.Context, id tidemark.TableID) error {
 	})
 }
 
-// one loads one table, from where it was loaded up to.
+// one loads one table, from where its load stopped.
 func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 	m := l.moves[id]
 	if m == nil || l.subs.state(id) != catalog.TableLoading {
@@ -272,7 +273,7 @@ func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 	}
 	text := "loaded"
 	if l.run == nil {
-		// A chunk behind the end would meet rows that are there.
+		// A chunk after the end would conflict with existing rows.
 		if err := l.note(ctx, id, func(t *tableLoad) { t.Over = true }); err != nil {
 			return err
 		}
@@ -293,7 +294,7 @@ func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 	return nil
 }
 
-// chunks loads the rows that are left of a table, and then those that have moved.
+// chunks loads the remaining rows of a table, and then those that have moved.
 func (l *reload) chunks(ctx context.Context, id tidemark.TableID, m *tidemark.Move) error {
 	for whole := false; !whole; {
 		var err error
@@ -314,26 +315,26 @@ func (l *reload) chunks(ctx context.Context, id tidemark.TableID, m *tidemark.Mo
 	return nil
 }
 
-// acting gives the tables of which a change may change rows of another one without a word in
-// the source's log: those that it references, with CASCADE or SET NULL, and those that they
-// reference so. Kind Unsupported: a load could not make up for what is not told.
+// acting gives the tables whose changes may change rows of another table without a record in the
+// source's log: those that it references with CASCADE or SET NULL, and those that these reference
+// in the same way. Kind Unsupported: a load could not make up for the missing records.
 func (l *reload) acting(id tidemark.TableID) (all []tidemark.TableID, _ error) {
 	if tidemark.Family(l.r.src.Name()) != "mysql" {
 		return nil, nil
 	}
 	refused := func(text string) error {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New(text + ", and what that does to rows the source's log does not tell"), Hint: "Load it yourself, while nobody writes: tidemark sub start " + id.String() + " --no-load"}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New(text + ", whose effect on rows is not in the source's log"), Hint: "Load it yourself, while nothing writes to it: tidemark sub start " + id.String() + " --no-load"}
 	}
 	for other, m := range l.moves {
 		if slices.ContainsFunc(m.From.ForeignKeys, func(f tidemark.ForeignKey) bool { return f.Acts() && f.Ref == id }) {
-			// A delete of a row that is not there yet has nothing on the target to begin with.
+			// A delete of a row that is not loaded yet finds no row on the target to start from.
 			return nil, refused("is referenced by " + other.String() + " with CASCADE or SET NULL")
 		}
 	}
 	for _, f := range l.moves[id].From.ForeignKeys {
 		moves := tidemark.ForeignKey{OnUpdate: f.OnUpdate}.Acts()
 		if k := l.moves[id].From.Key; moves && k != nil && slices.ContainsFunc(f.Columns, func(c string) bool { return slices.Contains(k.Columns(), c) }) {
-			// A row may be moved to keys that were read, and none of its chunks has it.
+			// A row may move to keys that were already read, and none of its chunks has it.
 			return nil, refused("has a foreign key that changes its primary key")
 		}
 	}
@@ -353,7 +354,7 @@ func (l *reload) acting(id tidemark.TableID) (all []tidemark.TableID, _ error) {
 	return all, nil
 }
 
-// begin lets the stream have the table, and empties the target's.
+// begin adds the table to the stream, and empties the target's.
 func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Move) error {
 	if err := l.from.Publish(ctx, l.r.spec.Name, m); err != nil {
 		return err
@@ -372,7 +373,7 @@ func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 	return l.note(ctx, id, func(t *tableLoad) { t.Begun, t.Place = true, place })
 }
 
-// chunk loads some rows, and says whether they were the last.
+// chunk loads some rows, and reports whether they were the last.
 func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Move, from []string, rows int, onward bool) (whole bool, err error) {
 	for {
 		recent, err := l.feed.Record(ctx, id)
@@ -399,7 +400,7 @@ func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 			rows = max(rows/2, 2)
 			l.rows = rows
 			continue
-		case errors.Is(err, capture.ErrSilent): // fewer rows take hardly less time below so many
+		case errors.Is(err, capture.ErrSilent): // below this size, fewer rows hardly take less time
 			rows = max(rows/2, min(rows, fewRows))
 			l.rows = rows
 			continue
@@ -415,13 +416,13 @@ func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 			}
 			t.Rows += int64(n)
 			if from != nil && n > 0 {
-				t.Rows-- // the row that was the last of the chunk before
+				t.Rows-- // the last row of the chunk before
 			}
 		})
 	}
 }
 
-// read reads a chunk, again if what went wrong may pass.
+// read reads a chunk, and retries temporary errors.
 func (l *reload) read(ctx context.Context, m *tidemark.Move, from []string, rows int) (*change.Chunk, error) {
 	for try := 1; ; try++ {
 		c, err := l.from.Chunk(ctx, l.r.spec.Name, m, from, rows, chunkBytes)
@@ -434,8 +435,7 @@ func (l *reload) read(ctx context.Context, m *tidemark.Move, from []string, rows
 	}
 }
 
-// row loads the row of a key once more, if it is there; the next one otherwise, which does
-// no harm.
+// row loads the row of a key again, if it exists; otherwise the next one, which does no harm.
 func (l *reload) row(ctx context.Context, id tidemark.TableID, m *tidemark.Move, key map[string]string) error {
 	c, err := l.read(ctx, m, nil, 1)
 	if err != nil {
@@ -449,7 +449,7 @@ func (l *reload) row(ctx context.Context, id tidemark.TableID, m *tidemark.Move,
 	return err
 }
 
-// put gives a chunk, or a word about the load, into the stream, and waits until it is on the
+// put merges a chunk, or a message about the load, into the stream, and waits until it is on the
 // target, or in the queue for it.
 func (l *reload) put(ctx context.Context, id tidemark.TableID, c *change.Chunk, say *change.Load) (uint64, error) {
 	return l.give(ctx, c, say, func(mark change.LogMark) error {
@@ -457,12 +457,12 @@ func (l *reload) put(ctx context.Context, id tidemark.TableID, c *change.Chunk, 
 	})
 }
 
-// give is put, for any table or none. note notes the place.
+// give is put, for any table or none. note records the place.
 func (l *reload) give(ctx context.Context, c *change.Chunk, say *change.Load, note func(change.LogMark) error) (uint64, error) {
 	place, err := l.feed.Put(ctx, c, say, func() (change.LogMark, error) {
 		mark, err := l.from.Mark(ctx, l.subs.lastMark())
 		if err == nil {
-			// Before it can be the target's progress: the log may have to be asked for from there.
+			// Before it can become the target's progress: the log may be requested from there.
 			err = note(mark)
 		}
 		return mark, err
@@ -473,7 +473,7 @@ func (l *reload) give(ctx context.Context, c *change.Chunk, say *change.Load, no
 	return place, err
 }
 
-// lastMark is the last place that a chunk was given.
+// lastMark is the last place that was given to a chunk.
 func (s *subscriptions) lastMark() (place uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -485,8 +485,8 @@ func (s *subscriptions) lastMark() (place uint64) {
 	return place
 }
 
-// make makes the tables that the target lacks, with their keys and indexes, as a copy does. It stops those that it
-// cannot make.
+// make creates the tables that the target lacks, with their keys and indexes, as a copy does. It
+// stops those that cannot be created.
 func (b *binder) make(missing map[tidemark.TableID]bool) error {
 	db, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return missing[id] })
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// Replicate copies a source to a target, if that was not done, and then applies the
-// changes of the source's log until ctx ends. What connections cost it is made anew;
-// what it cannot mend is an error, after which the same command goes on.
+// Replicate copies a source to a target, unless that was done, and then applies the changes of the
+// source's log until ctx ends. It reconnects after lost connections; any other error ends it, and
+// the same command resumes it.
 func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *job.Report, err error) {
 	if !engines.StreamName.MatchString(spec.Name) {
-		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("is no name of a stream"), Hint: "Use up to 40 small letters, digits and underscores."}
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("is not a valid name of a stream"), Hint: "Use up to 40 lower-case letters, digits and underscores."}
 	}
 	if a := spec.Apply; a.Mode == apply.Batch && (a.SourceOrder || len(a.OKStates) > 0 || spec.Conflict.Judges()) {
-		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("batches keep no order of commits, and know no conflicts of single changes"), Hint: "Leave out --apply-mode batch, or --commit-order source, --conflict, --conflict-rule and --ok-sqlstates."}
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("batches do not keep the order of commits, and cannot handle conflicts of single changes"), Hint: "Leave out --apply-mode batch, or --commit-order source, --conflict, --conflict-rule and --ok-sqlstates."}
 	}
 	l := newLife(env, spec)
 	lock, err := env.Catalog.Lock("stream-" + l.record())
@@ -28,7 +28,7 @@ func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *jo
 	}
 	defer lock.Unlock()
 	if spec.From.Target && (spec.Remove || spec.Anew) {
-		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("--from-target continues a stream, which --anew and --remove forget"), Hint: "Give one of them."}
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("--from-target continues a stream, but --anew and --remove discard it"), Hint: "Give only one of them."}
 	}
 	if spec.Remove || spec.Anew {
 		if err := l.setup().remove(ctx); err != nil || spec.Remove {
@@ -51,5 +51,5 @@ func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *jo
 	return l.copyRun, l.copyReport, err
 }
 
-// directQueue is no queue: memory.
+// directQueue is no queue: memory only.
 const directQueue = "direct"

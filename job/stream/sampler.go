@@ -21,7 +21,7 @@ func latencyOf(h *flow.Histogram) job.Latency {
 	return job.Latency{Mean: ms(h.Mean()), P50: ms(h.Quantile(0.5)), P99: ms(h.Quantile(0.99)), Max: ms(h.Max())}
 }
 
-// A sampler looks at a stream every now and then.
+// A sampler takes samples of a stream at intervals.
 type sampler struct {
 	name   string
 	half   Half
@@ -35,38 +35,38 @@ type sampler struct {
 	tables *newTables
 	clocks [2]atomic.Int64 // of source and target, ahead of this machine's, in nanoseconds
 	gate   *gate           // where it ends, if it does
-	queue  queue.Stats     // at the last look
+	queue  queue.Stats     // at the last sample
 
 	last   time.Time
 	before apply.Stats
-	work   time.Duration     // that agents had done at the last look
-	waits  time.Duration     // that capture had waited for room
-	logEnd time.Time         // when there was nothing more in the log
+	work   time.Duration     // that agents had done at the last sample
+	waits  time.Duration     // that capture had waited for space
+	logEnd time.Time         // when the log was last read to its end
 	whole  [4]flow.Histogram // since the start
 	began  time.Time
 	opened time.Time        // this session
 	fresh  int64            // transactions that were applied between the last two samples
-	total  job.StreamStatus // what summary found
+	total  job.StreamStatus // the result of summary
 	past   job.StreamStatus // counters of earlier sessions of the same start
 }
 
-// depth adds what is in the queue.
+// depth adds the contents of the queue.
 func (s *sampler) depth(ctx context.Context, to *job.StreamStatus) {
 	if s.link.log == nil {
 		return
 	}
 	st, err := s.link.log.Stats(ctx)
 	if err != nil {
-		return // whoever reads it meets the same
+		return // whoever reads it gets the same error
 	}
 	s.queue = st
 	to.Queueing = s.queueing()
 }
 
-// ahead is by how much the clock of an end is ahead of this machine's.
+// ahead is how far the clock of a server is ahead of this machine's.
 func (s *sampler) ahead(end int) time.Duration { return time.Duration(s.clocks[end].Load()) }
 
-// queueing is what the queue was at when it was looked at last.
+// queueing is the state of the queue at the last sample.
 func (s *sampler) queueing() job.Queueing {
 	st, ms := s.queue, func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	out := job.Queueing{QueueMessages: st.Messages, QueueBytes: st.Bytes, QueueFull: st.Full, Put: s.past.Put + st.Put, PutBytes: s.past.PutBytes + st.PutBytes,
@@ -87,7 +87,7 @@ func (s *sampler) spooler() (capture.Spooler, bool) {
 	return o, ok
 }
 
-// capturing is what the capture is at. waited is how long it has waited for room, out of took.
+// capturing is the state of the capture. waited is how long it has waited for space, out of took.
 func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64) job.Capturing {
 	out := job.Capturing{LogTime: c.Time, LogEnd: s.logEnd, CaptureRows: s.past.CaptureRows + c.Rows, Spilled: s.past.Spilled, Current: c.Place, Restart: s.link.low.Load()}
 	if s.link.log != nil {
@@ -110,7 +110,7 @@ func (s *sampler) look(now time.Time) job.StreamStatus {
 	switch {
 	case s.run != nil:
 		a = s.run.Stats()
-	case s.half == Whole: // the target is away: what was applied stands in past
+	case s.half == Whole: // the target is unavailable: past holds what was applied
 	default:
 		a.Transactions, a.Rows, a.Capture, a.EndToEnd, a.LowTime = c.Transactions, c.Rows, c.Latency, c.Latency, c.Time
 	}
@@ -155,8 +155,8 @@ func (s *sampler) look(now time.Time) job.StreamStatus {
 	return out
 }
 
-// worked sums the time that agents were not waiting for work, and that in which capture
-// waited for room.
+// worked sums the time in which agents were not waiting for work, and in which capture waited for
+// space.
 func (s *sampler) worked() (work, waits time.Duration) {
 	for _, role := range s.group.Report().Roles {
 		for _, t := range role.Workers {
@@ -171,38 +171,38 @@ func (s *sampler) worked() (work, waits time.Duration) {
 	return work, waits
 }
 
-// limitOf says in one sentence what keeps a stream from being faster, if anything does.
+// limitOf tells in one sentence what limits a stream, if anything does.
 func limitOf(s job.StreamStatus, fresh int64) string {
 	switch {
 	case s.State == job.Retrying || s.State == job.Halted || s.State == job.Waiting || s.State == job.Connecting:
 		return strings.ToUpper(s.Doing[:1]) + s.Doing[1:] + "."
 	case s.Half == CaptureHalf.Verb() && s.QueueFull:
-		return "The queue is full: the side that applies limits."
+		return "The queue is full: apply limits."
 	case s.Half == CaptureHalf.Verb() && s.Busy > 0.85:
-		return fmt.Sprintf("The queue limits: %.0f%% of the time goes into writing to it.", 100*s.Busy)
+		return fmt.Sprintf("The queue limits: %.0f%% of the time is spent writing to it.", 100*s.Busy)
 	case s.Half == CaptureHalf.Verb():
-		return "The source's log limits: all that it holds is in the queue."
+		return "The source's log limits: all of it is in the queue."
 	case s.Idle && s.Half != "":
-		return "Nothing waits: all that is in the queue is applied."
+		return "Nothing waits: everything in the queue is applied."
 	case s.Idle:
-		return "Nothing waits: all that the source's log holds is applied."
+		return "Nothing waits: everything in the source's log is applied."
 	case s.State == job.OneAlone:
-		return "One transaction is too large to be applied beside others: what comes behind it waits."
+		return "One transaction is too large to be applied beside others: later ones wait for it."
 	case fresh == 0 && s.InFlight > 0:
-		return fmt.Sprintf("%d transactions are under way, and none was finished: the target limits (locks of others?).", s.InFlight)
+		return fmt.Sprintf("%d transactions are being applied, and none has finished: the target limits (locks held by others?).", s.InFlight)
 	case s.Mode == job.InBatches && s.Busy > 0.85:
-		return "The target limits: it gets batches of what transactions come to, one after the other."
+		return "The target limits: it applies one batch after the other."
 	case s.Mode == job.InBatches:
 		return "The source's log limits: batches wait for transactions."
 	case s.Busy > 0.85*float64(s.Agents):
-		return fmt.Sprintf("The agents limit: %.1f of %d work all the time. More of them (--agents) help if the target is not busy itself.", s.Busy, s.Agents)
+		return fmt.Sprintf("The agents limit: %.1f of %d are always busy. More of them (--agents) help if the target itself is not saturated.", s.Busy, s.Agents)
 	case s.InFlight > 4*s.Agents:
-		return fmt.Sprintf("Dependencies limit: %d transactions are read and wait for others that change the same rows; %.1f of %d agents have work.", s.InFlight, s.Busy, s.Agents)
+		return fmt.Sprintf("Dependencies limit: %d transactions are read and wait for others that change the same rows; %.1f of %d agents are busy.", s.InFlight, s.Busy, s.Agents)
 	}
 	return "The source's log limits: the agents wait for transactions."
 }
 
-// inherit takes over what the session before has counted.
+// inherit takes over the counters of the session before.
 func (s *sampler) inherit(o *sampler) {
 	s.whole, s.began = o.whole, o.began
 	s.past, s.logEnd = o.total, o.logEnd
@@ -221,7 +221,7 @@ func (s *sampler) summary(now time.Time) job.StreamStatus {
 	return out
 }
 
-// reached says whether the target has all that the source's log held at a place.
+// reached reports whether the target has everything that the source's log held at a place.
 func (s *sampler) reached(until uint64) bool {
 	at := s.meter.Place()
 	switch {
@@ -243,7 +243,7 @@ func (s *sampler) reached(until uint64) bool {
 	return s.run.Low() >= at
 }
 
-// streamable are the moves that a stream can carry, and what stands in the way.
+// streamable are the moves that a stream can carry, and the findings against others.
 func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, error) {
 	var out []tidemark.Move
 	var findings []tidemark.Finding
@@ -252,20 +252,20 @@ func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, err
 		case m.From.Form == tidemark.LargeObjects:
 			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are copied, but their later changes are not in the stream"})
 		case m.From.PartitionOf != (tidemark.TableID{}):
-			// under the name of its root
+			// replicated under the name of its root
 		default:
 			out = append(out, m)
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil, &tidemark.Error{Kind: tidemark.Empty, Op: "replicate", Object: "source", Err: errors.New("it has no table to replicate, or none that is selected"), Hint: "Look whether the URL names the right database, and at --include and --exclude."}
+		return nil, nil, &tidemark.Error{Kind: tidemark.Empty, Op: "replicate", Object: "source", Err: errors.New("it has no tables to replicate, or the rules select none"), Hint: "Check that the URL names the right database, and check --include and --exclude."}
 	}
 	return out, findings, nil
 }
 
-// switched tells that transactions go in batches from now on, or not any more.
+// switched reports that transactions are applied in batches from now on, or no longer.
 func (r *session) switched(batches bool, waiting int, age time.Duration) {
-	text := "back to single transactions"
+	text := "applying single transactions again"
 	if batches {
 		text = fmt.Sprintf("batch mode: %.1f s behind, %d transactions are read and wait", max(0, age.Seconds()), waiting)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A session is the time between two connections to the ends: both, or that of its half.
+// A session is the time between two connections to source and target, or to that of its half.
 type session struct {
 	*stream
 	life   *life
@@ -25,13 +25,14 @@ type session struct {
 	binder *binder
 }
 
-// over ends the session with an event. Its error is for callbacks, so that whoever called them stops there.
+// over ends the session with an event. Its error is for callbacks, so that their callers stop
+// there.
 func (r *session) over(e event) error { return r.ending.with(outcome{event: e}) }
 
 // fail ends the session with an error.
 func (r *session) fail(err error) { _ = r.ending.with(outcome{failure, err}) }
 
-// work connects both ends, or that of its half, and works until something ends it.
+// work connects to both servers, or to that of its half, and works until something ends it.
 func (r *session) work(ctx context.Context) outcome {
 	if err := r.openEnds(ctx); err != nil {
 		return outcome{failure, err}
@@ -99,12 +100,12 @@ func (r *session) selected(ctx context.Context) ([]tidemark.Move, error) {
 		r.subs, moves, err = r.subscribe(ctx, moves)
 	}
 	if err == nil && r.spec.Half == Joined && len(r.subs.loads()) > 0 {
-		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "replicate", Object: r.subs.loads()[0].String(), Err: errors.New("is still being loaded"), Hint: "Let tidemark capture and tidemark apply go on until tidemark sub says that it is active."}
+		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "replicate", Object: r.subs.loads()[0].String(), Err: errors.New("is still being loaded"), Hint: "Keep tidemark capture and tidemark apply running until tidemark sub shows the table as active."}
 	}
 	return moves, err
 }
 
-// begin begins an epoch on the target, and opens what lies between the ends.
+// begin begins an epoch on the target, and opens the link.
 func (r *session) begin(ctx context.Context, s *sampler, moves []tidemark.Move) (p change.Progress, err error) {
 	low := max(r.rec.Place-1, r.life.pulse.low)
 	if r.to != nil {
@@ -130,7 +131,7 @@ func (r *session) begin(ctx context.Context, s *sampler, moves []tidemark.Move) 
 	return p, err
 }
 
-// prepared gets ready what looks at definitions, and finds where the stream is to end: see until.
+// prepared prepares the watching of definitions, and finds where the stream is to end: see until.
 func (r *session) prepared(ctx context.Context, s *sampler, moves []tidemark.Move) (defs *definitionWatch, until uint64, err error) {
 	if s.link.stream != nil {
 		if err := r.leaveOut(ctx, s.link.stream); err != nil {
@@ -150,8 +151,8 @@ func (r *session) prepared(ctx context.Context, s *sampler, moves []tidemark.Mov
 	return defs, until, err
 }
 
-// until is where a stream is to end: at a place up to which the log has to be read, or at
-// a gate; neither if it has no end.
+// until is where a stream is to end: at a place up to which the log has to be read, or at a gate;
+// neither if it has no end.
 func (r *session) until(ctx context.Context, s *sampler) (uint64, error) {
 	if c := r.catching; c != nil {
 		s.gate = &gate{place: c.to}
@@ -167,7 +168,7 @@ func (r *session) until(ctx context.Context, s *sampler) (uint64, error) {
 		}
 		until := s.gate.place
 		if until > 0 && r.spec.Half == ApplyHalf {
-			until-- // as far as its last transaction reaches
+			until-- // its last transaction reaches that far
 		}
 		return until, nil
 	}
@@ -214,12 +215,12 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 	if r.rec.Epoch = max(r.rec.Epoch, p.Epoch); r.rec.FirstEpoch == 0 {
 		r.rec.FirstEpoch = p.Epoch
 	}
-	// Like samples: the stream goes on without its catalogue, and the next session writes it.
+	// As with samples, the stream continues without its catalogue, and the next session writes it.
 	_ = r.env.Catalog.PutStream(ctx, r.rec)
 	return run, p, nil
 }
 
-// enlist puts to work what the session has.
+// enlist starts the workers of the session.
 func (r *session) enlist(s *sampler, p change.Progress, moves []tidemark.Move, loads *reload) {
 	h, g := s.link, s.group
 	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *change.Tx) int64 { return int64(len(tx.Changes)) })
@@ -253,7 +254,7 @@ func (r *session) enlist(s *sampler, p change.Progress, moves []tidemark.Move, l
 	s.run.Go(g, in, p)
 }
 
-// standStill enlists a worker that waits in place of those that apply.
+// standStill adds a worker that waits in place of those that apply.
 func standStill(g *flow.Group) {
 	g.Go("Stopped", func(ctx context.Context, c *flow.Clock) error {
 		defer c.Enter(c.Enter(flow.WaitWork))
@@ -262,12 +263,12 @@ func standStill(g *flow.Group) {
 	})
 }
 
-// A finder is a target that can say what a stream into some tables will meet.
+// A finder is a target that can tell which problems a stream into some tables will have.
 type finder interface {
 	ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error)
 }
 
-// warn tells what the stream will meet on the target.
+// warn reports the problems that the stream will have on the target.
 func (r *session) warn(ctx context.Context, b *binder) error {
 	f, ok := r.to.(finder)
 	if !ok {
@@ -288,8 +289,8 @@ func (r *session) warn(ctx context.Context, b *binder) error {
 	return nil
 }
 
-// watch ends the session when it has come far enough, or other options were set, and lets source and queue forget what
-// was applied.
+// watch ends the session once it has come far enough, or other options were set, and lets source
+// and queue drop what was applied.
 func (r *session) watch(ctx context.Context, s *sampler, until uint64) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -341,8 +342,8 @@ func (r *session) watch(ctx context.Context, s *sampler, until uint64) {
 	}
 }
 
-// arrived ends a session that has come to where it was to end. The target says so first, where tables of a later view are
-// to come.
+// arrived ends a session that has reached its end. The target records that first, if tables of a
+// later snapshot are to come.
 func (r *session) arrived(ctx context.Context, s *sampler) bool {
 	if c := r.catching; c != nil {
 		if err := s.run.Advance(ctx, c.to); err != nil {
@@ -352,7 +353,7 @@ func (r *session) arrived(ctx context.Context, s *sampler) bool {
 		if s.run.Low()+1 < c.to {
 			return false
 		}
-	} else if s.run != nil { // what is noted with a transaction is not behind that itself
+	} else if s.run != nil { // what is recorded with a transaction is not after it
 		if err := s.run.Advance(ctx, s.run.Low()+1); err != nil {
 			r.fail(err)
 			return true
@@ -362,8 +363,8 @@ func (r *session) arrived(ctx context.Context, s *sampler) bool {
 	return true
 }
 
-// timeIsUp gives, once it is later than t by the source's clock, where its log ends: up to
-// there is all that was committed until then. Nothing need come that is later.
+// timeIsUp gives, once it is later than t by the source's clock, the end of its log: everything
+// that was committed until then is before it. Nothing later need arrive.
 func (r *session) timeIsUp(ctx context.Context, t time.Time) (uint64, error) {
 	c, ok := r.src.(clocker)
 	if !ok || t.IsZero() || time.Since(t) < -time.Hour {
@@ -376,19 +377,19 @@ func (r *session) timeIsUp(ctx context.Context, t time.Time) (uint64, error) {
 	return r.from.End(ctx)
 }
 
-// idleEvery is how often the source may forget log that has nothing for the stream: each
-// time costs a row of the target an update.
+// idleEvery is how often the source may release log without changes for the stream: each time costs
+// an update of a row on the target.
 const idleEvery = 10 * time.Second
 
-// trimEvery is how often the queue may forget what is applied: one that was full has room again at once.
+// trimEvery is how often the queue may drop what is applied: a full one then has space again at
+// once.
 const trimEvery = 500 * time.Millisecond
 
-// letGo lets the source forget its log up to where that was read, if all of it is applied.
-// The target's progress says so first: what the source has forgotten must never be asked
-// for again.
+// letGo lets the source release its log up to where it was read, if all of it is applied. The
+// target records that first: what the source has released must never be requested again.
 func (r *session) letGo(ctx context.Context, s *sampler) error {
 	if s.run == nil || r.life.held != nil {
-		return nil // capture does it, or nobody
+		return nil // capture does it, or no process
 	}
 	if s.link.stream == nil {
 		return s.run.Advance(ctx, s.run.Low()+1)
@@ -406,8 +407,9 @@ func (r *session) letGo(ctx context.Context, s *sampler) error {
 	return nil
 }
 
-// trim lets the queue forget what is applied. One that fills may hold nothing else but the beginning of a transaction whose
-// end waits for room: then that is written of which otherwise the next transaction would bring word.
+// trim lets the queue drop what is applied. A queue that fills may hold only the beginning of a
+// transaction whose end waits for space: then it writes the message that the next transaction would
+// otherwise bring.
 func (r *session) trim(ctx context.Context, s *sampler) error {
 	if s.link.log == nil || s.run == nil {
 		return nil

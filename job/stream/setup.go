@@ -18,7 +18,7 @@ type setup struct {
 	life *life
 }
 
-// remove lets the source forget its log, and the target what was applied.
+// remove lets the source release its log, and the target forget what was applied.
 func (r *setup) remove(ctx context.Context) error {
 	if err := r.open(ctx); err != nil {
 		return err
@@ -59,7 +59,7 @@ type ender interface {
 	EndApply(ctx context.Context, queue string) error
 }
 
-// checkKnown looks whether a stream that was set up before can be resumed.
+// checkKnown checks whether a stream that was set up before can be resumed.
 func (r *setup) checkKnown(ctx context.Context) error {
 	if r.spec.SourceMoved {
 		r.rec.Source = tidemark.MaskURL(r.spec.Copy.Source)
@@ -75,11 +75,11 @@ func (r *setup) checkKnown(ctx context.Context) error {
 	s := r.rec
 	switch where := r.spec.Queue; {
 	case where == "" && strings.Contains(s.Queue, "://"):
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: errors.New("has its queue at " + s.Queue), Hint: "Give that with --queue, with its password if it has one."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: errors.New("has its queue at " + s.Queue), Hint: "Give that URL with --queue, with its password if it has one."}
 	case where == "":
 		r.spec.Queue = s.Queue
 	case tidemark.MaskURL(where) != s.Queue:
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: errors.New("has the queue " + s.Queue + ", in which there may be what the source has forgotten"), Hint: "Leave --queue out, or begin anew with --anew."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: errors.New("has the queue " + s.Queue + ", which may hold changes that the source no longer has"), Hint: "Leave --queue out, or copy again with --anew."}
 	}
 	if s.Tables != "" {
 		known, err := newDescribed([]byte(s.Tables))
@@ -117,8 +117,8 @@ func (r *setup) begin(ctx context.Context) (run string, rep *job.Report, err err
 	return r.copy(ctx, findings)
 }
 
-// startStream begins a stream without a copy: from now on, or from the point that is asked
-// for, as far as the source still has its log.
+// startStream begins a stream without a copy: from now on, or from the requested point, as far as
+// the source still has its log.
 func (r *setup) startStream(ctx context.Context) error {
 	if r.spec.From.IsZero() || r.spec.From.Now {
 		if _, err := r.hold(ctx); err != nil {
@@ -138,7 +138,7 @@ func (r *setup) startStream(ctx context.Context) error {
 		return err
 	}
 	if g.place > 0 && g.place < begins {
-		return &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: r.spec.From.Log, Err: errors.New("the source has its log from a later place on"), Hint: "Begin with a copy: leave --from out."}
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: r.spec.From.Log, Err: errors.New("the source's log starts at a later position"), Hint: "Start with a copy: leave --from out."}
 	}
 	if _, err = r.hold(ctx); err != nil {
 		return err
@@ -152,8 +152,8 @@ func (r *setup) startStream(ctx context.Context) error {
 	return nil
 }
 
-// hold makes the source keep its log for the stream. The catalogue has the stream before that: a slot of which nobody knew
-// would be in the way of the next start.
+// hold makes the source keep its log for the stream. The catalogue records the stream first: a slot
+// that it does not know would block the next start.
 func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
 	tables, findings, err := r.tables(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
 		err = r.keepFilters(ctx, tables)
 	}
 	if err == nil {
-		_, _, err = r.subscribe(ctx, tables) // notes what the tables are now
+		_, _, err = r.subscribe(ctx, tables) // records the present shape of the tables
 	}
 	if err == nil {
 		err = r.tellDDL(ctx, true)
@@ -209,14 +209,14 @@ func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
 	return findings, r.env.Catalog.PutStream(ctx, r.rec)
 }
 
-// refuse is an error of the stream as a whole.
+// refuse is an error of the whole stream.
 func (r *setup) refuse(kind tidemark.Kind, text, hint string) error {
 	return &tidemark.Error{Op: r.spec.Half.Verb(), Object: "stream " + r.spec.Name, Kind: kind, Err: errors.New(text), Hint: hint}
 }
 
 // isHeld is the error of a slot that is there already.
 func (r *setup) isHeld() error {
-	return &tidemark.Error{Kind: tidemark.Exists, Op: "replicate", Object: r.spec.Name, Err: errors.New("the source keeps its log for a stream of that name, of which this catalogue knows nothing"), Hint: "Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again."}
+	return &tidemark.Error{Kind: tidemark.Exists, Op: "replicate", Object: r.spec.Name, Err: errors.New("the source keeps its log for a stream of this name, which this catalogue does not know"), Hint: "Name the catalogue that knows it (--state), choose another --name, or use --anew to drop it and copy again."}
 }
 
 // copy fills the target from a view at a place of the log, from which it is followed.
@@ -264,7 +264,7 @@ func (r *setup) undo(ctx context.Context, run string, err error) error {
 	}
 	var e *tidemark.Error
 	if run != "" && errors.As(err, &e) {
-		return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: "Begin anew, with --prep drop for what the copy has left on the target; nothing is kept on the source."}
+		return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: "Start again, with --prep drop for what the copy has left on the target. Nothing is left on the source."}
 	}
 	return err
 }

@@ -17,8 +17,8 @@ import (
 
 var binlogPlace = regexp.MustCompile(`^[^:/]+\.[0-9]+:[0-9]+$`)
 
-// Skip notes that a stream leaves out the event at a place of its source's log, FILE:OFFSET as MySQL and MariaDB name
-// it, when it runs the next time. It gives the stream's record in the catalogue.
+// Skip makes a stream leave out the event at a place of its source's log, FILE:OFFSET in the form
+// of MySQL and MariaDB, the next time it runs. It gives the stream's name in the catalogue.
 //
 // Errors: Invalid (not a place), Unsupported (PostgreSQL), NotFound (no such stream).
 func Skip(ctx context.Context, cat *catalog.Catalog, stream, place string) (string, error) {
@@ -27,9 +27,9 @@ func Skip(ctx context.Context, cat *catalog.Catalog, stream, place string) (stri
 	case err != nil:
 		return "", err
 	case strings.HasPrefix(s.Source, "postgres"):
-		return "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "skip", Object: stream, Err: errors.New("the log of PostgreSQL has no events that could be skipped"), Hint: "Stop the table (tidemark sub stop TABLE), or let --conflict say what becomes of changes that do not fit."}
+		return "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "skip", Object: stream, Err: errors.New("events of PostgreSQL's log cannot be skipped"), Hint: "Stop the table (tidemark sub stop TABLE), or choose with --conflict how to handle changes that do not fit."}
 	case !binlogPlace.MatchString(place):
-		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "skip", Object: place, Err: errors.New("is not a log position of MySQL or MariaDB"), Hint: "Write FILE:OFFSET, as the message that stopped the stream does: binlog.000007:1234."}
+		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "skip", Object: place, Err: errors.New("is not a log position of MySQL or MariaDB"), Hint: "Use FILE:OFFSET, as in the message that stopped the stream: binlog.000007:1234."}
 	}
 	return s.Name, cat.PutSkip(ctx, s.Name, place)
 }
@@ -50,12 +50,12 @@ func skipsOf(ctx context.Context, cat *catalog.Catalog, stream string) (catalog.
 	}
 	s, err := Here(ctx, cat, stream)
 	if err == nil && s.Name == RecordOf(stream, ApplyHalf) {
-		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "skip", Object: stream, Err: errors.New("the source's log is read elsewhere"), Hint: "Say it on the machine on which tidemark capture runs."}
+		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "skip", Object: stream, Err: errors.New("the source's log is read on another machine"), Hint: "Run this on the machine where tidemark capture runs."}
 	}
 	return s, err
 }
 
-// leaveOut tells a stream which events to skip.
+// leaveOut configures which events a stream skips.
 func (r *session) leaveOut(ctx context.Context, stream capture.Stream) error {
 	s, ok := stream.(capture.Skipper)
 	if !ok {
@@ -73,7 +73,7 @@ type exceptionNoter interface {
 	NoteException(ctx context.Context, x change.Exception) error
 }
 
-// skippedEvent notes on the target what an event held that was skipped.
+// skippedEvent records the contents of a skipped event on the target.
 func (b *binder) skippedEvent(m change.LogicalMessage) error {
 	var x change.Exception
 	if err := json.Unmarshal(m.Data, &x); err != nil {
@@ -85,6 +85,6 @@ func (b *binder) skippedEvent(m change.LogicalMessage) error {
 			return err
 		}
 	}
-	b.r.env.Event(job.Event{Kind: "skipped", Object: x.Table, Text: x.Message + "; tidemark exceptions has what it held"})
+	b.r.env.Event(job.Event{Kind: "skipped", Object: x.Table, Text: x.Message + "; tidemark exceptions shows its contents"})
 	return nil
 }

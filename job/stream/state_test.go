@@ -57,7 +57,7 @@ advancing: advanced -> ended
 advancing: failure -> failed
 `
 
-// hearing notes what a watcher is told.
+// hearing records what a watcher receives.
 type hearing struct {
 	job.Watcher
 	mu  sync.Mutex
@@ -126,8 +126,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Whatever a state is, it may fail; it is reached from the start, or from the start of catching up; and a final one leads
-// nowhere.
+// Whatever a state is, it may fail; it is reached from the start, or from the start of catching up;
+// and a final one leads nowhere.
 func TestStatesAreWhole(t *testing.T) {
 	seen := map[state]bool{looking: true, catchingUp: true}
 	for todo := []state{looking, catchingUp}; len(todo) > 0; todo = todo[1:] {
@@ -183,7 +183,7 @@ func TestWalks(t *testing.T) {
 		if got, want := heard.kinds(), []string{"retry", "stopped", "retry", "stopped"}; !slices.Equal(got, want) {
 			t.Errorf("heard %v, want %v", got, want)
 		}
-		if e := heard.all[1]; e.Object != "queue of s" || e.Text != "Look at it. It is tried again every 30s, and after tidemark set." || e.Error != stop.Error() {
+		if e := heard.all[1]; e.Object != "queue of s" || e.Text != "Look at it. It is retried every 30s, and after tidemark set." || e.Error != stop.Error() {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -272,7 +272,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A session ends as whoever comes first says, and as its own error says if nobody does; not any more when its process ends.
+// A session ends as whoever comes first says, and as its own error says if nobody does; not any
+// more when its process ends.
 func TestEnding(t *testing.T) {
 	own, first := errors.New("its own"), errors.New("first")
 	var e ending
@@ -317,7 +318,7 @@ func TestPrepared(t *testing.T) {
 		want  event
 		ends  Point
 	}{
-		{name: "goes on", rep: rep, want: whole},
+		{name: "continues", rep: rep, want: whole},
 		{name: "failed", rep: rep, err: bad, pause: AfterCopy, want: failure},
 		{name: "pauses", rep: rep, pause: AfterCopy, want: wholeAndPause},
 		{name: "nothing was copied", pause: AfterCopy, want: whole},

@@ -28,11 +28,11 @@ func TestLimits(t *testing.T) {
 		{status(func(s *job.StreamStatus) { s.State, s.Doing = job.Retrying, "retrying: it" }), 1, "Retrying: it."},
 		{status(func(s *job.StreamStatus) { s.Half, s.QueueFull = "capture", true }), 1, "The queue is full"},
 		{status(func(s *job.StreamStatus) { s.Half, s.Busy = "capture", 0.9 }), 1, "The queue limits: 90%"},
-		{status(func(s *job.StreamStatus) { s.Half = "capture" }), 1, "The source's log limits: all that it holds is in the queue"},
-		{status(func(s *job.StreamStatus) { s.Half, s.Idle = "apply", true }), 1, "Nothing waits: all that is in the queue"},
-		{status(func(s *job.StreamStatus) { s.Idle = true }), 1, "Nothing waits: all that the source's log"},
+		{status(func(s *job.StreamStatus) { s.Half = "capture" }), 1, "The source's log limits: all of it is in the queue"},
+		{status(func(s *job.StreamStatus) { s.Half, s.Idle = "apply", true }), 1, "Nothing waits: everything in the queue"},
+		{status(func(s *job.StreamStatus) { s.Idle = true }), 1, "Nothing waits: everything in the source's log"},
 		{status(func(s *job.StreamStatus) { s.State = job.OneAlone }), 1, "One transaction is too large"},
-		{status(func(s *job.StreamStatus) { s.InFlight = 3 }), 0, "3 transactions are under way"},
+		{status(func(s *job.StreamStatus) { s.InFlight = 3 }), 0, "3 transactions are being applied"},
 		{status(func(s *job.StreamStatus) { s.Mode, s.Busy = job.InBatches, 0.9 }), 1, "The target limits"},
 		{status(func(s *job.StreamStatus) { s.Mode = job.InBatches }), 1, "The source's log limits: batches"},
 		{status(func(s *job.StreamStatus) { s.Busy = 3.6 }), 1, "The agents limit: 3.6 of 4"},
@@ -64,7 +64,7 @@ func TestDoing(t *testing.T) {
 		"both away":         {func(p *pulse) { p.ends[0].heard(now, lost); p.ends[1].heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
 		"stopped":           {func(*pulse) {}, &sampler{held: errors.New("it"), link: &link{}}, job.StreamStatus{}, job.Halted, "the queue is stopped: it"},
 		"one large":         {func(p *pulse) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Whole), job.StreamStatus{}, job.OneAlone, "applying one transaction of 12,345 rows so far"},
-		"a silent capture":  {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{LowTime: now.Add(-time.Hour)}, job.Waiting, "waiting: nothing has come from the capture since "},
+		"a silent capture":  {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{LowTime: now.Add(-time.Hour)}, job.Waiting, "waiting: nothing received from capture since "},
 		"an apply, idle":    {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{Idle: true}, job.Idle, "idle"},
 		"an apply, at work": {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{}, job.Applying, "applying"},
 		"a capture":         {func(*pulse) {}, session(CaptureHalf), job.StreamStatus{}, job.Applying, "capturing"},
@@ -114,20 +114,20 @@ func TestGrouped(t *testing.T) {
 	}
 }
 
-// Errors that end a stream, or its copy, say how it goes on.
+// Errors that end a stream, or its copy, say how to resume it.
 func TestGoingOn(t *testing.T) {
 	const pg = "postgres://h/db"
 	keeps := KeepsLog(pg) + "."
 	for _, x := range []struct{ in, want *tidemark.Error }{
-		{&tidemark.Error{Op: "apply", Kind: tidemark.BadRow, Hint: "Look."}, &tidemark.Error{Hint: "Look. The same command goes on from there. " + keeps}},
-		{&tidemark.Error{Op: "follow", Kind: tidemark.Lost}, &tidemark.Error{Hint: "What the target has is whole up to there; --anew copies again, with --prep truncate into the tables that are there."}},
+		{&tidemark.Error{Op: "apply", Kind: tidemark.BadRow, Hint: "Look."}, &tidemark.Error{Hint: "Look. The same command resumes from there. " + keeps}},
+		{&tidemark.Error{Op: "follow", Kind: tidemark.Lost}, &tidemark.Error{Hint: "The target is complete up to there. To copy again, use --anew, with --prep truncate to fill the existing tables."}},
 		{&tidemark.Error{Op: "apply", Kind: tidemark.Lost, Hint: "Another has it."}, &tidemark.Error{Hint: "Another has it."}},
 	} {
 		if got := tidemark.HintOf(goingOn(x.in, pg)); got != x.want.Hint {
 			t.Errorf("%q, want %q", got, x.want.Hint)
 		}
 	}
-	copied := &tidemark.Error{Op: "copy", Kind: tidemark.Full, Hint: "Make room; then go on with the same command and --resume 123"}
+	copied := &tidemark.Error{Op: "copy", Kind: tidemark.Full, Hint: "Make room; then add --resume 123 to the same command."}
 	if got, want := tidemark.HintOf(resumes(copied, pg)), "Make room. The same command resumes the copy. "+keeps; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A stream is what is known of one in this process: what is asked of it, what the catalogue has of it, and its two ends, as far
-// as they are connected.
+// A stream is what is known of one in this process: its spec, its record in the catalogue, and its
+// source and target, as far as they are connected.
 type stream struct {
 	env  job.Env
 	spec Spec
@@ -25,20 +25,20 @@ type stream struct {
 
 	src   job.Database
 	from  capture.Source // src
-	shape shape          // what is known of the source
+	shape shape          // the known tables of the source
 	tgt   job.Database
 	to    apply.Target // tgt
 	known *described   // the source, as it was when it answered last: see openEnds
 
-	filter *capture.Filter // of the session; nil: none, or the source has it
+	filter *capture.Filter // of the session; nil: none, or the source filters
 	looks  looks           // at the tables, when the source began to keep its log
-	// defined is what else it said of them then.
+	// defined is what else it reported of them then.
 	defined map[tidemark.TableID]*change.Definition
 
 	catching *catchUp // what sessions are limited to, while the copy is resumed
 }
 
-// open connects to both ends, or to that of the half.
+// open connects to both servers, or to that of the half.
 func (r *stream) open(ctx context.Context) error {
 	if r.spec.Half != ApplyHalf {
 		if err := r.openSource(ctx); err != nil {
@@ -97,19 +97,18 @@ func (r *stream) close() {
 	r.from, r.to = nil, nil
 }
 
-// announce tells of something that has become of the stream.
+// announce reports an event of the stream.
 func (r *stream) announce(kind, text string) {
 	r.env.Event(job.Event{Kind: kind, Object: "stream " + r.spec.Name, Text: text})
 }
 
-// following notes that all that comes before the stream is on the target.
+// following records that everything before the stream is on the target.
 func (r *stream) following(ctx context.Context) error {
 	r.rec.State = catalog.StreamFollowing
 	return r.env.Catalog.PutStream(ctx, r.rec)
 }
 
-// mapped describes the tables of the source that are wanted, and says what the rules make
-// of them now.
+// mapped describes the selected tables of the source, and applies the present rules to them.
 func (r *stream) mapped(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, []tidemark.Move, error) {
 	db, err := r.shape.Describe(ctx, want)
 	if err != nil {
@@ -120,7 +119,8 @@ func (r *stream) mapped(ctx context.Context, want func(tidemark.TableID) bool) (
 	return db, moves, err
 }
 
-// move describes one table of the source, and says what the rules make of it now; nil: it is gone, or left out.
+// move describes one table of the source, and applies the present rules to it; nil: it is gone, or
+// left out.
 func (r *stream) move(ctx context.Context, id tidemark.TableID) (*tidemark.Database, *tidemark.Move, error) {
 	db, moves, err := r.mapped(ctx, func(x tidemark.TableID) bool { return x == id })
 	if err != nil || len(moves) == 0 {
@@ -157,8 +157,7 @@ func (r *stream) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Findin
 // one machine.
 func (r *stream) record() string { return RecordOf(r.spec.Name, r.spec.Half) }
 
-// into is what is known of the target. A capture does not need to know more than whether
-// it is PostgreSQL.
+// into is what is known of the target. A capture needs to know only whether it is PostgreSQL.
 func (r *stream) into() job.End {
 	if r.tgt != nil {
 		return r.tgt
@@ -169,18 +168,19 @@ func (r *stream) into() job.End {
 	return named{"mysql", ""}
 }
 
-// describe gives the source's wanted tables as they are now, and those of subs, if there are any, that are stopped.
+// describe gives the source's selected tables as they are now, and the stopped ones of subs, if
+// there are any.
 func (r *stream) describe(ctx context.Context, subs *subscriptions) ([]byte, *tidemark.Database, error) {
 	db, err := r.src.Describe(ctx, r.spec.Copy.Rules.Wants)
 	if err != nil {
 		return nil, nil, err
 	}
-	db.Objects, db.Findings = nil, nil // of no use without the source
+	db.Objects, db.Findings = nil, nil // useless without the source
 	text, err := json.Marshal(description{r.src.Default(), db, subs.stoppedHere()})
 	return text, db, err
 }
 
-// described hears what a capture says of its source.
+// described receives a capture's description of its source.
 func (r *stream) described(ctx context.Context, m change.LogicalMessage) (description, error) {
 	text := slices.Clone(m.Data)
 	d, err := parseDescription(text)
@@ -191,18 +191,18 @@ func (r *stream) described(ctx context.Context, m change.LogicalMessage) (descri
 	return d, r.env.Catalog.PutStream(ctx, r.rec)
 }
 
-// sameEnds refuses to continue a stream between other ends than before.
+// sameEnds refuses to continue a stream with another source or target than before.
 func (r *stream) sameEnds() error {
 	s := r.rec
 	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
 		if pair[0] != tidemark.MaskURL(pair[1]) {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: fmt.Errorf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])), Hint: "Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas, --target-moved if the target has another URL now."}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: fmt.Errorf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])), Hint: "Give the same source and target as before, or another --name. Use --source-moved if a replica has taken the source's place, --target-moved if the target has a new URL."}
 		}
 	}
 	return nil
 }
 
-// remember keeps what the source's tables are, for a session without it.
+// remember stores the description of the source's tables, for a session without it.
 func (r *stream) remember(db *tidemark.Database) error {
 	if !r.parts() || r.src == nil {
 		return nil
@@ -216,7 +216,7 @@ func (r *stream) remember(db *tidemark.Database) error {
 	return err
 }
 
-// parts says whether a stream's ends can be worked at apart in this process.
+// parts reports whether this process can work with one of source and target alone.
 func (r *stream) parts() bool {
 	return r.spec.Half == Whole && r.spec.Queue != directQueue && r.spec.Until.IsZero()
 }

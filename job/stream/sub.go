@@ -18,26 +18,25 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// Tables of a stream are active, loading or stopped. The catalogue says which, so that it
-// outlives the process; commands write it there, and the process that replicates looks
-// every second.
+// Tables of a stream are active, loading or stopped. The catalogue records that, so that it
+// outlives the process; commands write it there, and the process that replicates checks it every
+// second.
 
 // subscriptions are the tables of a stream, as one session sees them.
 type subscriptions struct {
 	r  *stream
 	mu sync.Mutex
 	of map[tidemark.TableID]*catalog.StreamTable
-	// begun are those among the loading ones whose load has begun where the stream is
-	// applied. What comes before that is of the table as it was before.
+	// begun are the loading tables whose load has begun where the stream is applied. Earlier
+	// changes belong to the table as it was before.
 	begun map[tidemark.TableID]bool
-	// behind are active ones of which the stream is applied anew from before a place where they
+	// behind are active tables for which the stream is applied again from before a place where they
 	// were still loading.
 	behind map[tidemark.TableID]bool
 }
 
-// subscribe reads the stream's tables, which are all of moves where it has none yet, and
-// gives them with the moves of those whose changes are applied. One that is not on the source any
-// more is stopped.
+// subscribe reads the stream's tables (at first, those of all moves), and gives them with the moves
+// of those whose changes are applied. A table that is no longer on the source is stopped.
 func (r *stream) subscribe(ctx context.Context, moves []tidemark.Move) (*subscriptions, []tidemark.Move, error) {
 	s := &subscriptions{r: r, of: map[tidemark.TableID]*catalog.StreamTable{}, begun: map[tidemark.TableID]bool{}, behind: map[tidemark.TableID]bool{}}
 	known, err := r.streamTables(ctx)
@@ -69,7 +68,7 @@ func (r *stream) subscribe(ctx context.Context, moves []tidemark.Move) (*subscri
 	}
 	for id := range s.of {
 		if !there[id] && !r.awaits(ctx, s.of[id]) {
-			err := s.stop(ctx, id, &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: id.String(), Err: errors.New("is not on the source any more under this name, or the rules leave it out"), Hint: "If it was renamed: tidemark sub start NEWNAME."})
+			err := s.stop(ctx, id, &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: id.String(), Err: errors.New("is no longer on the source under this name, or the rules leave it out"), Hint: "If it was renamed: tidemark sub start NEWNAME."})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -87,7 +86,7 @@ func (r *stream) streamTables(ctx context.Context) ([]catalog.StreamTable, error
 	return known, err
 }
 
-// enroll notes a table that the stream has from its beginning on, and what it is there.
+// enroll records a table that the stream has from its beginning, and its shape there.
 func (s *subscriptions) enroll(ctx context.Context, m *tidemark.Move) error {
 	id := m.From.TableID
 	text, err := json.Marshal(firstOutline(m, s.r.looks[id]))
@@ -119,7 +118,7 @@ func (s *subscriptions) edit(ctx context.Context, id tidemark.TableID, do func(*
 	})
 }
 
-// note keeps how far a table is loaded.
+// note records the progress of a table's load.
 func (s *subscriptions) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
 	return s.edit(ctx, id, func(t *catalog.StreamTable) error {
 		noteLoad(t, do)
@@ -127,7 +126,7 @@ func (s *subscriptions) note(ctx context.Context, id tidemark.TableID, do func(*
 	})
 }
 
-// load gives how far a table is loaded, and what is known of it.
+// load gives the progress of a table's load, and what is known of the table.
 func (s *subscriptions) load(id tidemark.TableID) (l tableLoad) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,14 +136,14 @@ func (s *subscriptions) load(id tidemark.TableID) (l tableLoad) {
 	return l
 }
 
-// outline gives what the stream has told of a table's columns; nil: nothing.
+// outline gives the columns of a table as the stream reported them; nil: not yet.
 func (s *subscriptions) outline(id tidemark.TableID) json.RawMessage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[id].Shape
 }
 
-// wants says whether changes of a table are applied.
+// wants reports whether changes of a table are applied.
 func (s *subscriptions) wants(id tidemark.TableID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +157,7 @@ func (s *subscriptions) wants(id tidemark.TableID) bool {
 	return true
 }
 
-// state gives a table's; "" where it is not of the stream.
+// state gives a table's state; "" if it is not in the stream.
 func (s *subscriptions) state(id tidemark.TableID) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +167,7 @@ func (s *subscriptions) state(id tidemark.TableID) string {
 	return ""
 }
 
-// count says how many tables are in which state.
+// count counts the tables in each state.
 func (s *subscriptions) count() (active, loading, stopped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,13 +184,13 @@ func (s *subscriptions) count() (active, loading, stopped int) {
 	return active, loading, stopped
 }
 
-// stop stops a table, for the reason that an error gives.
+// stop stops a table, for the reason in an error.
 func (s *subscriptions) stop(ctx context.Context, id tidemark.TableID, why error) error {
 	return s.stopIf(ctx, id, why, func(*catalog.StreamTable) bool { return true })
 }
 
-// stopIf stops a table if it is what yes says of what the catalogue has of it now: a command may have
-// been quicker.
+// stopIf stops a table if yes accepts its present record in the catalogue: a command may have been
+// quicker.
 func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
 	told := false
 	err := s.edit(ctx, id, func(t *catalog.StreamTable) error {
@@ -203,12 +202,12 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 	})
 	if err == nil && told {
 		hint := strings.TrimRight(tidemark.HintOf(why), ". ")
-		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: strings.TrimLeft(hint+". Then tidemark sub reload "+id.String()+".", ". "), Error: reasonOf(why)})
+		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: strings.TrimLeft(hint+". Then run tidemark sub reload "+id.String()+".", ". "), Error: reasonOf(why)})
 	}
 	return err
 }
 
-// forget takes a table out of the stream: another one has its rows from now on.
+// forget removes a table from the stream: another one has its rows from now on.
 func (s *subscriptions) forget(ctx context.Context, id tidemark.TableID) error {
 	err := s.r.env.Catalog.EditStreamTable(ctx, s.r.record(), id, func(t *catalog.StreamTable) error { t.State = ""; return nil })
 	s.mu.Lock()
@@ -222,17 +221,17 @@ func halt(t *catalog.StreamTable, reason, hint string, now time.Time) {
 	become(t, catalog.TableStopped, reason, hint, loadOf(t).anew(), now)
 }
 
-// later is when the state of a table changes that is changed now: behind its last change, also where the
-// clock was set back since, for it is by their times that changes are told apart and put in order.
+// later is the time of a change of a table's state that happens now: after its last change, even if
+// the clock was set back since, because the times identify and order changes.
 func later(t *catalog.StreamTable, now time.Time) time.Time {
-	now = now.Truncate(time.Microsecond) // as the catalogue keeps it
+	now = now.Truncate(time.Microsecond) // the precision of the catalogue
 	if now.After(t.Since) {
 		return now
 	}
 	return t.Since.Add(time.Microsecond)
 }
 
-// reasonOf is what an error says of its object.
+// reasonOf is what an error says about its object.
 func reasonOf(err error) string {
 	var e *tidemark.Error
 	if errors.As(err, &e) && e.Err != nil {
@@ -241,14 +240,14 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// ofTable says whether an error is of one table and not of the stream: it stops that
-// table alone.
+// ofTable reports whether an error is about one table and not the whole stream: it stops only that
+// table.
 func ofTable(err error) bool {
 	kind := tidemark.KindOf(err)
 	return kind == tidemark.Unsupported || kind == tidemark.NotFound
 }
 
-// stoppedTables are findings for the report: tables whose changes are passed over.
+// stoppedTables are findings for the report: tables whose changes are skipped.
 func (r *life) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
 	known, err := r.env.Catalog.StreamTables(ctx, r.record())
 	if err != nil {
@@ -256,14 +255,14 @@ func (r *life) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
 	}
 	for _, t := range known {
 		if t.State == catalog.TableStopped {
-			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are passed over: " + t.Reason, Hint: t.Hint})
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are skipped: " + t.Reason, Hint: t.Hint})
 		}
 	}
 	return out
 }
 
-// ownError takes an error of the source's log that is of one table for a reason to stop
-// that table; the session begins anew without it.
+// ownError takes an error of the source's log about one table as a reason to stop that table; the
+// session starts again without it.
 func (s *subscriptions) ownError(ctx context.Context, o outcome) outcome {
 	var e *tidemark.Error
 	if o.event != failure || !errors.As(o.err, &e) || e.Op != "follow" || e.Kind != tidemark.Lost && e.Kind != tidemark.Unsupported {
@@ -278,7 +277,7 @@ func (s *subscriptions) ownError(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// attend looks what the catalogue says of the tables, until ctx ends.
+// attend watches the catalogue's record of the tables, until ctx ends.
 func (r *session) attend(ctx context.Context, run *apply.Run, log *queue.Log) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -295,8 +294,8 @@ func (r *session) attend(ctx context.Context, run *apply.Run, log *queue.Log) {
 	}
 }
 
-// hear takes over what commands have written to the catalogue, and what the other half asks
-// for. anew: see heed. The stream goes on if the catalogue cannot be read.
+// hear takes over what commands have written to the catalogue, and the requests of the other half.
+// anew: see heed. The stream continues if the catalogue cannot be read.
 func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (anew bool) {
 	known, err := r.streamTables(ctx)
 	if err == nil && r.spec.Half != Whole {
@@ -310,16 +309,16 @@ func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (ane
 	if rebind && run != nil {
 		run.Rebind()
 	}
-	return anew || rebind && r.life.held != nil // without the table it may go on
+	return anew || rebind && r.life.held != nil // without the table it may continue
 }
 
-// settled says that no table is being loaded here, and none has to be told of.
+// settled reports that no table is being loaded here, and there is nothing to report about one.
 func (s *subscriptions) settled() bool {
 	return s.r.spec.Half == ApplyHalf || len(s.loads()) == 0 && len(s.untold()) == 0
 }
 
-// heed takes over what commands have written to the catalogue. anew: a table was started
-// or is to be loaded, for which a session has to begin anew.
+// heed takes over what commands have written to the catalogue. anew: a table was started or is to
+// be loaded, for which a new session has to begin.
 func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,7 +339,7 @@ func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
 		}
 		s.of[t.Table] = t
 	}
-	for id, t := range s.of { // a table that was never of the stream is stopped, and then forgotten
+	for id, t := range s.of { // a table that was never in the stream is stopped, and then forgotten
 		if t.State == catalog.TableStopped && !slices.ContainsFunc(known, func(k catalog.StreamTable) bool { return k.Table == id }) {
 			delete(s.of, id)
 		}
@@ -348,7 +347,7 @@ func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
 	return anew, rebind
 }
 
-// told hears what the stream says besides changes. settle: see apply.Options.Told.
+// told receives the messages of the stream besides changes. settle: see apply.Options.Told.
 func (b *binder) told(m change.LogicalMessage, settle func() error) error {
 	switch {
 	case m.Prefix == change.TablesPrefix && b.r.spec.Half == ApplyHalf:
@@ -376,7 +375,7 @@ func (b *binder) unlogged(d *change.DDL) error {
 		if b.subs.state(id) == "" {
 			continue
 		}
-		why := &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: id.String(), Err: errors.New("a session has logged a statement in place of its rows, at " + d.Place + ": " + firstLine(d.SQL)), Hint: "On the source SET GLOBAL binlog_format = 'ROW', and look for programs that set it for themselves"}
+		why := &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: id.String(), Err: errors.New("a session has logged a statement instead of its rows, at " + d.Place + ": " + firstLine(d.SQL)), Hint: "On the source SET GLOBAL binlog_format = 'ROW', and find programs that set it in their own session"}
 		if err := b.subs.stop(b.ctx, id, why); err != nil {
 			return err
 		}
@@ -393,11 +392,12 @@ func firstLine(sql string) string {
 	return sql
 }
 
-// refused looks, before a table is stopped for a value that the target refuses, whether its definition is why.
+// refused checks, before a table is stopped for a value that the target rejects, whether its
+// definition is the reason.
 func (b *binder) refused(ctx context.Context) error { return b.defs.refused(ctx) }
 
-// disable stops a table of the target that gets no more changes, since one did not fit
-// it: whoever applies calls it before it commits without that change.
+// disable stops a table of the target whose change did not fit: the applying side calls it before
+// it commits without that change.
 func (b *binder) disable(table tidemark.TableID, why error) error {
 	if id, ok := b.origin[table]; ok {
 		defer b.again()

@@ -16,52 +16,54 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// A tableLoad is how far a table of a stream is loaded.
+// A tableLoad is the progress of a table's load.
 type tableLoad struct {
 	Manual bool                `json:"manual,omitempty"` // the user loads it, and says when that is done
 	Begun  bool                `json:"begun,omitempty"`  // the target's table was emptied
 	Key    []string            `json:"key,omitempty"`    // of the last row that is on the target
 	Rows   int64               `json:"rows"`             // that were loaded
-	Again  []map[string]string `json:"again,omitempty"`  // keys of rows that have to be read once more, by column
+	Again  []map[string]string `json:"again,omitempty"`  // keys of rows that have to be read again, by column
 	Marks  []change.LogMark    `json:"marks,omitempty"`  // of the last chunks
-	// Known is what the source's catalogue has said of the table, as far as the target has it.
+	// Known is what the source's catalogue has reported of the table, as far as the target has it.
 	Known *change.Definition `json:"known,omitempty"`
-	// Altered is the place of the last statement that was done to the target's table too, and Altering of one that may
-	// have been, when the table had so many partitions.
+	// Altered is the place of the last statement that was also run on the target's table, and
+	// Altering of one that may have been run, when the table had so many partitions.
 	Altered  uint64 `json:"altered,omitempty"`
 	Altering uint64 `json:"altering,omitempty"`
 	Parts    int    `json:"parts,omitempty"`
 
-	// Where capture and apply are two processes, of the capture:
+	// If capture and apply are two processes, fields of the capture:
 	Asked    int64 `json:"asked,omitempty"`    // number of the request that the load answers
-	Answered int64 `json:"answered,omitempty"` // and of the last one that was heeded
-	Over     bool  `json:"over,omitempty"`     // all rows are in the queue, and only that has to be said
-	Untold   bool  `json:"untold,omitempty"`   // the table was stopped, and the apply does not know
-	// Place is where in the stream the load begins, once that is known, on both sides. The rest is of the apply:
+	Answered int64 `json:"answered,omitempty"` // and of the last one that was answered
+	Over     bool  `json:"over,omitempty"`     // all rows are in the queue, and only that has to be reported
+	Untold   bool  `json:"untold,omitempty"`   // the table was stopped, and apply does not know
+	// Place is where in the stream the load begins, once that is known, on both sides. The rest
+	// belongs to apply:
 	Place uint64 `json:"place,omitempty"`
-	End   uint64 `json:"end,omitempty"`   // behind this place the table has all its rows
+	End   uint64 `json:"end,omitempty"`   // after this place the table has all its rows
 	Heard uint64 `json:"heard,omitempty"` // the last place where a load of the table began, this one or another
 }
 
-// anew is what is kept when another load begins, or none.
+// anew is what is kept when another load begins, or none does.
 func (l tableLoad) anew() tableLoad {
 	return tableLoad{Marks: l.Marks, Answered: l.Answered, Heard: l.Heard}
 }
 
-// mark notes one more place that was given to a chunk.
+// mark records another place that was given to a chunk.
 func (l *tableLoad) mark(m change.LogMark) {
 	l.Marks = append(l.Marks, m)
 	l.Marks = l.Marks[max(len(l.Marks)-3, 0):]
 }
 
-// noteLoad changes how far a table is loaded.
+// noteLoad changes the progress of a table's load.
 func noteLoad(t *catalog.StreamTable, do func(*tableLoad)) {
 	x := loadOf(t)
 	do(&x)
 	t.Load = x.text()
 }
 
-// become gives a table another state: stopped, for a reason, or loading. What the stream has told of its columns is forgotten.
+// become gives a table another state: stopped, for a reason, or loading. The reported columns are
+// forgotten.
 func become(t *catalog.StreamTable, state, reason, hint string, x tableLoad, now time.Time) {
 	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = state, reason, hint, later(t, now), nil, x.text()
 }
@@ -82,19 +84,19 @@ const (
 	LoadDoneTable = "loaddone"
 )
 
-// Subscribe writes down what is to become of one table of a stream. The process that
-// replicates does it within a second or so, or when it runs again. The table is named as the
-// source has it, without its schema where only one table has the name. With noLoad a table
-// that is started is not loaded: its user does that, and says loaddone.
+// Subscribe records the new state of one table of a stream. The process that replicates carries it
+// out within a second or so, or when it runs again. The table has the source's name, without its
+// schema if only one table has the name. With noLoad a table that is started is not loaded: its
+// user does that, and then runs loaddone.
 //
-// Where capture and apply are two processes, the machine of either will do for a load: the
-// apply's asks the capture for it through the queue.
+// If capture and apply are two processes, a load can be requested on the machine of either: apply
+// passes the request to capture through the queue.
 //
 // It gives the table and its state.
 func Subscribe(ctx context.Context, env job.Env, stream, action, table string, noLoad bool) (tidemark.TableID, string, error) {
 	s, err := Here(ctx, env.Catalog, stream)
 	if err == nil && s.Name == RecordOf(stream, CaptureHalf) && (noLoad || action != StartTable && action != ReloadTable) {
-		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: table, Err: errors.New("is for the machine on which tidemark apply runs"), Hint: "Here, where tidemark capture runs, tables are started and reloaded."}
+		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: table, Err: errors.New("is only possible where tidemark apply runs"), Hint: "Run this command where tidemark apply runs. Here you can start and reload tables."}
 	}
 	if err != nil {
 		return tidemark.TableID{}, "", err
@@ -105,7 +107,7 @@ func Subscribe(ctx context.Context, env job.Env, stream, action, table string, n
 		return tidemark.TableID{}, "", err
 	}
 	if len(known) == 0 {
-		return tidemark.TableID{}, "", &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: stream, Err: errors.New("the stream has not begun to follow"), Hint: "Start it first: tidemark replicate."}
+		return tidemark.TableID{}, "", &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: stream, Err: errors.New("the stream is not following yet"), Hint: "Start it first: tidemark replicate."}
 	}
 	id, err := tableNamed(s, known, action, table)
 	if err != nil {
@@ -124,12 +126,12 @@ func Subscribe(ctx context.Context, env job.Env, stream, action, table string, n
 	return id, is.State, err
 }
 
-// heedWait is how long a process that runs may take to begin with a table.
+// heedWait is how long a running process may take to begin with a table.
 const heedWait = 15 * time.Second
 
-// heeded waits until the process that replicates, if it runs, has begun with a table, and gives the reason if it has
-// stopped the table instead: one that the source does not have, say. A table that was not of the stream before is
-// forgotten then.
+// heeded waits until the process that replicates, if it runs, has begun with a table, and gives the
+// reason if it has stopped the table instead, for example because the source does not have it. A
+// table that was not in the stream before is then forgotten.
 func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.StreamTable) error {
 	for begun := time.Now(); time.Since(begun) < heedWait && env.Catalog.Alive("stream-"+stream); {
 		known, err := env.Catalog.StreamTables(ctx, stream)
@@ -148,7 +150,7 @@ func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.Str
 						now.State = ""
 					}
 					return nil
-				}) // it stays listed as stopped otherwise
+				}) // otherwise it stays listed as stopped
 			}
 			return &tidemark.Error{Kind: tidemark.NotFound, Op: "sub", Object: t.Table.String(), Err: errors.New(t.Reason), Hint: t.Hint}
 		case t.State != catalog.TableLoading || loadOf(&t).Begun || loadOf(&t).Place > 0 || loadOf(&t).Manual && time.Since(begun) > heedWait/5:
@@ -161,7 +163,7 @@ func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.Str
 	return nil
 }
 
-// act makes of a table what an action wants.
+// act puts a table into the state that an action wants.
 func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error {
 	op, object := "sub "+action, t.Table.String()
 	switch {
@@ -173,10 +175,10 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error 
 		halt(t, "stopped by hand", "tidemark sub reload "+object+" starts it again.", env.Time())
 		return nil
 	case action == StartTable && (t.State == catalog.TableActive || t.State == catalog.TableLoading):
-		return &tidemark.Error{Kind: tidemark.Exists, Op: op, Object: object, Err: errors.New("is " + t.State + " already"), Hint: "tidemark sub reload loads it anew."}
+		return &tidemark.Error{Kind: tidemark.Exists, Op: op, Object: object, Err: errors.New("is " + t.State + " already"), Hint: "tidemark sub reload loads it again."}
 	case action == LoadDoneTable:
 		if t.State != catalog.TableLoading || !loadOf(t).Manual {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New("nobody but tidemark loads it: it is " + t.State), Hint: "loaddone comes after sub start --no-load."}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New("it is not waiting for a load of yours: it is " + t.State), Hint: "Use loaddone only after sub start --no-load."}
 		}
 		t.State, t.Since = catalog.TableActive, later(t, env.Time())
 		return nil
@@ -187,8 +189,8 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error 
 	return nil
 }
 
-// Here gives what a catalogue has of a stream: of its apply, where that is another process than
-// its capture and both are in one catalogue. Kind NotFound.
+// Here gives a catalogue's record of a stream: that of its apply, if apply and capture are two
+// processes with one catalogue. Kind NotFound.
 func Here(ctx context.Context, cat *catalog.Catalog, name string) (catalog.Stream, error) {
 	s, err := cat.Stream(ctx, name)
 	for _, half := range []Half{ApplyHalf, CaptureHalf} {
@@ -215,7 +217,7 @@ func tableNamed(s catalog.Stream, known []catalog.StreamTable, action, name stri
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return tidemark.TableID{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: name, Err: errors.New("names more than one table of the stream"), Hint: "Say its schema: " + found[0].String() + "."}
+		return tidemark.TableID{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: name, Err: errors.New("names more than one table of the stream"), Hint: "Name its schema: " + found[0].String() + "."}
 	case dotted:
 		return tidemark.TableID{Schema: schema, Name: rest}, nil
 	}
