@@ -1,6 +1,6 @@
-// Package advisor reads a report of workers' times and says, in sentences, which
-// stage limits, which setting would move it, and what that would gain. It is pure:
-// the same report gives the same advice.
+// Package advisor reads a report of workers' times and tells, in sentences, which stage limits,
+// which setting would help, and how much that would gain. It is pure: the same report gives the
+// same advice.
 //
 // Start reading at Explain.
 package advisor
@@ -12,18 +12,18 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// Facts are what the times alone do not tell.
+// Facts are what the times alone do not show.
 type Facts struct {
 	Target        string         // engine
 	Lanes         int            // lanes that were used at the end
-	LanesTried    bool           // one more lane was tried, and did not gain a tenth
+	LanesTried    bool           // one more lane was tried, and gained less than a tenth
 	LanesFixed    bool           // the user chose their number
 	Finishers     int            // 0: the default
 	Methods       map[string]int // tables by writing method ("COPY", "LOAD DATA", "INSERT")
 	ObjectSeconds float64        // sum over objects of the time to build them
 }
 
-// shape is what a report boils down to.
+// shape is the summary of a report.
 type shape struct {
 	reader, writer, finisher flow.Times
 	readers, writers, fins   int
@@ -52,11 +52,12 @@ func measure(rep flow.Report) shape {
 	return s
 }
 
-// tooShort is a job of which nothing is said: what it spends on beginning and ending outweighs all else.
+// tooShort is the length of a job below which there is no advice: its start and end outweigh
+// everything else.
 const tooShort = time.Second
 
-// Explain gives one sentence on what limits the job, and advice on what to
-// change, the most useful first.
+// Explain gives one sentence on what limits the job, and advice on what to change, the most useful
+// first.
 func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 	s := measure(rep)
 	if s.total < tooShort || s.writers == 0 {
@@ -70,28 +71,28 @@ func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 		limit = fmt.Sprintf("Building keys and indexes limits: %s of %s passed after the last row was written.", secs(tail), secs(s.total))
 		advice = append(advice, buildAdvice(s, f, tail)...)
 	case reading >= writing:
-		limit = fmt.Sprintf("Reading the source limits: the readers were busy %.0f%% of their time, the writers %.0f%%, and these waited for rows %.0f%%.", reading*100, writing*100, starved*100)
+		limit = fmt.Sprintf("Reading the source limits: the readers were busy %.0f%% of their time, the writers %.0f%%; the writers waited for rows %.0f%%.", reading*100, writing*100, starved*100)
 		advice = append(advice, laneAdvice(s, f, starved, "the source")...)
 	default:
-		limit = fmt.Sprintf("Writing the target limits: the writers were busy %.0f%% of their time, the readers %.0f%%, and these waited for a buffer %.0f%%.", writing*100, reading*100, full*100)
+		limit = fmt.Sprintf("Writing the target limits: the writers were busy %.0f%% of their time, the readers %.0f%%; the readers waited for a buffer %.0f%%.", writing*100, reading*100, full*100)
 		advice = append(advice, laneAdvice(s, f, full, "the target")...)
 	}
 	if n := f.Methods["INSERT"]; n > 0 {
-		advice = append(advice, fmt.Sprintf("%d tables were written by multi-row INSERT because the target refuses LOAD DATA LOCAL: SET GLOBAL local_infile=1 there makes writing several times faster.", n))
+		advice = append(advice, fmt.Sprintf("%d tables were written by multi-row INSERT because the target does not allow LOAD DATA LOCAL: SET GLOBAL local_infile=1 there makes writing several times faster.", n))
 	}
 	return limit, advice
 }
 
-// laneAdvice estimates what one more lane gains: at best the waiting of the
-// other side shrinks by the new lane's part of the work.
+// laneAdvice estimates what one more lane gains: at best the other side waits less, by the new
+// lane's part of the work.
 func laneAdvice(s shape, f Facts, wait float64, where string) []string {
 	n := max(f.Lanes, 1)
 	gain := time.Duration(float64(s.rows) * wait / float64(n+1))
 	switch {
 	case f.LanesTried:
-		return []string{fmt.Sprintf("%d lanes were in use: one more gained less than a tenth when it was tried, so more hardware for %s would help, not more lanes; --lanes N fixes their number.", n, where)}
+		return []string{fmt.Sprintf("%d lanes were in use, and one more gained less than a tenth: more hardware for %s would help, not more lanes. --lanes N fixes their number.", n, where)}
 	case f.LanesFixed || s.total > 5*time.Second:
-		return []string{fmt.Sprintf("Raise --lanes from %d to %d: it would gain at most %s of %s, if %s has processor and disk to spare.", n, n+1, secs(gain), secs(s.total), where)}
+		return []string{fmt.Sprintf("Raise --lanes from %d to %d: it would gain at most %s of %s, if %s has spare CPU and disk.", n, n+1, secs(gain), secs(s.total), where)}
 	}
 	return nil // too short to try, and too short to matter
 }
@@ -101,12 +102,12 @@ func buildAdvice(s shape, f Facts, tail time.Duration) []string {
 	idle := share(s.finisher.WaitWork, s.finisher.Total)
 	ideal := time.Duration(f.ObjectSeconds / float64(n+1) * float64(time.Second))
 	if gain := tail - ideal; gain > 0 && idle < 0.6 {
-		return []string{fmt.Sprintf("Raise --finishers from %d to %d: it would gain at most %s, if the target has processor to spare.", n, n+1, secs(gain))}
+		return []string{fmt.Sprintf("Raise --finishers from %d to %d: it would gain at most %s, if the target has spare CPU.", n, n+1, secs(gain))}
 	}
 	if f.Target != "postgres" {
-		return []string{"One index alone takes most of that time: more memory for sorting on the server (innodb_sort_buffer_size; on MySQL 8 innodb_ddl_buffer_size and innodb_ddl_threads) would shorten it."}
+		return []string{"One index takes most of that time: more memory for sorting on the server (innodb_sort_buffer_size; on MySQL 8 innodb_ddl_buffer_size and innodb_ddl_threads) would shorten it."}
 	}
-	return []string{"One index alone takes most of that time: more memory for it (--index-memory) or more parallel workers (--index-workers) would shorten it."}
+	return []string{"One index takes most of that time: more memory for it (--index-memory) or more parallel workers (--index-workers) would shorten it."}
 }
 
 func share(a, b time.Duration) float64 {

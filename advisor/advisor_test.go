@@ -30,13 +30,13 @@ func TestExplain(t *testing.T) {
 		limit, advice string
 	}{
 		{"slow target", report(times(10, 3, 7, 0), times(10, 9.5, 0, 0.5), times(11, 2, 0, 9)), Facts{Lanes: 2, LanesFixed: true},
-			"Writing the target limits: the writers were busy 95% of their time, the readers 30%, and these waited for a buffer 70%.",
+			"Writing the target limits: the writers were busy 95% of their time, the readers 30%; the readers waited for a buffer 70%.",
 			"Raise --lanes from 2 to 3: it would gain at most 2.3 s of 11.0 s"},
 		{"slow source", report(times(10, 9, 0.5, 0.5), times(10, 4, 0, 6), times(11, 2, 0, 9)), Facts{Lanes: 2, LanesFixed: true},
-			"Reading the source limits: the readers were busy 90% of their time, the writers 40%, and these waited for rows 60%.",
-			"if the source has processor and disk to spare"},
+			"Reading the source limits: the readers were busy 90% of their time, the writers 40%; the writers waited for rows 60%.",
+			"if the source has spare CPU and disk"},
 		{"lanes were tried", report(times(10, 3, 7, 0), times(10, 9.5, 0, 0.5), times(11, 2, 0, 9)), Facts{Lanes: 2, LanesTried: true},
-			"Writing the target limits", "one more gained less than a tenth when it was tried"},
+			"Writing the target limits", "one more gained less than a tenth"},
 		{"many indexes", report(times(4, 3, 1, 0), times(4, 4, 0, 0), times(10, 9, 0, 1)), Facts{Lanes: 2, ObjectSeconds: 12},
 			"Building keys and indexes limits: 6.0 s of 10.0 s passed after the last row was written.",
 			"Raise --finishers from 2 to 3: it would gain at most 2.0 s"},

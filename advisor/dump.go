@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// DumpFacts are what the times of a logical backup alone do not tell.
+// DumpFacts are what the times of a logical backup alone do not show.
 type DumpFacts struct {
 	Lanes      int           // pairs of a reader and a writer
 	LanesTried bool          // one more was tried and gained too little
@@ -15,8 +15,8 @@ type DumpFacts struct {
 	Took       time.Duration // all phases
 }
 
-// ExplainDump gives one sentence on what limits a logical backup, in which readers have the rows from a
-// server, and writers compress and store them, and advice on what to change.
+// ExplainDump gives one sentence on what limits a logical backup, in which readers receive rows
+// from a server, and writers compress and store them, and advice on what to change.
 func ExplainDump(rep flow.Report, f DumpFacts) (limit string, advice []string) {
 	var reader, writer flow.Times
 	for _, role := range rep.Roles {
@@ -32,23 +32,23 @@ func ExplainDump(rep flow.Report, f DumpFacts) (limit string, advice []string) {
 	}
 	read, compress, store := share(reader.Busy(), reader.Total), share(writer.Working, writer.Total), share(writer.IO, writer.Total)
 	blocked, starved := share(reader.WaitBuffer, reader.Total), share(writer.WaitWork, writer.Total)
-	more := fmt.Sprintf("Raise --parallelism from %d, if processors are to spare here and at the server.", f.Lanes)
+	more := fmt.Sprintf("Raise --parallelism from %d, if this machine and the server have spare CPU.", f.Lanes)
 	if f.LanesTried {
-		more = fmt.Sprintf("One more lane than %d was tried and gained too little: processors, the server's disk or the place are used up.", f.Lanes)
+		more = fmt.Sprintf("One more lane than %d gained too little: CPU, the server's disk or the repository is saturated.", f.Lanes)
 	}
 	switch {
 	case share(reader.WaitWork, reader.Total) > 0.4:
-		return fmt.Sprintf("The work is uneven: readers had nothing left to read %.0f%% of their time, while others still did.", 100*share(reader.WaitWork, reader.Total)),
-			[]string{"Fewer lanes (--parallelism) do the same here; a large table is read by several of them if it has a primary key."}
+		return fmt.Sprintf("The work is uneven: readers were idle %.0f%% of their time, while others were still reading.", 100*share(reader.WaitWork, reader.Total)),
+			[]string{"Fewer lanes (--parallelism) would be as fast here. Several lanes can read a large table only if it has a primary key."}
 	case blocked > starved && compress >= store:
 		advice = []string{more}
 		if f.Codec != "zstd:1" {
-			advice = append(advice, "A cheaper way to compress is --compress zstd:1.")
+			advice = append(advice, "--compress zstd:1 needs less CPU.")
 		}
 		return fmt.Sprintf("Compression bound: writers spent %.0f%% of their time compressing, and readers waited for them %.0f%%.", compress*100, blocked*100), advice
 	case blocked > starved:
 		return fmt.Sprintf("Target bound: writers spent %.0f%% of their time writing to the repository, and readers waited for them %.0f%%.", store*100, blocked*100),
-			[]string{"A faster place for the repository is what helps; or a higher level of --compress, for there is less to write then."}
+			[]string{"Use faster storage for the repository, or a higher level of --compress, which writes less."}
 	}
-	return fmt.Sprintf("Source bound: readers spent %.0f%% of their time having rows from the server, and writers waited for them %.0f%%.", read*100, starved*100), []string{more}
+	return fmt.Sprintf("Source bound: readers spent %.0f%% of their time receiving rows from the server, and writers waited for them %.0f%%.", read*100, starved*100), []string{more}
 }

@@ -27,10 +27,10 @@ func TestExplainDump(t *testing.T) {
 		limit, advice string
 	}{
 		{"compression", report(worker(2, 0, 8, 0), worker(1, 8, 0, 1)), facts, "Compression bound: writers spent 80% of their time compressing, and readers waited for them 80%.", "--compress zstd:1"},
-		{"slow place", report(worker(2, 0, 8, 0), worker(8, 1, 0, 1)), facts, "Target bound: writers spent 80% of their time writing", "faster place"},
-		{"slow server", report(worker(9, 0, 1, 0), worker(1, 2, 0, 7)), facts, "Source bound: readers spent 90% of their time having rows from the server, and writers waited for them 70%.", "Raise --parallelism from 2"},
-		{"more lanes do not help", report(worker(9, 0, 1, 0), worker(1, 2, 0, 7)), tried, "Source bound", "One more lane than 2 was tried"},
-		{"one table", report(worker(4, 0, 1, 5), worker(1, 2, 0, 7)), facts, "The work is uneven: readers had nothing left to read 50%", "a primary key"},
+		{"slow place", report(worker(2, 0, 8, 0), worker(8, 1, 0, 1)), facts, "Target bound: writers spent 80% of their time writing", "faster storage"},
+		{"slow server", report(worker(9, 0, 1, 0), worker(1, 2, 0, 7)), facts, "Source bound: readers spent 90% of their time receiving rows from the server, and writers waited for them 70%.", "Raise --parallelism from 2"},
+		{"more lanes do not help", report(worker(9, 0, 1, 0), worker(1, 2, 0, 7)), tried, "Source bound", "One more lane than 2 gained too little"},
+		{"one table", report(worker(4, 0, 1, 5), worker(1, 2, 0, 7)), facts, "The work is uneven: readers were idle 50%", "a primary key"},
 		{"nothing ran", flow.Report{}, facts, "The job was too short", ""},
 	} {
 		limit, advice := ExplainDump(c.rep, c.facts)

@@ -8,36 +8,37 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// StorageFacts are what the times of a backup or a restore alone do not tell.
+// StorageFacts are what the times of a backup or a restore alone do not show.
 type StorageFacts struct {
 	Restore     bool
 	Parallelism int           // workers on the server's side
 	Sessions    int           // workers on the repository's side
 	Buffers     int           // between them
 	Codec       string        // "zstd:3"; of a backup
-	Prepare     time.Duration // of a restore: making files at their full size
-	Server      time.Duration // of a backup: what the server took to begin and to end it
-	Spread      bool          // its first checkpoint was not to be made at once
+	Prepare     time.Duration // of a restore: time to preallocate files
+	Server      time.Duration // of a backup: time of the server to start and to end it
+	Spread      bool          // its first checkpoint was spread over time
 	Took        time.Duration // all phases
 	Free        FreeSpace     // of a backup
 }
 
-// FreeSpace is what a backup has read of large tables and indexes that holds no rows: pages below the
-// end of a file that the server keeps for later.
+// FreeSpace is what a backup has read of large tables and indexes that holds no rows: free pages
+// within files.
 type FreeSpace struct {
 	Bytes, Of int64
-	Most      []string // the relations that have most of it, as they are told
+	Most      []string // the relations with most of it, in the form for the report
 }
 
-// much says whether free space is worth a word: below a quarter it is what pages have that are written to.
+// much reports whether free space is worth mentioning: below a quarter it is normal for pages that
+// are written to.
 func (f FreeSpace) much() bool { return f.Bytes >= 8<<20 && f.Bytes*4 >= f.Of }
 
-// Sides of the pipeline: those at the server's files, and those at the repository.
+// Sides of the pipeline: workers on the server's files, and on the repository.
 type sides struct {
 	server, place           flow.Times
-	stream                  flow.Times    // of who takes what the server sends; zero where files are read here
+	stream                  flow.Times    // of the worker that receives what the server sends; zero if files are read here
 	serverQueue, placeQueue time.Duration // waiting for the other side
-	workers                 []flow.Times  // at the server's files
+	workers                 []flow.Times  // on the server's files
 }
 
 func sidesOf(rep flow.Report, restore bool) (s sides, ok bool) {
@@ -52,7 +53,7 @@ func sidesOf(rep flow.Report, restore bool) (s sides, ok bool) {
 		case names[1]:
 			s.place = role.Sum()
 		case "Receiver":
-			s.stream = role.Workers[0] // the other one takes the log
+			s.stream = role.Workers[0] // the other one receives the log
 		}
 	}
 	if restore {
@@ -76,7 +77,7 @@ func ExplainStorage(rep flow.Report, f StorageFacts) (limit string, advice []str
 		if strings.HasPrefix(limit, sourceBound) {
 			limit += fmt.Sprintf(" Of what they read of large tables and indexes, %d%% was free space.", share)
 		}
-		free := fmt.Sprintf("%d of %d MB that were read of large tables and indexes are free space (%d%%): %s. VACUUM FULL, REINDEX or pg_repack gives it back.",
+		free := fmt.Sprintf("%d of %d MB that were read of large tables and indexes are free space (%d%%): %s. VACUUM FULL, REINDEX or pg_repack reclaims it.",
 			f.Free.Bytes>>20, f.Free.Of>>20, share, strings.Join(f.Free.Most, ", "))
 		advice = append([]string{free}, advice...)
 	}
@@ -89,26 +90,26 @@ func (s *sides) explain(f StorageFacts) (limit string, advice []string) {
 	queue, placeIO, placeQueue := share(s.serverQueue, s.server.Total), share(s.place.Busy(), s.place.Total), share(s.placeQueue, s.place.Total)
 	switch {
 	case share(s.stream.IO, s.stream.Total) > 0.5:
-		return fmt.Sprintf("Source bound: the server sends its files in one stream, and taking them from it was %.0f%% of the time.", share(s.stream.IO, s.stream.Total)*100),
-			[]string{"Back up on the server's own host, as its user (--via files): there many workers read at once."}
+		return fmt.Sprintf("Source bound: the server sends its files in one stream, and receiving them took %.0f%% of the time.", share(s.stream.IO, s.stream.Total)*100),
+			[]string{"Back up on the server's own host, as its user (--via files): many workers can read there in parallel."}
 	case f.Restore && f.Prepare > f.Took*4/10:
-		return fmt.Sprintf("Making the files at their full size limits: it took %s of %s, before any data flowed.", secs(f.Prepare), secs(f.Took)),
-			[]string{"A file system that allocates without writing (ext4, XFS, Btrfs) does this in no time."}
+		return fmt.Sprintf("Preallocating the files limits: it took %s of %s, before any data flowed.", secs(f.Prepare), secs(f.Took)),
+			[]string{"Use a file system that allocates without writing (ext4, XFS, Btrfs)."}
 	case f.Server > f.Took*6/10:
-		advice := []string{"It writes what has changed since its last checkpoint, and waits for its log: a backup at a quieter time finds less of it."}
+		advice := []string{"It writes what has changed since its last checkpoint, and waits for its log: back up at a quieter time."}
 		if f.Spread {
-			advice = []string{"With --checkpoint fast it does not take its time for the first checkpoint."}
+			advice = []string{"Use --checkpoint fast to make the first checkpoint immediate."}
 		}
-		return fmt.Sprintf("The server limits: it took %s of %s to begin and to end the backup, while nothing could be read.", secs(f.Server), secs(f.Took)), advice
+		return fmt.Sprintf("The server limits: it took %s of %s to start and to end the backup, while nothing could be read.", secs(f.Server), secs(f.Took)), advice
 	case s.uneven():
-		return fmt.Sprintf("The work is uneven: of the %d workers at the server's files all but one had nothing to do most of the time.", len(s.workers)),
-			[]string{"Most of the data is in one buffer, or in few: a smaller --buffer-size for the backup spreads a large file over all workers."}
+		return fmt.Sprintf("The work is uneven: of the %d workers on the server's files, all but one were idle most of the time.", len(s.workers)),
+			[]string{"Most of the data is in one or a few buffers: a smaller --buffer-size for the backup spreads a large file over all workers."}
 	case queue > 0.3 && placeQueue > 0.3:
 		server, place := "an empty", "a full"
 		if f.Restore {
 			server, place = place, server
 		}
-		return fmt.Sprintf("Too few buffers limit: the workers at the server's files waited for %s one %.0f%% of their time, and those at the repository for %s one %.0f%%.", server, queue*100, place, placeQueue*100),
+		return fmt.Sprintf("Too few buffers limit: the workers on the server's files waited for %s one %.0f%% of their time, and those on the repository for %s one %.0f%%.", server, queue*100, place, placeQueue*100),
 			[]string{fmt.Sprintf("Raise --buffers from %d to %d.", f.Buffers, 2*(f.Parallelism+f.Sessions+2))}
 	case queue >= io && queue >= cpu:
 		return placeBound(f, queue, placeIO)
@@ -118,7 +119,8 @@ func (s *sides) explain(f StorageFacts) (limit string, advice []string) {
 	return serverBound(f, io, placeQueue)
 }
 
-// uneven says whether one worker had nearly all of the work, and could do it.
+// uneven reports whether one worker had nearly all of the work, although others could have shared
+// it.
 func (s *sides) uneven() bool {
 	if len(s.workers) < 2 || s.stream.Total > 0 {
 		return false
@@ -137,36 +139,36 @@ func (s *sides) uneven() bool {
 
 func placeBound(f StorageFacts, queue, busy float64) (string, []string) {
 	if f.Restore {
-		return fmt.Sprintf("Reading the repository limits: the workers that write files waited for data %.0f%% of their time, those that read it were busy %.0f%%.", queue*100, busy*100),
-			[]string{fmt.Sprintf("Raise --sessions from %d, if the repository and the way to it have more to give.", f.Sessions)}
+		return fmt.Sprintf("Reading the repository limits: the workers that write files waited for data %.0f%% of their time, those that read the repository were busy %.0f%%.", queue*100, busy*100),
+			[]string{fmt.Sprintf("Raise --sessions from %d, if the repository and the network to it have spare capacity.", f.Sessions)}
 	}
-	advice := []string{fmt.Sprintf("Raise --sessions from %d, if the repository can take more at once; else a faster place for it is what helps.", f.Sessions)}
+	advice := []string{fmt.Sprintf("Raise --sessions from %d, if the repository can take more in parallel; otherwise use faster storage for it.", f.Sessions)}
 	if f.Codec == "none" {
-		advice = append([]string{"Compress (--compress s2, or zstd:1): less is to be written then."}, advice...)
+		advice = append([]string{"Compress (--compress s2, or zstd:1) to write less."}, advice...)
 	}
-	return fmt.Sprintf("Target bound: the workers at the server's files waited for an empty buffer %.0f%% of their time, those that write the repository were busy %.0f%%.", queue*100, busy*100), advice
+	return fmt.Sprintf("Target bound: the workers on the server's files waited for an empty buffer %.0f%% of their time, those that write the repository were busy %.0f%%.", queue*100, busy*100), advice
 }
 
 func cpuBound(f StorageFacts, cpu, waited float64) (string, []string) {
 	if f.Restore {
-		return fmt.Sprintf("Unpacking limits: the workers that write files spent %.0f%% of their time on it.", cpu*100),
+		return fmt.Sprintf("Decompression bound: the workers that write files spent %.0f%% of their time on it.", cpu*100),
 			[]string{fmt.Sprintf("Raise --parallelism from %d, if this machine has more processors.", f.Parallelism)}
 	}
-	advice := []string{fmt.Sprintf("Raise --parallelism from %d, if this machine has processors to spare.", f.Parallelism)}
+	advice := []string{fmt.Sprintf("Raise --parallelism from %d, if this machine has spare CPU.", f.Parallelism)}
 	if f.Codec != "none" && f.Codec != "s2" {
-		advice = append(advice, "A cheaper way to compress is --compress s2.")
+		advice = append(advice, "--compress s2 needs less CPU.")
 	}
-	return fmt.Sprintf("Compression bound: the workers at the server's files spent %.0f%% of their time checking and compressing, those that write the repository waited for them %.0f%%.", cpu*100, waited*100), advice
+	return fmt.Sprintf("Compression bound: the workers on the server's files spent %.0f%% of their time checking and compressing, those that write the repository waited for them %.0f%%.", cpu*100, waited*100), advice
 }
 
-// sourceBound begins what is said of a source that limits.
+// sourceBound begins the sentence on a source that limits.
 const sourceBound = "Source bound:"
 
 func serverBound(f StorageFacts, io, waited float64) (string, []string) {
 	if f.Restore {
-		return fmt.Sprintf("Writing the files limits: %.0f%% of their time the workers that write them spent on that.", io*100),
-			[]string{fmt.Sprintf("Raise --parallelism from %d, if the disk can take more at once.", f.Parallelism)}
+		return fmt.Sprintf("Writing the files limits: the workers that write them spent %.0f%% of their time on it.", io*100),
+			[]string{fmt.Sprintf("Raise --parallelism from %d, if the disk can take more in parallel.", f.Parallelism)}
 	}
-	return fmt.Sprintf(sourceBound+" the workers at the server's files spent %.0f%% of their time reading, those that write the repository waited for them %.0f%%.", io*100, waited*100),
-		[]string{fmt.Sprintf("Raise --parallelism from %d, if the server's disk can read more at once.", f.Parallelism)}
+	return fmt.Sprintf(sourceBound+" the workers on the server's files spent %.0f%% of their time reading, those that write the repository waited for them %.0f%%.", io*100, waited*100),
+		[]string{fmt.Sprintf("Raise --parallelism from %d, if the server's disk can read more in parallel.", f.Parallelism)}
 }

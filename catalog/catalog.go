@@ -1,11 +1,10 @@
-// Package catalog remembers runs: what was asked, what was planned, which tables,
-// ranges and objects are done, and the report at the end. It hides a SQLite file
-// that any number of tidemark processes may use at once.
+// Package catalog stores runs: what was requested, what was planned, which tables, ranges and
+// objects are done, and the final report. It hides a SQLite file that any number of tidemark
+// processes may use at once.
 //
-// The nouns: a Run, and what hangs on it: TableStats, ranges, Objects; and the
-// Lock that keeps two processes from working on one run. What rows have reached
-// the target is not decided here but by the marks on the target itself: the
-// catalog is what people ask.
+// The nouns: a Run, and what belongs to it: TableStats, ranges, Objects; and the Lock that keeps
+// two processes from working on one run. Which rows have reached the target is not decided here but
+// by the markers on the target itself: the catalogue is what people query.
 //
 // Start reading at Open, then run.go, progress.go, lock.go.
 package catalog
@@ -32,14 +31,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// A Catalog is an open catalog file. Its methods may be called from any goroutine.
+// A Catalog is an open catalogue file. Its methods may be called from any goroutine.
 type Catalog struct {
 	db   *sql.DB
 	path string
 }
 
-// Open opens the catalog file at path. It makes the file, and its folder (mode
-// 0700) if that is missing, and brings an older file to the present version.
+// Open opens the catalogue file at path. It creates the file, and its folder (mode 0700) if that is
+// missing, and migrates an older file to the present version.
 func Open(path string) (*Catalog, error) {
 	if path == "" {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open catalog", Err: errors.New("no file is named")}
@@ -51,8 +50,8 @@ func Open(path string) (*Catalog, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fileError("open catalog", path, err)
 	}
-	// Made here and not by SQLite so that nobody else may read it, and so that
-	// the operating system's reason is seen where it cannot be made.
+	// Created here and not by SQLite so that nobody else may read it, and so that the error has the
+	// operating system's reason.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fileError("open catalog", path, err)
@@ -67,14 +66,14 @@ func Open(path string) (*Catalog, error) {
 	if err != nil {
 		return nil, fileError("open catalog", path, err)
 	}
-	db.SetMaxOpenConns(1) // all transactions are short; they queue here rather than at the file
+	db.SetMaxOpenConns(1) // all transactions are short; they queue here and not at the file
 	c := &Catalog{db: db, path: path}
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		err := c.migrate(context.Background(), migrations)
 		if err == nil {
 			return c, nil
 		}
-		// Where several processes make the file, SQLite does not wait for who turns on WAL.
+		// If several processes create the file, SQLite does not wait for the one that turns on WAL.
 		var busy *sqlite.Error
 		if !errors.As(err, &busy) || busy.Code()&0xff != sqlite3.SQLITE_BUSY || time.Since(begun) > 10*time.Second {
 			db.Close()
@@ -94,8 +93,8 @@ func (c *Catalog) Close() error {
 // Path is the file's absolute path.
 func (c *Catalog) Path() string { return c.path }
 
-// migrate runs the numbered files that the catalog has not seen, all in one
-// transaction. The number of the last one is the file's user_version.
+// migrate runs the numbered files that the catalogue has not seen, all in one transaction. The
+// number of the last one is the file's user_version.
 func (c *Catalog) migrate(ctx context.Context, files fs.FS) error {
 	const op = "open catalog"
 	names, err := fs.Glob(files, "migrations/*.sql")
@@ -112,11 +111,11 @@ func (c *Catalog) migrate(ctx context.Context, files fs.FS) error {
 	}
 	if have > len(names) {
 		return &tidemark.Error{Op: op, Object: c.path, Kind: tidemark.Unsupported,
-			Hint: "use the newer tidemark, or name another catalog file",
+			Hint: "Use the newer tidemark, or name another catalogue file.",
 			Err:  fmt.Errorf("it was written by a newer tidemark (version %d, this one knows %d)", have, len(names))}
 	}
 	return c.write(ctx, op, func(tx *sql.Tx) error {
-		// Asked again: another process may have been here in between.
+		// Checked again: another process may have migrated it in between.
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
 			return err
 		}
@@ -147,7 +146,7 @@ func (c *Catalog) write(ctx context.Context, op string, f func(*sql.Tx) error) e
 	return c.wrap(op, tx.Commit())
 }
 
-// keep is write that has the disk hold all that was committed. It is not waited for by readers.
+// keep is write that also makes the commit durable. Readers do not block it.
 func (c *Catalog) keep(ctx context.Context, op string, f func(*sql.Tx) error) error {
 	err := c.write(ctx, op, f)
 	if err == nil {
@@ -170,34 +169,34 @@ func (c *Catalog) wrap(op string, err error) error {
 	switch se.Code() & 0xff { // the rest of the code is detail
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		e.Kind = tidemark.BadInput
-		e.Hint = "move the file away (a new catalog is made then), or name another one"
+		e.Hint = "Move the file away (a new catalogue is then created), or name another one."
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH:
 		e.Kind = tidemark.Forbidden
 		e.Hint = unwritableHint
 	case sqlite3.SQLITE_FULL:
 		e.Kind = tidemark.Full
-		e.Hint = "make room on the disk of the catalog file, or name another one"
+		e.Hint = "Make room on the disk of the catalogue file, or name another one."
 	case sqlite3.SQLITE_IOERR:
 		e.Kind = tidemark.Transient
-		e.Hint = "look at the disk of the catalog file, or name another one"
+		e.Hint = "Check the disk of the catalogue file, or name another one."
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		e.Kind = tidemark.Transient
-		e.Hint = "another process has kept the catalog locked for more than ten seconds: end it, or try again"
+		e.Hint = "Another process has kept the catalogue locked for more than ten seconds: wait for it, or try again."
 	}
 	return e
 }
 
-const unwritableHint = "make the file and its folder writable for this user, or name another catalog file"
+const unwritableHint = "Make the file and its folder writable for this user, or name another catalogue file."
 
 // fileError turns an error of the file system into ours.
 func fileError(op, path string, err error) error {
-	e := &tidemark.Error{Op: op, Object: path, Kind: tidemark.Invalid, Err: err, Hint: "name another catalog file"}
+	e := &tidemark.Error{Op: op, Object: path, Kind: tidemark.Invalid, Err: err, Hint: "Name another catalogue file."}
 	if errors.Is(err, fs.ErrPermission) {
 		e.Kind, e.Hint = tidemark.Forbidden, unwritableHint
 	}
 	var pe *fs.PathError
 	if errors.As(err, &pe) && pe.Path == path {
-		e.Err = pe.Err // the path stands in Object already
+		e.Err = pe.Err // the path is in Object already
 	}
 	return e
 }

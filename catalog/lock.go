@@ -12,19 +12,19 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/filelock"
 )
 
-// A Lock is the right to work on a run. It is a locked file beside the catalog,
-// which the operating system frees whatever way the process ends: there is no
-// heartbeat that could be late and no process number that could be another's.
+// A Lock is the right to work on a run. It is a locked file beside the catalogue, which the
+// operating system releases however the process ends: there is no heartbeat that could be late and
+// no process number that could be reused.
 type Lock struct {
 	file *os.File
 }
 
-// Lock takes the lock of a run. Where somebody else has it, in this process or
-// another, the error is of Kind Invalid and says who.
+// Lock takes the lock of a run. If another holder has it, in this process or another, the error is
+// of Kind Invalid and names the holder.
 func (c *Catalog) Lock(run string) (*Lock, error) {
 	const op = "lock run"
 	if run == "" || strings.ContainsAny(run, `/\`) {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: run, Err: errors.New("not the name of a run")}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: run, Err: errors.New("not the ID of a run")}
 	}
 	path := c.lockPath(run)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -38,13 +38,13 @@ func (c *Catalog) Lock(run string) (*Lock, error) {
 		switch err := filelock.Lock(f); {
 		case errors.Is(err, filelock.ErrLocked) && try < 3:
 			f.Close()
-			time.Sleep(20 * time.Millisecond) // perhaps it is only Alive that looks
+			time.Sleep(20 * time.Millisecond) // perhaps it is only Alive that is checking
 			continue
 		case errors.Is(err, filelock.ErrLocked):
 			holder, _ := os.ReadFile(path)
 			f.Close()
 			return nil, &tidemark.Error{Op: op, Object: run, Kind: tidemark.Invalid,
-				Hint: "wait for that process, or end it, and resume then",
+				Hint: "Wait for that process to end, then resume.",
 				Err:  fmt.Errorf("%s is working on this run", holderName(string(holder)))}
 		case err != nil:
 			f.Close()
@@ -56,7 +56,7 @@ func (c *Catalog) Lock(run string) (*Lock, error) {
 		}
 		host, _ := os.Hostname()
 		f.Truncate(0)
-		fmt.Fprintf(f, "process %d on %s", os.Getpid(), host) // for the message above only
+		fmt.Fprintf(f, "process %d on %s", os.Getpid(), host) // only for the message above
 		return &Lock{file: f}, nil
 	}
 }
@@ -77,12 +77,12 @@ func stillThere(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// Unlock gives the right back. Unlocking twice does nothing.
+// Unlock releases the lock. Unlocking twice does nothing.
 func (l *Lock) Unlock() {
 	if l == nil || l.file == nil {
 		return
 	}
-	os.Remove(l.file.Name()) // while it is locked: whoever opened it before looks again
+	os.Remove(l.file.Name()) // while it is locked: whoever opened it before checks again
 	l.file.Close()
 	l.file = nil
 }

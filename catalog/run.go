@@ -20,12 +20,11 @@ const (
 	Running    = "running"
 	Done       = "done"
 	Failed     = "failed"
-	Incomplete = "incomplete" // done, but something could not be built; its objects say what
+	Incomplete = "incomplete" // done, but something could not be created; its objects tell what
 	Cancelled  = "cancelled"
 )
 
-// A Run is one execution of a verb, however often it was resumed. Times have
-// microseconds.
+// A Run is one execution of a verb, however often it was resumed. Times are in microseconds.
 type Run struct {
 	ID       string            `json:"id"`
 	Verb     string            `json:"verb"`
@@ -46,9 +45,8 @@ type Run struct {
 
 var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// NewRunID gives a new name for a run: a ULID, 26 characters of Crockford's
-// base 32. Names sort by the millisecond in which they were made.
-// https://github.com/ulid/spec
+// NewRunID gives a new ID for a run: a ULID, 26 characters of Crockford's base 32. IDs sort by the
+// millisecond in which they were made. https://github.com/ulid/spec
 func NewRunID() string { return runID(time.Now()) }
 
 func runID(t time.Time) string {
@@ -78,8 +76,8 @@ func (c *Catalog) Begin(ctx context.Context, r Run) error {
 	})
 }
 
-// Update writes all of a run anew, by its ID. The error's Kind is NotFound where
-// there is none.
+// Update writes all of a run again, by its ID; the plan, which may be large, only if it is given.
+// The error's Kind is NotFound if there is no such run.
 func (c *Catalog) Update(ctx context.Context, r Run) error {
 	return c.keep(ctx, "update run", func(tx *sql.Tx) error {
 		args, err := r.args()
@@ -87,14 +85,14 @@ func (c *Catalog) Update(ctx context.Context, r Run) error {
 			return err
 		}
 		res, err := tx.ExecContext(ctx, `UPDATE run SET verb = ?, source = ?, target = ?, started = ?, ended = ?, state = ?,
-			error = ?, hint = ?, position = ?, options = ?, plan = ?, report = ?, pid = ?, host = ? WHERE id = ?`, args...)
+			error = ?, hint = ?, position = ?, options = ?, plan = coalesce(?, plan), report = ?, pid = ?, host = ? WHERE id = ?`, args...)
 		if err != nil {
 			return err
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 1 {
 			return err
 		}
-		return noRun("update run", r.ID, "is not in the catalog")
+		return noRun("update run", r.ID, "is not in the catalogue")
 	})
 }
 
@@ -118,15 +116,15 @@ func nullText(j json.RawMessage) sql.NullString {
 
 const runColumns = `SELECT id, verb, source, target, started, ended, state, error, hint, position, options, plan, report, pid, host FROM run `
 
-// Run finds a run by its ID, by the beginning of its ID if only one has that, or
-// by the word "last": the newest. The error's Kind is NotFound where there is
-// none, Invalid where several have that beginning.
+// Run finds a run by its ID, by the beginning of its ID if only one has that, or by the word
+// "last": the newest. The error's Kind is NotFound if there is none, Invalid if several have that
+// beginning.
 func (c *Catalog) Run(ctx context.Context, id string) (Run, error) {
 	const op = "find run"
 	if id == "last" {
 		runs, err := c.Runs(ctx, 1)
 		if err == nil && len(runs) == 0 {
-			err = &tidemark.Error{Kind: tidemark.NotFound, Op: op, Err: errors.New("the catalog has no runs yet"), Hint: "name the catalog file in which the run was written"}
+			err = &tidemark.Error{Kind: tidemark.NotFound, Op: op, Err: errors.New("the catalogue has no runs yet"), Hint: "Name the catalogue file that has the run, with --state."}
 		}
 		if err != nil {
 			return Run{}, err
@@ -134,21 +132,21 @@ func (c *Catalog) Run(ctx context.Context, id string) (Run, error) {
 		return runs[0], nil
 	}
 	prefix := strings.ToUpper(strings.TrimSpace(id))
-	// U+007F sorts behind all that a name can hold.
+	// U+007F sorts after everything that an ID can contain.
 	runs, err := c.runs(ctx, op, "WHERE id >= ? AND id < ? ORDER BY id LIMIT 2", prefix, prefix+"\x7f")
 	switch {
 	case err != nil:
 		return Run{}, err
 	case len(runs) == 0 || prefix == "":
-		return Run{}, noRun(op, id, "no run has this name")
+		return Run{}, noRun(op, id, "no run has this ID")
 	case len(runs) > 1 && runs[0].ID != prefix:
-		return Run{}, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: id, Err: errors.New("several runs have names that begin so"), Hint: "give more of the name, or all of it"}
+		return Run{}, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: id, Err: errors.New("several runs have IDs that begin with this"), Hint: "Give more of the ID."}
 	}
 	return runs[0], nil
 }
 
-// LastRun gives the newest run of a verb between two ends, as a Run names them. The error's Kind is NotFound where
-// there is none.
+// LastRun gives the newest run of a verb between a source and a target, as a Run names them. The
+// error's Kind is NotFound if there is none.
 func (c *Catalog) LastRun(ctx context.Context, verb, source, target string) (Run, error) {
 	const op = "find run"
 	runs, err := c.runs(ctx, op, "WHERE verb = ? AND source = ? AND target = ? ORDER BY started DESC, id DESC LIMIT 1", verb, source, target)
@@ -162,10 +160,10 @@ func (c *Catalog) LastRun(ctx context.Context, verb, source, target string) (Run
 }
 
 func noRun(op, id, cause string) error {
-	return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: id, Err: errors.New(cause), Hint: "`tidemark runs` lists the runs that there are"}
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: id, Err: errors.New(cause), Hint: "tidemark runs lists the runs."}
 }
 
-// Runs lists the newest runs, newest first; all of them where limit is not positive.
+// Runs lists the newest runs, newest first; all of them if limit is not positive.
 func (c *Catalog) Runs(ctx context.Context, limit int) ([]Run, error) {
 	if limit <= 0 {
 		limit = -1

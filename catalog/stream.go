@@ -18,29 +18,30 @@ import (
 // The states of a Stream.
 const (
 	StreamCopying   = "copying"   // the copy before it is not finished
-	StreamFollowing = "following" // the target has all that the copy brought
+	StreamFollowing = "following" // the target has everything that the copy brought
 )
 
-// A Stream is a replication that was set up between two databases. How far it has come
-// the target alone knows.
+// A Stream is a replication that was set up between two databases. Only the target knows its
+// progress.
 type Stream struct {
 	Name    string    `json:"name"`
 	Source  string    `json:"source"` // masked URL
 	Target  string    `json:"target"` // masked URL
 	State   string    `json:"state"`
-	Place   uint64    `json:"place"` // from here on the stream has what the copy has not
+	Place   uint64    `json:"place"` // from here on the stream has what the copy lacks
 	Queue   string    `json:"queue"` // direct, durable, or a server's masked URL
 	Copy    string    `json:"copy,omitempty"`
 	Run     string    `json:"run,omitempty"` // the last one that followed
 	Started time.Time `json:"started"`
-	From    string    `json:"from,omitempty"` // what of the log is left out: all before this time or GTID; '' once the stream is there
-	Tables  string    `json:"-"`              // what a capture elsewhere said of the source's tables: JSON
-	// FirstEpoch and Epoch are the first and the last of its apply, as far as this catalogue knows; 0: none.
+	From    string    `json:"from,omitempty"` // log before this time or GTID is left out; '' once the stream is there
+	Tables  string    `json:"-"`              // the description of the source's tables by a capture elsewhere: JSON
+	// FirstEpoch and Epoch are the first and the last epoch of its apply, as far as this catalogue
+	// knows; 0: none.
 	FirstEpoch, Epoch int64  `json:"-"`
-	Filters           string `json:"-"` // the row filters of its tables, where the source does not keep them: JSON
+	Filters           string `json:"-"` // the row filters of its tables, if the source does not store them: JSON
 }
 
-// PutStream writes a stream, new or anew.
+// PutStream writes a stream, new or known.
 func (c *Catalog) PutStream(ctx context.Context, s Stream) error {
 	return c.keep(ctx, "write stream", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO stream (name, source, target, state, place, queue, copy, run, started, tables, begins, filters, first_epoch, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -52,13 +53,13 @@ func (c *Catalog) PutStream(ctx context.Context, s Stream) error {
 	})
 }
 
-// Journal is the file, beside the catalog's own, in which a stream's capture may keep what
-// it has to remember of the source's log. It goes with the stream.
+// Journal is the file, beside the catalogue's own, in which a stream's capture may keep its records
+// of the source's log. It is removed with the stream.
 func (c *Catalog) Journal(stream string) string {
 	return filepath.Join(c.path+".logs", stream+".log")
 }
 
-// DropStream forgets a stream, its samples and its journal.
+// DropStream removes a stream, its samples and its journal.
 func (c *Catalog) DropStream(ctx context.Context, name string) error {
 	if err := os.Remove(c.Journal(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fileError("drop stream", c.Journal(name), err)
@@ -84,7 +85,7 @@ func (c *Catalog) Streams(ctx context.Context) ([]Stream, error) {
 	})
 }
 
-// Stream finds one; Kind NotFound where there is none of that name.
+// Stream finds a stream; Kind NotFound if there is none of that name.
 func (c *Catalog) Stream(ctx context.Context, name string) (Stream, error) {
 	all, err := c.Streams(ctx)
 	if err != nil {
@@ -95,13 +96,13 @@ func (c *Catalog) Stream(ctx context.Context, name string) (Stream, error) {
 			return s, nil
 		}
 	}
-	return Stream{}, &tidemark.Error{Kind: tidemark.NotFound, Op: "find stream", Object: name, Err: errors.New("the catalog has no stream of that name"), Hint: "tidemark status lists the streams"}
+	return Stream{}, &tidemark.Error{Kind: tidemark.NotFound, Op: "find stream", Object: name, Err: errors.New("the catalogue has no stream of this name"), Hint: "tidemark status lists the streams."}
 }
 
 // keepSamples is how long samples are kept: IBM's MONITOR_LIMIT of 10080 minutes.
 const keepSamples = 7 * 24 * time.Hour
 
-// PutSample writes what a stream was at, and removes what is older than a week.
+// PutSample writes a sample of a stream, and removes those older than a week.
 func (c *Catalog) PutSample(ctx context.Context, stream string, at time.Time, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {

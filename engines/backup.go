@@ -26,30 +26,30 @@ var (
 	_ = []dump.Scripter{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 )
 
-// Files are those of a server: read on its own host, or sent by it.
+// Files are a server's files: read on its own host, or sent by it.
 type Files interface {
 	backup.Server
-	// Close ends the sessions of it. What was begun and not ended is then as if it had not been.
+	// Close ends its sessions. An unfinished backup is discarded.
 	Close()
 }
 
-// Via says how a server's files are had.
+// Via is how to get a server's files.
 type Via uint8
 
 const (
-	AsCan       Via = iota // read here if they can be, and sent else
+	AsCan       Via = iota // read here if possible, otherwise sent
 	AsFiles                // read here
 	ViaProtocol            // sent by the server
 )
 
-// FilesOptions say how a backup of files begins.
+// FilesOptions control how a backup of files begins.
 type FilesOptions struct {
 	Via    Via
-	Label  string       // as the server notes it
-	Dir    string       // of the data, where it is not called here as on the server; not with ViaProtocol
-	Spread bool         // let the first checkpoint take its time
-	Rate   int64        // bytes that a server sends a second at most; 0: as many as it can
-	Way    physical.Way // how to find out what has changed
+	Label  string       // as recorded by the server
+	Dir    string       // of the data, if its path here differs from that on the server; not with ViaProtocol
+	Spread bool         // let the first checkpoint be slow
+	Rate   int64        // most bytes that a server sends per second; 0: no limit
+	Way    physical.Way // how to detect changes
 	Engine Options
 }
 
@@ -61,10 +61,10 @@ func OpenFiles(ctx context.Context, url string, opt FilesOptions) (Files, error)
 	case "mysql", "mariadb":
 		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("files of MySQL and MariaDB are not copied"), Hint: "PostgreSQL's are. --logical backs up its rows and definitions."}
 	default:
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine knows"), Hint: "write postgres://user@host/db; the files of the whole server are backed up, whatever the database"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db; the files of the whole server are backed up, whatever the database."}
 	}
 	if opt.Via == ViaProtocol && opt.Dir != "" {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: opt.Dir, Err: errors.New("a data folder is named, and the server is to send its files"), Hint: "Leave out --data-dir or --via protocol."}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: opt.Dir, Err: errors.New("--data-dir and --via protocol exclude each other"), Hint: "Leave out --data-dir or --via protocol."}
 	}
 	e, err := postgres.Open(ctx, url, opt.Engine.Postgres)
 	if err != nil {
@@ -85,7 +85,7 @@ func OpenFiles(ctx context.Context, url string, opt FilesOptions) (Files, error)
 	return pgStream{e.BaseBackup(physical.BaseBackupOptions{Label: opt.Label, Spread: opt.Spread, Rate: opt.Rate, Why: why}), e}, nil
 }
 
-// RestoreOptions adds to the options of a restore what only the engine knows of its files.
+// RestoreOptions adds to the options of a restore what only the engine knows about its files.
 func RestoreOptions(opt backup.RestoreOptions) backup.RestoreOptions {
 	opt.System = physical.SystemOf
 	opt.Manifest = func(m *repo.Manifest) (string, func(io.Writer) backup.FileList) {
@@ -99,7 +99,7 @@ func RestoreOptions(opt backup.RestoreOptions) backup.RestoreOptions {
 // A Partial is a restore of some databases of a server.
 type Partial = physical.Partial
 
-// PartOf chooses databases of those that a backup of files has. Kind NotFound: a name is none of them.
+// PartOf selects databases of a backup of files. Kind NotFound: a name is not among them.
 func PartOf(have []tidemark.DatabaseName, wanted []string) (*Partial, error) {
 	return physical.PartOf(have, wanted)
 }
@@ -138,8 +138,8 @@ func (s pgStream) Close() {
 	s.engine.Close()
 }
 
-// RestoredSettings says what of a restored server's settings has to do with replication, if there
-// is anything to say. wasStandby is that the backup is of a standby.
+// RestoredSettings reports a restored server's settings for replication, if there are any.
+// wasStandby: the backup is of a standby.
 func RestoredSettings(dir string, wasStandby bool) (*tidemark.Finding, error) {
 	return physical.RestoredSettings(dir, wasStandby)
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// LogOptions say how a log is opened.
+// LogOptions control how a log is opened.
 type LogOptions struct {
 	Retrieve string        // see wal.Options and binlog.Options; of files
-	For      time.Duration // of servers: how long to take part in what they write; 0: read what they have
-	From     string        // of servers: places in the log as they write them; see tidemark.LogRange
+	For      time.Duration // of servers: how long to follow what they write; 0: read the existing log
+	From     string        // of servers: log positions as they write them; see tidemark.LogRange
 	Until    string
 	Engine   Options
 }
@@ -45,18 +45,18 @@ func (l *Log) Close() error {
 	return l.close()
 }
 
-// OpenLog opens the log of a server by its URL, or files and folders of one log. What files
-// are is found by looking into the first of them; where that is not there yet, by its name.
-// postgres:PATH and mysql:PATH say it.
+// OpenLog opens the log of a server by its URL, or files and folders of one log. The kind of files
+// is determined from the content of the first, or if it does not exist yet, from its name.
+// postgres:PATH and mysql:PATH set it.
 func OpenLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) {
 	if strings.Contains(paths[0], "://") {
 		return openServerLog(ctx, paths, opt)
 	}
 	if opt.For > 0 {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: paths[0], Err: errors.New("files cannot be followed"), Hint: "give the URL of a server, or leave out --for"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: paths[0], Err: errors.New("files cannot be followed"), Hint: "Give the URL of a server, or leave out --for."}
 	}
 	if opt.From != "" || opt.Until != "" {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: paths[0], Err: errors.New("files are scanned whole"), Hint: "give only the files that are wanted, or the URL of a server, or leave out --from and --until"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: paths[0], Err: errors.New("files are scanned whole"), Hint: "Give only the files that are wanted, or the URL of a server, or leave out --from and --until."}
 	}
 	engine := ""
 	for i, p := range paths {
@@ -80,7 +80,7 @@ var logSchemes = map[string]string{"postgres": "postgres", "postgresql": "postgr
 func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) {
 	url := paths[0]
 	if len(paths) > 1 || opt.Retrieve != "" {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("one server has one log, and needs no command to have it"), Hint: "give its URL alone, without --retrieve"}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("a server has one log, and it is read without a command"), Hint: "Give its URL alone, without --retrieve."}
 	}
 	scheme, _, _ := strings.Cut(url, "://")
 	engine := logSchemes[strings.ToLower(scheme)]
@@ -102,10 +102,10 @@ func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, e
 		}
 		return &Log{Log: e.ScanLog(part), Engine: "mysql", Grouped: true, Live: true, close: e.Close}, nil
 	}
-	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("no engine that has a log to scan"), Hint: "give files of a log, or write postgres://user@host/db, mysql://user@host or mariadb://user@host"}
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("no engine that has a log to scan"), Hint: "Give files of a log, or write postgres://user@host/db, mysql://user@host or mariadb://user@host."}
 }
 
-// logRange reads the places of the options.
+// logRange parses the positions in the options.
 func logRange(engine string, opt LogOptions) (r tidemark.LogRange, err error) {
 	r.For = opt.For
 	for _, x := range []struct {
@@ -120,16 +120,16 @@ func logRange(engine string, opt LogOptions) (r tidemark.LogRange, err error) {
 			return r, err
 		}
 		if gtid != "" {
-			return r, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: gtid, Err: errors.New("a scan knows no GTIDs"), Hint: "give a file and offset, such as binlog.000003:1234"}
+			return r, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: gtid, Err: errors.New("a scan does not support GTIDs"), Hint: "Give a file and offset, such as binlog.000003:1234."}
 		}
 	}
 	return r, nil
 }
 
-// binlogName is how binary logs are named, and the list of them.
+// binlogName matches the names of binary logs, and of their index.
 var binlogName = regexp.MustCompile(`\.(\d{6,10}|index)$`)
 
-// logEngine says whose log a file, or what a folder has, is.
+// logEngine reports which engine's log a file is, or a folder contains.
 func logEngine(path string) string {
 	if entries, err := os.ReadDir(path); err == nil {
 		for _, e := range entries {
@@ -146,7 +146,7 @@ func logEngine(path string) string {
 			if string(head) == "\xfebin" {
 				return "mysql"
 			}
-			if head[1] == 0xD1 { // all magic numbers of PostgreSQL's pages from 12 on
+			if head[1] == 0xD1 { // all magic numbers of PostgreSQL's pages from version 12 on
 				return "postgres"
 			}
 		}

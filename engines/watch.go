@@ -13,14 +13,14 @@ import (
 
 var _ = []measure.Primary{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 
-// OpenPrimary opens a server whose standbys are to be watched. behind asks a replica of MySQL or
-// MariaDB, if its URL is given, since their primaries do not know how far it is.
+// OpenPrimary opens a server whose standbys are watched. behind queries a replica of MySQL or
+// MariaDB, if its URL is given, since their primaries do not know its position.
 func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p measure.Primary, behind func(context.Context) (float64, error), close func() error, err error) {
 	scheme, _, _ := strings.Cut(url, "://")
 	switch logSchemes[strings.ToLower(scheme)] {
 	case "postgres":
 		if replica != "" {
-			return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(replica), Err: errors.New("PostgreSQL's primary knows how far its standbys are"), Hint: "leave out --replica"}
+			return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(replica), Err: errors.New("a PostgreSQL primary reports the positions of its standbys itself"), Hint: "Leave out --replica."}
 		}
 		e, err := postgres.Open(ctx, url, opt.Postgres)
 		if err != nil {
@@ -37,10 +37,10 @@ func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p measu
 		}
 		r, err := mysql.Open(ctx, replica, opt.MySQL)
 		if err != nil {
-			_ = e.Close() // the replica is what is wrong
+			_ = e.Close() // the error concerns the replica
 			return nil, nil, nil, err
 		}
 		return e, r.Behind, func() error { _ = r.Close(); return e.Close() }, nil
 	}
-	return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(url), Err: errors.New("no engine whose standbys can be watched"), Hint: "write postgres://user@host/db, mysql://user@host or mariadb://user@host"}
+	return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(url), Err: errors.New("no engine whose standbys can be watched"), Hint: "Write postgres://user@host/db, mysql://user@host or mariadb://user@host."}
 }
