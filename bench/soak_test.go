@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What the loads' programs print of what they did is found.
+// Counts are parsed from the output of the load programs.
 func TestLoadCounts(t *testing.T) {
 	done, failed := pgbenchCounts("scaling factor: 5\nnumber of transactions actually processed: 5987\nnumber of failed transactions: 3 (0.050%)\nlatency average = 5.1 ms\n")
 	if done != 5987 || failed != 3 {
@@ -31,7 +31,7 @@ tpmC: 457.1, tpmTotal: 1017.9, efficiency: 1777.3%
 }
 
 func TestCutoverCounts(t *testing.T) {
-	transactions, rows, err := cutoverCounts("applied:   all that the source's log held (1,234 transactions, 56 rows)\nsequences: 0 sequences advanced on the target\n")
+	transactions, rows, err := cutoverCounts("applied:   everything in the source's log (1,234 transactions, 56 rows)\nsequences: 0 sequences advanced on the target\n")
 	if err != nil || transactions != 1234 || rows != 56 {
 		t.Errorf("%d transactions, %d rows, %v", transactions, rows, err)
 	}
@@ -40,7 +40,7 @@ func TestCutoverCounts(t *testing.T) {
 	}
 }
 
-// A follower reads what its process prints, in whatever pieces that comes, and keeps what it said last.
+// A follower reads its process's output, in pieces of any size, and keeps the latest status.
 func TestFollower(t *testing.T) {
 	const said = `{"event":"plan","run":"x","tables":13,"objects":2,"position":{"place":7}}
 {"event":"progress","seconds":1,"rows":100}
@@ -92,7 +92,7 @@ func TestChoosePairs(t *testing.T) {
 	}
 }
 
-// What came of a pair is said, and that something went wrong.
+// The outcome of a pair is printed, and any failure.
 func TestSoakedPrint(t *testing.T) {
 	r := &soaked{Pair: "pg-pg", Minutes: 1, Load: &load{TPCB: 6000, TPCC: 1200, TPCCFailed: 2}, Rows: 40000, Kills: []float64{1.2, 0.9}, RSS: 90 << 20}
 	var out strings.Builder
@@ -109,7 +109,7 @@ func TestSoakedPrint(t *testing.T) {
 	}
 }
 
-// A process that background has started is waited for.
+// A process started by background is waited for.
 func TestBackground(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "exit 7")
 	done, err := background(cmd)
