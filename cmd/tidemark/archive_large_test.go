@@ -11,8 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestArchiveOfLargeSegments archives a server with segments of 64 MB, in both ways, and restores it to a point. Then
-// the server gives the slot up: the archive says so, makes it anew where it may, and goes on behind the gap when it is told to.
+// TestArchiveOfLargeSegments archives a server with segments of 64 MB, in both ways, and restores
+// it to a point in time. Then the server invalidates the slot: the archive reports that, recreates
+// the slot if it may, and continues after the gap with --skip-gap.
 func TestArchiveOfLargeSegments(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, testdb.OwnPostgresSegments(t, 17, 64, "-c", "autovacuum=off", "-c", "min_wal_size=128MB", "-c", "max_wal_size=128MB"), false)
@@ -21,7 +22,7 @@ func TestArchiveOfLargeSegments(t *testing.T) {
 		testdb.Query(t, p.url, "INSERT INTO item (t) SELECT repeat('x', 100) FROM generate_series(1, 1000)")
 		return strings.Split(testdb.Query(t, p.url, "SELECT string_agg(id::text, ',') FROM item"), ",")
 	}
-	keep := func(size string) { // so that a file which was archived is there to compare with
+	keep := func(size string) { // keep archived files on the server, for comparison
 		testdb.Query(t, p.url, "ALTER SYSTEM SET wal_keep_size = '"+size+"'")
 		testdb.Query(t, p.url, "SELECT pg_reload_conf()")
 	}
@@ -58,7 +59,7 @@ func TestArchiveOfLargeSegments(t *testing.T) {
 	p.givenUp(t)
 }
 
-// givenUp has the server give up the slot.
+// givenUp makes the server invalidate the slot.
 func (p *past) givenUp(t *testing.T) {
 	status := "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'arch'"
 	next := func() {
@@ -74,7 +75,7 @@ func (p *past) givenUp(t *testing.T) {
 	})
 	args = append(args, "--slot-use", "make")
 	o := cli(t, args...)
-	if o.code != 11 || !strings.Contains(o.errOut, "makes slot arch anew: receive arch: the server has given the slot up (max_slot_wal_keep_size)") || !strings.Contains(o.errOut, "there is a gap from") {
+	if o.code != 11 || !strings.Contains(o.errOut, "makes slot arch anew: receive arch: the server has invalidated the slot (max_slot_wal_keep_size)") || !strings.Contains(o.errOut, "there is a gap from") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)
 	}
 	if got := testdb.Query(t, p.url, status); got != "reserved" && got != "extended" {

@@ -15,7 +15,7 @@ import (
 
 const archivePrefix = "tidemark_archive_"
 
-// An archiveMetric is a figure of an archive: its name, what it is, and where it comes from.
+// An archiveMetric is a metric of an archive: its name, its help, and its value.
 type archiveMetric struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -23,26 +23,26 @@ type archiveMetric struct {
 }
 
 var archiveMetrics = []archiveMetric{
-	{"connected", "1 if the server sends its log.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return metrics.One(e.Connected) }},
-	{"timeline", "The timeline that is archived.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Timeline) }},
-	{"lag_seconds", "For how long the oldest log that is not in the archive is known to be there.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return e.Lag }},
-	{"behind_bytes", "Log of the server that is not in the archive.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Behind) }},
-	{"segments_total", "Whole segments that were archived.", prometheus.CounterValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Segments) }},
-	{"bytes_total", "Bytes of these.", prometheus.CounterValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Bytes) }},
-	{"failures_total", "Connections that were lost, and attempts to write that failed.", prometheus.CounterValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Failures) }},
-	{"damaged_segments_total", "Segments of the server in which a recovery would end.", prometheus.CounterValue, func(w *archiveWatch, _ archiveEvent) float64 { return float64(w.damaged) }},
-	{"last_timestamp_seconds", "When something was archived last.", prometheus.GaugeValue, func(w *archiveWatch, _ archiveEvent) float64 { return metrics.UnixSeconds(w.last) }},
-	{"last_commit_timestamp_seconds", "When the last transaction of the archived segments was committed.", prometheus.GaugeValue, func(w *archiveWatch, _ archiveEvent) float64 { return float64(w.commit) / 1e6 }},
+	{"connected", "1 while the server is sending its log.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return metrics.One(e.Connected) }},
+	{"timeline", "The timeline that is being archived.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Timeline) }},
+	{"lag_seconds", "How long ago the oldest log that is not archived yet was first seen.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return e.Lag }},
+	{"behind_bytes", "Bytes of the server's log that are not archived yet.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Behind) }},
+	{"segments_total", "Complete segments that were archived.", prometheus.CounterValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Segments) }},
+	{"bytes_total", "Bytes of these segments.", prometheus.CounterValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Bytes) }},
+	{"failures_total", "Lost connections and failed writes.", prometheus.CounterValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Failures) }},
+	{"damaged_segments_total", "Damaged segments of the server, in which a recovery would stop.", prometheus.CounterValue, func(w *archiveWatch, _ archiveEvent) float64 { return float64(w.damaged) }},
+	{"last_timestamp_seconds", "When log was last archived.", prometheus.GaugeValue, func(w *archiveWatch, _ archiveEvent) float64 { return metrics.UnixSeconds(w.last) }},
+	{"last_commit_timestamp_seconds", "Commit time of the last transaction in the archived segments.", prometheus.GaugeValue, func(w *archiveWatch, _ archiveEvent) float64 { return float64(w.commit) / 1e6 }},
 }
 
 var (
 	lastBackupDesc = prometheus.NewDesc("tidemark_backup_last_good_timestamp_seconds", "When the repository's last backup ended.", nil, nil)
-	backupAgeDesc  = prometheus.NewDesc("tidemark_backup_age_seconds", "How long ago that was.", nil, nil)
-	givenUpDesc    = prometheus.NewDesc(archivePrefix+"given_up_files", "Files of the log in holes of the archive, which archive push --queue-max has given up.", nil, nil)
+	backupAgeDesc  = prometheus.NewDesc("tidemark_backup_age_seconds", "Age of the repository's last backup.", nil, nil)
+	givenUpDesc    = prometheus.NewDesc(archivePrefix+"given_up_files", "Log files missing in gaps of the archive, which archive push --queue-max has dropped.", nil, nil)
 	backupsDesc    = prometheus.NewDesc("tidemark_backups", "Backups in the repository.", nil, nil)
 )
 
-// serve shows the figures of an archive, and of the backups beside it.
+// serve serves the metrics of an archive, and of the backups beside it.
 func (w *archiveWatch) serve(addr string) (stop func(), err error) {
 	registry := prometheus.NewRegistry()
 	b := &backupAges{r: w.r}
@@ -71,15 +71,14 @@ func (w *archiveWatch) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// backupAges are the figures of a repository's backups, which are looked at once a minute at
-// most.
+// backupAges are the metrics of a repository's backups, read once a minute at most.
 type backupAges struct {
 	r *repo.Repo
 
 	mu    sync.Mutex
 	asked time.Time
 	n     int
-	lost  int // files of the log that were given up
+	lost  int // log files that were dropped
 	last  time.Time
 }
 

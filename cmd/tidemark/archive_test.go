@@ -25,7 +25,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// archiver is a tidemark archive that runs.
+// archiver is a running tidemark archive.
 type archiver struct {
 	cmd  *exec.Cmd
 	said *bytes.Buffer
@@ -39,7 +39,7 @@ func startArchiver(t *testing.T, args ...string) *archiver {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = a.cmd.Process.Kill() // it mostly has ended
+		_ = a.cmd.Process.Kill() // it has usually ended
 		_ = a.cmd.Wait()
 		if t.Failed() {
 			t.Log(a.said.String())
@@ -48,19 +48,19 @@ func startArchiver(t *testing.T, args ...string) *archiver {
 	return a
 }
 
-// stop ends it as Ctrl-C does.
+// stop interrupts it as Ctrl-C does.
 func (a *archiver) stop(t *testing.T) {
 	t.Helper()
 	if err := a.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	_ = a.cmd.Wait() // its state says more
+	_ = a.cmd.Wait() // its state tells more
 	if code := a.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("stopped: exit %d\n%s", code, a.said)
 	}
 }
 
-// archived are the whole segments in an archive, in their order.
+// archived returns the complete segments in an archive, in order.
 func archived(t *testing.T, place string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(place, "wal", "*", "????????????????????????"))
@@ -74,8 +74,9 @@ func archived(t *testing.T, place string) []string {
 	return files
 }
 
-// TestArchiveSurvivesKills kills one of two archivers of a server again and again, at changes to the archive or of what
-// it says to the server: at the end the archive has every segment, and each is the server's.
+// TestArchiveSurvivesKills repeatedly kills one of two archivers of a server, at changes to the
+// archive or at messages to the server: in the end the archive has every segment, and each equals
+// the server's.
 func TestArchiveSurvivesKills(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "wal_keep_size=1GB", "-c", "max_wal_size=1GB")
@@ -88,7 +89,7 @@ func TestArchiveSurvivesKills(t *testing.T) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	quiet := sync.OnceFunc(func() { close(stop); <-stopped })
 	defer quiet()
-	go func() { // whatever the number, there will be as many changes
+	go func() { // whatever the number, that many changes will come
 		defer close(stopped)
 		for over := false; !over; {
 			if _, err := testdb.TryQuery(url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 300) g"); err != nil {
@@ -106,7 +107,7 @@ func TestArchiveSurvivesKills(t *testing.T) {
 		sound(t, fmt.Sprint("killed at ", at), place, repo.Keys{})
 	}
 	quiet()
-	steady.stop(t) // from here on only the one that was killed goes on
+	steady.stop(t) // from here on only the killed one runs
 	last := startArchiver(t, append(args, "--slot", "killed", "--slot-use", "make", "--metrics", metrics)...)
 	testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 12000) g")
 	at := testdb.Query(t, url, "SELECT pg_current_wal_flush_lsn()")
@@ -159,7 +160,7 @@ func TestArchiveSurvivesKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == len(names) {
-			got, want = got[:end%(1<<20)], want[:end%(1<<20)] // behind that the server has gone on
+			got, want = got[:end%(1<<20)], want[:end%(1<<20)] // the server kept writing after that
 		}
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s is not what the server has", name)
@@ -185,8 +186,8 @@ func TestArchiveSurvivesKills(t *testing.T) {
 	}
 }
 
-// pushKilled kills archive push, and archive get, at changes: the next push of the file, and the next get, do as if
-// there had been none, and what get has put there is whole.
+// pushKilled kills archive push, and archive get, at changes: the next push of the file, and the
+// next get, behave as if the killed one had never run, and what get has written is complete.
 func pushKilled(t *testing.T, file string) {
 	t.Helper()
 	want, err := os.ReadFile(file)
@@ -208,7 +209,7 @@ func pushKilled(t *testing.T, file string) {
 	n, _, _ := killedAt(t, 0, push()...)
 	m, _, _ := killedAt(t, 0, get...)
 	for _, at := range someOf(t, m, 1) {
-		_ = os.Remove(to) // it may not be there
+		_ = os.Remove(to) // it may not exist
 		killedAt(t, at, get...)
 		check(fmt.Sprint("get killed at ", at))
 	}
@@ -222,12 +223,12 @@ func pushKilled(t *testing.T, file string) {
 	}
 }
 
-// TestArchiveRefusals looks at what is said of an archive that does not fit its server.
+// TestArchiveRefusals checks the messages for an archive that does not match its server.
 func TestArchiveRefusals(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "max_wal_size=4MB", "-c", "min_wal_size=2MB")
 	url, place := srv.URL("postgres"), t.TempDir()
-	keep := func(size string) { // however slow an archiver is that has no slot
+	keep := func(size string) { // however slow an archiver without a slot is
 		testdb.Query(t, url, "ALTER SYSTEM SET wal_keep_size = '"+size+"'")
 		testdb.Query(t, url, "SELECT pg_reload_conf()")
 		soon(t, "the setting", func() bool { return testdb.Query(t, url, "SHOW wal_keep_size") == size })
@@ -238,7 +239,7 @@ func TestArchiveRefusals(t *testing.T) {
 		t.Helper()
 		n := 0
 		soon(t, what, func() bool {
-			if n++; n%4 == 1 { // it is all kept
+			if n++; n%4 == 1 { // all of it is kept
 				testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 3000) g")
 			}
 			return len(archived(t, place)) > over
@@ -260,7 +261,7 @@ func TestArchiveRefusals(t *testing.T) {
 	}
 	names := archived(t, place)
 	keep("0")
-	for range 6 { // the server removes what comes next
+	for range 6 { // the server removes the next segments
 		testdb.Load(t, url, strings.NewReader("INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 12000) g; CHECKPOINT;"))
 	}
 	if o := cli(t, "archive", url, place); o.code != 11 || !strings.Contains(o.errOut, "there is a gap from") {
@@ -274,7 +275,7 @@ func TestArchiveRefusals(t *testing.T) {
 	grows("what comes behind the gap", len(names))
 	over.stop(t)
 	other := testdb.Postgres(t, 16).URL("postgres")
-	if o := cli(t, "archive", other, place); o.code != 2 || !strings.Contains(o.errOut, "it is another server, and no copy of that one") {
+	if o := cli(t, "archive", other, place); o.code != 2 || !strings.Contains(o.errOut, "it is another server, not a copy of that one") {
 		t.Errorf("another server: exit %d, %s", o.code, o.errOut)
 	}
 	if o := cli(t, "archive", url, place, "--slot", "none"); o.code != 6 || !strings.Contains(o.errOut, "there is no such slot") {
@@ -283,13 +284,13 @@ func TestArchiveRefusals(t *testing.T) {
 	if o := cli(t, "archive", url, place, "--drop-slot"); o.code != 2 {
 		t.Errorf("a slot without a name: exit %d, %s", o.code, o.errOut)
 	}
-	if o := cli(t, "archive", "push", place, filepath.Join(t.TempDir(), "postgresql.log")); o.code != 2 || !strings.Contains(o.errOut, "no name of a file of a server's log") {
-		t.Errorf("a file that is none: exit %d, %s", o.code, o.errOut)
+	if o := cli(t, "archive", "push", place, filepath.Join(t.TempDir(), "postgresql.log")); o.code != 2 || !strings.Contains(o.errOut, "not the name of a log file") {
+		t.Errorf("an invalid file: exit %d, %s", o.code, o.errOut)
 	}
 }
 
-// program puts tidemark where the server's user may run it, and a folder of that user for a
-// repository.
+// program installs tidemark where the server's user may run it, and returns a folder of that user
+// for a repository.
 func program(t *testing.T, srv *testdb.Server) (command, place string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -309,7 +310,7 @@ func program(t *testing.T, srv *testdb.Server) (command, place string) {
 	return "env " + asMain + "=1 " + command, place
 }
 
-// TestArchivePush has a server archive its log by itself.
+// TestArchivePush has a server archive its log through archive_command.
 func TestArchivePush(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "archive_mode=on", "-c", "wal_keep_size=1GB")
@@ -328,7 +329,7 @@ func TestArchivePush(t *testing.T) {
 		testdb.Query(t, url, "SELECT txid_current()")
 		return failed()
 	})
-	// The repository is made by whoever archives or backs up first.
+	// The first archive or backup creates the repository.
 	a := startArchiver(t, url, place)
 	soon(t, "the repository, and the archiver", func() bool {
 		_, err := os.Stat(filepath.Join(place, "tidemark-repo.json"))
@@ -337,7 +338,7 @@ func TestArchivePush(t *testing.T) {
 	a.stop(t)
 	own := func() {
 		t.Helper()
-		soon(t, "chown", func() bool { // the server pushes meanwhile, and files that were there are there no more
+		soon(t, "chown", func() bool { // the server pushes meanwhile, so files may vanish
 			return exec.Command("chown", "-R", "--reference", srv.Dir, place).Run() == nil
 		})
 	}
@@ -361,12 +362,13 @@ func TestArchivePush(t *testing.T) {
 		t.Errorf("%d notes are left: %v", len(left), err)
 	}
 	must(t, "backup", url, place, "--progress", "none")
-	soon(t, "the end of what the backup has to be pushed", func() bool { // which would make a folder where none is to be
+	soon(t, "the end of what the backup has to be pushed", func() bool { // a later push would create a folder where none should be
 		own()
 		ready, err := filepath.Glob(filepath.Join(srv.Dir, "pg_wal", "archive_status", "*.ready"))
 		return err == nil && len(ready) == 0
 	})
-	// With a limit the server is told that all is well, and its log says what is missing.
+	// With a limit, push reports success to the server, and the server's log names the missing
+	// files.
 	if out, err := exec.Command("mv", place, place+"-away").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -374,22 +376,22 @@ func TestArchivePush(t *testing.T) {
 	testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 40000) g")
 	last = testdb.Query(t, url, "SELECT pg_walfile_name(pg_switch_wal())")
 	soon(t, "what is given up", func() bool {
-		testdb.Query(t, url, "SELECT pg_switch_wal()") // the last few may wait for ever
+		testdb.Query(t, url, "SELECT pg_switch_wal()") // otherwise the last few may wait forever
 		testdb.Query(t, url, "SELECT txid_current()")
 		return testdb.Query(t, url, "SELECT (last_archived_wal >= '"+last+"')::int FROM pg_stat_archiver") == "1"
 	})
 	log, err := os.ReadFile(filepath.Join(filepath.Dir(srv.Dir), "log"))
-	if err != nil || !strings.Contains(string(log), "archive "+last+": given up, since ") {
+	if err != nil || !strings.Contains(string(log), "archive "+last+": dropped, since ") {
 		t.Errorf("the server's log does not say that %s was given up: %v", last, err)
 	}
-	if out := must(t, "backups", place+"-away").out; strings.Contains(out, "hole") {
+	if out := must(t, "backups", place+"-away").out; strings.Contains(out, "gap in the log") {
 		t.Errorf("before anybody could tell, listed is\n%s", out)
 	}
 	noted := filepath.Join(srv.Dir, "pg_wal", "tidemark.given-up")
 	if _, err := os.Stat(noted); err != nil {
 		t.Error(err)
 	}
-	// When the archive can be written again, it is told of the hole.
+	// Once the archive is writable again, it records the gap.
 	if out, err := exec.Command("mv", place+"-away", place).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -398,7 +400,7 @@ func TestArchivePush(t *testing.T) {
 		_, err := os.Stat(noted)
 		return errors.Is(err, os.ErrNotExist)
 	})
-	testdb.Query(t, url, "ALTER SYSTEM SET archive_command = 'false'") // nothing more comes meanwhile
+	testdb.Query(t, url, "ALTER SYSTEM SET archive_command = 'false'") // stops further pushes
 	testdb.Query(t, url, "SELECT pg_reload_conf()")
 	own()
 	first := ""
@@ -408,13 +410,13 @@ func TestArchivePush(t *testing.T) {
 		}
 	}
 	hole := " were given up from "
-	if out := must(t, "backups", place).out; !strings.Contains(out, "hole in the log: "+first+" to ") || !strings.Contains(out, hole) {
+	if out := must(t, "backups", place).out; !strings.Contains(out, "gap in the log: "+first+" to ") || !strings.Contains(out, hole) {
 		t.Errorf("from %s on files were given up, and listed is\n%s", first, out)
 	}
 	if o := cli(t, "verify", place, "--quick"); o.code != 18 || !strings.Contains(o.out, first+": it is missing, between ") || !strings.Contains(o.out, hole) {
 		t.Errorf("verify: exit %d\n%s", o.code, o.out)
 	}
-	if o := cli(t, "restore", place, filepath.Join(t.TempDir(), "data"), "--to", "end"); o.code != 11 || !strings.Contains(o.errOut, first+": the log has a hole there") || !strings.Contains(o.errOut, hole) {
+	if o := cli(t, "restore", place, filepath.Join(t.TempDir(), "data"), "--to", "end"); o.code != 11 || !strings.Contains(o.errOut, first+": the log has a gap there") || !strings.Contains(o.errOut, hole) {
 		t.Errorf("restore: exit %d\n%s", o.code, o.errOut)
 	}
 	if o := cli(t, "archive", "get", place, first, filepath.Join(t.TempDir(), "segment")); o.code != 200 || !strings.Contains(o.errOut, hole) {
@@ -431,7 +433,7 @@ func TestArchivePush(t *testing.T) {
 
 var digits = regexp.MustCompile(`^[0-9A-F]{24}$`)
 
-// segmentNumber is that of a segment of 1 MB.
+// segmentNumber returns the number of a segment of 1 MB.
 func segmentNumber(t *testing.T, name string) uint64 {
 	t.Helper()
 	if !digits.MatchString(name) {

@@ -17,7 +17,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// writing writes to a server until the test or stop ends it: a journal says how often each account was changed.
+// writing writes to a server until the test or stop ends it: a journal records how often each
+// account was changed.
 func writing(t *testing.T, url string) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
@@ -41,19 +42,19 @@ func writing(t *testing.T, url string) (stop func()) {
 	return stop
 }
 
-// goingOn is a server whose backups are killed and gone on with.
+// goingOn is a server whose backups are killed and resumed.
 type goingOn struct {
 	url, place string
 	args       []string
-	killed     string   // the backup that was
-	paths      []string // files of which one at least has to have been noted; nil: any
+	killed     string   // the backup that was killed
+	paths      []string // files, at least one of which must have been noted; nil: any
 }
 
-// bytes says of the paths how much of them a backup has; those that it does not list are not there.
+// bytes returns how much of each path a backup has; paths that it does not list are omitted.
 func (g *goingOn) bytes(t *testing.T, r *repo.Repo, m *repo.Manifest) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}
-	if len(m.Lists) == 0 { // it is there in brief
+	if len(m.Lists) == 0 { // only its summary is loaded
 		var err error
 		if m, err = r.Manifest(t.Context(), m.ID); err != nil {
 			t.Fatal(err)
@@ -73,7 +74,7 @@ func (g *goingOn) bytes(t *testing.T, r *repo.Repo, m *repo.Manifest) map[string
 	return out
 }
 
-// kill begins a backup and kills it when so much of it was noted.
+// kill starts a backup and kills it once it has noted at least this much.
 func (g *goingOn) kill(t *testing.T, least int64, more ...string) {
 	t.Helper()
 	cmd := process(t, append(append(g.args, "--max-rate", "4MB", "--note-every", "50ms"), more...)...)
@@ -114,7 +115,7 @@ func (g *goingOn) kill(t *testing.T, least int64, more ...string) {
 	}
 }
 
-// finish goes on with one to its end, and gives that with what was said of it.
+// finish resumes a backup, lets it complete, and returns it with the output.
 func (g *goingOn) finish(t *testing.T, more ...string) (m *repo.Manifest, came backup.Increment) {
 	t.Helper()
 	o := must(t, append(append(g.args, "--json"), more...)...)
@@ -131,7 +132,7 @@ func (g *goingOn) finish(t *testing.T, more ...string) (m *repo.Manifest, came b
 	return m, last.Report.Increment
 }
 
-// refused asks for another kind of what was killed.
+// refused requests a backup of another kind than the killed one.
 func (g *goingOn) refused(t *testing.T, text string, more ...string) {
 	t.Helper()
 	if o := cli(t, append(append(g.args, "--resume", g.killed), more...)...); o.code != 2 || !strings.Contains(o.errOut, g.killed+": "+text) {
@@ -139,9 +140,9 @@ func (g *goingOn) refused(t *testing.T, text string, more ...string) {
 	}
 }
 
-// A full backup of a server that is written to is killed, and so is the one that goes on with it; the third one
-// has read and stored far less than a whole one. Then an incremental one is, likewise. What is restored from the
-// last one, which needs all others, is the server at its end.
+// A full backup of a server under writes is killed, and so is the one that resumes it; the third
+// has read and stored far less than a complete one. Then the same with an incremental backup. A
+// restore of the last one, which needs all others, returns the server as it was at its end.
 func TestBackupGoesOn(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 15)
@@ -153,7 +154,7 @@ func TestBackupGoesOn(t *testing.T) {
 		CREATE TABLE journal (n serial PRIMARY KEY, account int NOT NULL);
 		CREATE TABLE large WITH (autovacuum_enabled = off) AS SELECT g AS id, md5(g::text) || repeat(md5((-g)::text), 9) AS text FROM generate_series(1, 15000) g;
 		CREATE TABLE later WITH (autovacuum_enabled = off) AS TABLE large`)
-	testdb.Query(t, url, "ALTER SYSTEM SET wal_keep_size = '1GB'") // so that the log says what has changed
+	testdb.Query(t, url, "ALTER SYSTEM SET wal_keep_size = '1GB'") // so that the log shows what has changed
 	testdb.Query(t, url, "SELECT pg_reload_conf()")
 	dir := s.TempDir(t)
 	place := filepath.Join(dir, "repo")
@@ -165,10 +166,10 @@ func TestBackupGoesOn(t *testing.T) {
 		t.Fatalf("restored from what was not finished: exit %d\n%s", o.code, o.errOut)
 	}
 	first := g.killed
-	g.refused(t, "it is a full one", "--incremental")
+	g.refused(t, "it is a full backup", "--incremental")
 	g.kill(t, 1<<18, "--resume", "last")
-	must(t, "prune", place, "--keep", "last=1") // which leaves what can be gone on with
-	if o := must(t, "backups", place); !strings.Contains(o.out, "is not finished") || !strings.Contains(o.out, "partial") {
+	must(t, "prune", place, "--keep", "last=1") // keeps what can be resumed
+	if o := must(t, "backups", place); !strings.Contains(o.out, "is unfinished") || !strings.Contains(o.out, "partial") {
 		t.Errorf("got\n%s", o.out)
 	}
 	full, came := g.finish(t, "--resume", "last")
@@ -177,7 +178,7 @@ func TestBackupGoesOn(t *testing.T) {
 	if !came.Resumed || came.Had < 4<<20 || came.Base != "" || full.Kind != repo.Full || len(all) != 3 || all[1].Kind != repo.Partial || all[1].Parent != first || full.Plain > full.Bytes-3<<20 {
 		t.Errorf("%+v; %+v", came, full)
 	}
-	if o := cli(t, "restore", place, all[1].ID, filepath.Join(dir, "none")); o.code != 2 || !strings.Contains(o.errOut, "which was not finished") {
+	if o := cli(t, "restore", place, all[1].ID, filepath.Join(dir, "none")); o.code != 2 || !strings.Contains(o.errOut, "part of an unfinished backup") {
 		t.Errorf("a part was restored: exit %d\n%s", o.code, o.errOut)
 	}
 	if o := cli(t, "backup", url, place, "--progress", "none", "--resume", "last", "--logical"); o.code != 7 {
@@ -185,7 +186,7 @@ func TestBackupGoesOn(t *testing.T) {
 	}
 
 	testdb.Query(t, url, "UPDATE large SET id = id WHERE id % 40 = 0; UPDATE later SET id = id WHERE id % 40 = 0")
-	g.kill(t, 1<<20, "--incremental") // which counts the one that was gone on with as a full one
+	g.kill(t, 1<<20, "--incremental") // treats the resumed one as a full backup
 	begun := g.killed
 	g.refused(t, "it does not build on "+first, "--parent", first)
 	g.kill(t, 1<<18, "--incremental", "--resume", "last")
@@ -197,7 +198,8 @@ func TestBackupGoesOn(t *testing.T) {
 	if !came.Resumed || came.Had < 1<<20 || came.Base != full.ID || m.Kind != repo.Incremental || len(all) != 6 || all[3].ID != begun || all[3].Parent != full.ID || all[4].Parent != begun || m.Parent != all[4].ID {
 		t.Errorf("%+v; %+v", came, m)
 	}
-	// Of a table that has not changed since, what one of those that were stopped has is not stored again.
+	// If a table has not changed since, what a stopped backup already stored of it is not stored
+	// again.
 	had, has := g.bytes(t, r, all[3]), g.bytes(t, r, m)
 	for _, path := range g.paths {
 		if n, there := had[path]; there && (n < 1<<20 || has[path] != 0) {
@@ -220,7 +222,7 @@ func TestBackupGoesOn(t *testing.T) {
 			t.Errorf("%s: %s", table, got)
 		}
 	}
-	if fresh, came := g.finish(t, "--incremental", "--resume", "last"); came.Resumed || fresh.Parent != full.ID { // of which there is none any more
+	if fresh, came := g.finish(t, "--incremental", "--resume", "last"); came.Resumed || fresh.Parent != full.ID { // nothing is left to resume
 		t.Errorf("%+v: %+v", fresh, came)
 	}
 	if left, err := os.ReadDir(filepath.Join(place, "unfinished")); err == nil && len(left) > 0 {

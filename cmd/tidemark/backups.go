@@ -31,7 +31,7 @@ type backupsOptions struct {
 
 func (o *backupsOptions) own() option.Table {
 	return option.Table{
-		option.New("pin", "text", "", "Let this backup stay whatever prune is told to keep. Those that it builds on stay too.", option.Text(&o.pin)).CommonTo("backups"),
+		option.New("pin", "text", "", "Keep this backup whatever prune --keep says. The backups that it builds on stay too.", option.Text(&o.pin)).CommonTo("backups"),
 		option.New("unpin", "text", "", "Remove the pin.", option.Text(&o.unpin)).CommonTo("backups"),
 	}.In(option.Backups)
 }
@@ -45,16 +45,15 @@ func backupsCommand() *cobra.Command {
 		Use:   "backups REPO",
 		Short: "List the backups of a repository, oldest first",
 		Long: `List the backups of a repository, oldest first. REPO is a folder, file:///folder,
-sftp://user@host/folder, s3://bucket/prefix, azblob://container/prefix or
-gs://bucket/prefix.
+sftp://user@host/folder, s3://bucket/prefix, azblob://container/prefix or gs://bucket/prefix.
 
-With --pin a backup, and those that it builds on, stay whatever tidemark prune is told to
-keep, until --unpin.
+--pin keeps a backup, and those that it builds on, whatever tidemark prune --keep says, until
+--unpin.
 
-Backups that are being written, or were not finished, are not there yet; those of them that
-can be gone on with are named below. What somebody went on with is of kind partial: it is not
-restored, but the one that builds on it. One whose
-manifest is damaged is named, and the exit code is 18 then.`,
+Backups that are running or unfinished are not in the list; those that --resume can continue
+are named below it. A backup that was continued has the kind partial: you cannot restore it,
+only the one that builds on it. A backup with a damaged manifest is named, and the exit code
+is then 18.`,
 		Example: `  tidemark backups /backup/main
   tidemark backups s3://bucket/main --identity ~/backup.key --json
   tidemark backups /backup/main --pin 20261122-020001-1f2e3d4c`,
@@ -103,7 +102,7 @@ manifest is damaged is named, and the exit code is 18 then.`,
 			printBackups(w, all, pins)
 			printServers(w, &list)
 			for i := range gaps {
-				fmt.Fprintf(w, "hole in the log: %s; no later moment can be reached from backups before it\n", &gaps[i])
+				fmt.Fprintf(w, "gap in the log: %s; backups before it cannot be recovered past it\n", &gaps[i])
 			}
 			if list.Encrypted {
 				fmt.Fprintln(w, "the repository is encrypted")
@@ -111,7 +110,7 @@ manifest is damaged is named, and the exit code is 18 then.`,
 				fmt.Fprintln(w, "the repository is not encrypted")
 			}
 			for _, m := range open {
-				fmt.Fprintf(w, "%s is not finished: by %s it had %s of files. If nobody writes it any more, tidemark backup --resume %s goes on with it.\n",
+				fmt.Fprintf(w, "%s is unfinished: at %s it had %s of files. If nothing is writing it any more, tidemark backup --resume %s continues it.\n",
 					m.ID, m.Ended.Local().Format(time.DateTime), screen.Bytes(m.Plain), m.ID)
 			}
 			if places := placesOf(r); places != nil {
@@ -123,7 +122,7 @@ manifest is damaged is named, and the exit code is 18 then.`,
 	return cmd
 }
 
-// pinOrUnpin does what --pin and --unpin ask for.
+// pinOrUnpin sets or removes a pin.
 func (o *backupsOptions) pinOrUnpin(ctx context.Context, r *repo.Repo, all []*repo.Manifest) error {
 	for name, do := range map[string]func(context.Context, string) error{o.pin: r.Pin, o.unpin: r.Unpin} {
 		if name == "" {
@@ -140,7 +139,7 @@ func (o *backupsOptions) pinOrUnpin(ctx context.Context, r *repo.Repo, all []*re
 	return nil
 }
 
-// onRepository carries out a command whose first argument is a repository that is there.
+// onRepository runs a command whose first argument is an existing repository.
 func onRepository[P interface{ repository() *repoOptions }](read func(map[string]option.Value) (P, error), do func(cmd *cobra.Command, given []string, o P, r *repo.Repo) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, given []string) error {
 		o, err := read(nil)
@@ -156,8 +155,8 @@ func onRepository[P interface{ repository() *repoOptions }](read func(map[string
 	}
 }
 
-// readableBackups gives what is said of the backups whose manifest can be read, oldest first, and as
-// damaged what is wrong with the first one that cannot.
+// readableBackups gives the backups whose manifests can be read, oldest first, and as damaged the
+// error of the first one that cannot.
 func readableBackups(ctx context.Context, r *repo.Repo) (all []*repo.Manifest, damaged, err error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
@@ -187,9 +186,9 @@ type backupsList struct {
 	Backups    []*repo.Manifest `json:"backups"`
 	Pinned     []string         `json:"pinned,omitempty"`
 	Archive    *archiveList     `json:"archive,omitempty"`    // of the log
-	Windows    []windowList     `json:"windows,omitempty"`    // to which can be restored with it
-	Gaps       []repo.Gap       `json:"gaps,omitempty"`       // of the log, that were given up
-	Unfinished []*repo.Manifest `json:"unfinished,omitempty"` // that can be gone on with, the newest first
+	Windows    []windowList     `json:"windows,omitempty"`    // moments that can be recovered with it
+	Gaps       []repo.Gap       `json:"gaps,omitempty"`       // of the log, where files were dropped
+	Unfinished []*repo.Manifest `json:"unfinished,omitempty"` // that can be resumed, the newest first
 }
 
 func listed(r *repo.Repo, all []*repo.Manifest, pins map[string]bool, gaps []repo.Gap) backupsList {

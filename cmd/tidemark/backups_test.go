@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// aRepository opens a repository in a folder, or makes it.
+// aRepository opens a repository in a folder, or creates it.
 func aRepository(t *testing.T, dir string, keys repo.Keys) *repo.Repo {
 	t.Helper()
 	s, err := store.Open(t.Context(), dir, store.Options{})
@@ -36,8 +36,8 @@ func aRepository(t *testing.T, dir string, keys repo.Keys) *repo.Repo {
 
 func segment(n int) string { return fmt.Sprintf("00000001/00000001%016X", n) }
 
-// aBackup writes one of a file, and its log; with publish off it is left as a killed one would be,
-// but for its lock.
+// aBackup writes a backup of one file, and its log; with publish off it looks like that of a killed
+// process, except for its lock.
 func aBackup(t *testing.T, r *repo.Repo, label string, log int, publish bool) string {
 	t.Helper()
 	w, err := r.Begin(t.Context(), repo.BeginOptions{})
@@ -74,7 +74,7 @@ func aBackup(t *testing.T, r *repo.Repo, label string, log int, publish bool) st
 	return w.ID
 }
 
-// what differs between runs: names of backups, times, sizes.
+// Patterns of what differs between runs: names of backups, times, sizes.
 var (
 	timesInTables = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
 	spansInTables = regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b|\b\d+\.\d\d s\b|\b0s\b`)
@@ -85,7 +85,7 @@ func steady(text string, ids ...string) string {
 		text = strings.ReplaceAll(text, id, fmt.Sprintf("{%d}", i+1))
 	}
 	text = spansInTables.ReplaceAllString(timesInTables.ReplaceAllString(text, "{time}"), "{s}")
-	text = regexp.MustCompile(`\b\d+\.\d kB`).ReplaceAllString(text, "{size}") // of texts with names in them, compressed
+	text = regexp.MustCompile(`\b\d+\.\d kB`).ReplaceAllString(text, "{size}") // sizes of compressed texts that contain names
 	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 }
 
@@ -118,15 +118,15 @@ the repository is not encrypted
 		t.Errorf("%v: %+v", err, list)
 	}
 	o = cli(t, "verify", "file://"+filepath.ToSlash(dir))
-	wantText(t, steady(o.out, ids...), "3 backups with 3 files of 6 packs, 6 files of the log: {size} read in {s} ({size} unpacked); all is as it was written\n")
+	wantText(t, steady(o.out, ids...), "3 backups with 3 files in 6 packs, 6 files of the log: {size} read in {s} ({size} uncompressed); no faults\n")
 	if o.code != 0 {
 		t.Errorf("exit %d: %s", o.code, o.errOut)
 	}
-	if o = cli(t, "verify", dir, "latest", "--quick"); o.code != 0 || !strings.HasPrefix(o.out, "1 backup with 0 files of 0 packs") {
+	if o = cli(t, "verify", dir, "latest", "--quick"); o.code != 0 || !strings.HasPrefix(o.out, "1 backup with 0 files in 0 packs") {
 		t.Errorf("%+v", o)
 	}
 
-	// A flipped bit, and a lost file of the log.
+	// Flip a bit, and lose a log file.
 	pack := filepath.Join(dir, "packs", ids[1], "00000001")
 	b, err := os.ReadFile(pack)
 	if err != nil {
@@ -149,10 +149,10 @@ the repository is not encrypted
  needed by {2}
 damage: wal/`+segment(5)+`: of the 2 logs from here to `+segment(6)+`, 1 are there
  needed by {3}
-damage: wal/`+segment(5)+`: it is missing, between `+segment(4)+` and `+segment(6)+`: no later moment can be reached from backups before it
-3 backups with 3 files of 6 packs, 5 files of the log: {size} read in {s} ({size} unpacked); 3 faults
+damage: wal/`+segment(5)+`: it is missing, between `+segment(4)+` and `+segment(6)+`: earlier backups cannot be restored to a later point
+3 backups with 3 files in 6 packs, 5 files of the log: {size} read in {s} ({size} uncompressed); 3 faults
 `)
-	wantText(t, steady(strings.ReplaceAll(o.errOut, dir, "{dir}"), ids...), "tidemark: verify file://{dir}: 3 faults found\nhint: restore only backups that are not named, and back up anew\n")
+	wantText(t, steady(strings.ReplaceAll(o.errOut, dir, "{dir}"), ids...), "tidemark: verify file://{dir}: 3 faults found\nhint: Restore only backups that are not named above, and make a new backup.\n")
 	if o.code != 18 {
 		t.Errorf("exit %d", o.code)
 	}
@@ -169,7 +169,7 @@ damage: wal/`+segment(5)+`: it is missing, between `+segment(4)+` and `+segment(
 		t.Fatal(err)
 	}
 
-	// A pinned one stays, until it is not.
+	// A pinned backup stays until it is unpinned.
 	if o := cli(t, "backups", dir, "--pin", ids[0][:len(ids[0])-1]); o.code != 0 || !strings.Contains(o.out, "full, pinned") {
 		t.Errorf("%+v", o)
 	}
@@ -183,7 +183,7 @@ damage: wal/`+segment(5)+`: it is missing, between `+segment(4)+` and `+segment(
 		t.Errorf("%+v", o)
 	}
 
-	// What would go, and what goes.
+	// First what would be removed, then the removal.
 	left := aBackup(t, r, "unfinished", 7, false)
 	before := tree(t, dir)
 	want := `BACKUP KIND STARTED STORED STAYS
@@ -192,7 +192,7 @@ damage: wal/`+segment(5)+`: it is missing, between `+segment(4)+` and `+segment(
 {1} full {time} {size} no
 
 backup {4} is being written: {who}
-no log is removed while a backup is being written, which may need it
+no log is removed while a backup is being written: the backup may need it
 2 of 3 backups, {size} in all: would be removed
 `
 	who := regexp.MustCompile(`backup on \S+ \(process \d+, since [^)]*\)`)
@@ -221,7 +221,7 @@ unfinished backup {4}, {size} in 1 pack: removed
 	}
 }
 
-// releaseLocks does what time would: it removes the locks of who is gone.
+// releaseLocks removes the locks of dead processes, as time would.
 func releaseLocks(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.RemoveAll(filepath.Join(dir, "locks")); err != nil {
@@ -229,7 +229,7 @@ func releaseLocks(t *testing.T, dir string) {
 	}
 }
 
-// tree is the names and sizes of all files, but for locks.
+// tree returns the names and sizes of all files, except locks.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var out strings.Builder
@@ -247,7 +247,7 @@ func tree(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// An encrypted repository is opened by what it was made for, and by nothing else.
+// Only the key of an encrypted repository opens it.
 func TestBackupsOfAnEncryptedRepository(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "repo")
@@ -277,7 +277,7 @@ func manifests(t *testing.T, r *repo.Repo) []*repo.Manifest {
 	return all
 }
 
-// Command lines on repositories that cannot succeed.
+// Command lines on repositories that must fail.
 func TestBadRepositories(t *testing.T) {
 	for _, b := range []bad{
 		{"backups-of-nothing", func(t *testing.T) ([]string, []string) {

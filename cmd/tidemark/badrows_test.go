@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// sqlOn is a new database with this SQL.
+// sqlOn creates a new database with this SQL.
 func sqlOn(t *testing.T, srv *testdb.Server, sql string) string {
 	t.Helper()
 	db := srv.NewDatabase(t, "src")
@@ -22,7 +22,7 @@ func sqlOn(t *testing.T, srv *testdb.Server, sql string) string {
 	return db
 }
 
-// shopDump is a dump as mysqldump writes it, with n items.
+// shopDump returns a dump as mysqldump writes it, with n items.
 func shopDump(n int) string {
 	var b strings.Builder
 	b.WriteString("-- MariaDB dump 10.19  Distrib 10.11.6-MariaDB\n/*!40101 SET NAMES utf8mb4 */;\n\nCREATE TABLE `item` (\n  `id` int(11) NOT NULL,\n  `name` varchar(40) DEFAULT NULL,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n\n")
@@ -149,14 +149,14 @@ var inputs = []bad{
 	}, 14},
 }
 
-// TestBadInputs tries what is wrong in files, rules and rows.
+// TestBadInputs covers errors in files, rules and rows.
 func TestBadInputs(t *testing.T) {
 	for _, b := range inputs {
 		t.Run(b.name, b.check)
 	}
 }
 
-// jsonLines reads a file of JSON objects, one a line.
+// jsonLines reads a file of JSON objects, one per line.
 func jsonLines[T any](t *testing.T, path string) []T {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -174,13 +174,13 @@ func jsonLines[T any](t *testing.T, path string) []T {
 	return out
 }
 
-// fileOf finds the one file of that kind of this test's last run.
+// fileOf finds the only file of that kind from this test's last run.
 func fileOf(t *testing.T, kind string) string {
 	t.Helper()
 	return filepath.Join(filepath.Dir(statePath(t)), "rows", lastRun(t)+"-"+kind+".jsonl")
 }
 
-// TestRejectedRows sets bad rows aside; the file has each, and the rest is copied.
+// TestRejectedRows rejects bad rows; the reject file has each, and the rest is copied.
 func TestRejectedRows(t *testing.T) {
 	rows := "INSERT INTO m SELECT i, concat('row ', i) FROM %s;"
 	pgRows, myRows := fmt.Sprintf(rows, "generate_series(1, 1000) i"), fmt.Sprintf(strings.Replace(rows, "i,", "seq,", 1), "seq_1_to_1000")
@@ -202,7 +202,7 @@ func TestRejectedRows(t *testing.T) {
 			src := sqlOn(t, c.src(t), "CREATE TABLE m (id int PRIMARY KEY, v varchar(40));"+c.rows)
 			dst := sqlOn(t, c.dst(t), "CREATE TABLE m (id int PRIMARY KEY, v varchar(40), CONSTRAINT odd CHECK (id <> 3 AND id <> 700));")
 			o := must(t, "copy", src, dst, "--reject-limit", "5")
-			if !strings.Contains(o.out, "2 rows set aside") {
+			if !strings.Contains(o.out, "2 rows rejected") {
 				t.Errorf("the report does not say so:\n%s", o.out)
 			}
 			got := jsonLines[job.RejectedRow](t, fileOf(t, "rejects"))
@@ -232,8 +232,8 @@ func TestRejectedRows(t *testing.T) {
 	}
 }
 
-// TestRejectedByTheReader sets rows aside that the source's reader refuses, with
-// those that the target refuses, up to one limit.
+// TestRejectedByTheReader rejects rows that the source's reader refuses, together with those that
+// the target refuses, up to one shared limit.
 func TestRejectedByTheReader(t *testing.T) {
 	t.Parallel()
 	src := sqlOn(t, maria(t), `SET sql_mode=''; CREATE TABLE d (id int PRIMARY KEY, v date, w varchar(20), b blob);
@@ -241,7 +241,7 @@ func TestRejectedByTheReader(t *testing.T) {
 		UPDATE d SET v = '0000-00-00', w = 'a\tb', b = x'ff00' WHERE id = 7; UPDATE d SET v = '2023-00-10', w = NULL WHERE id = 900;`)
 	dst := sqlOn(t, pg15(t), "CREATE TABLE d (id int PRIMARY KEY, v date CHECK (id <> 50), w varchar(20), b bytea);")
 	args := []string{"copy", src, dst, "--prep", "truncate", "--reject-limit", "3"}
-	if o := must(t, args...); !strings.Contains(o.out, "3 rows set aside") {
+	if o := must(t, args...); !strings.Contains(o.out, "3 rows rejected") {
 		t.Errorf("the report does not say so:\n%s", o.out)
 	}
 	reasons := map[string]string{}
@@ -249,9 +249,9 @@ func TestRejectedByTheReader(t *testing.T) {
 		reasons[r.Row+string(r.Bytes)] = r.Reason
 	}
 	for row, want := range map[string]string{
-		"7\t0000-00-00\ta\\tb\t\xff\x00": `column v holds "0000-00-00", which is not a date elsewhere`,
+		"7\t0000-00-00\ta\\tb\t\xff\x00": `column v holds "0000-00-00", which is not a valid date elsewhere`,
 		"50\t2024-02-29\tgood\t\\N":      "violates check constraint",
-		"900\t2023-00-10\t\\N\t\\N":      `column v holds "2023-00-10", which is not a date elsewhere`,
+		"900\t2023-00-10\t\\N\t\\N":      `column v holds "2023-00-10", which is not a valid date elsewhere`,
 	} {
 		if got := reasons[row]; len(reasons) != 3 || !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q of %q", row, got, want, reasons)
@@ -264,7 +264,7 @@ func TestRejectedByTheReader(t *testing.T) {
 		t.Errorf("report: %s", o.out)
 	}
 	args[len(args)-1] = "1"
-	if o := cli(t, args...); o.code != 14 || !strings.Contains(o.errOut, "more than 1 bad rows") {
+	if o := cli(t, args...); o.code != 14 || !strings.Contains(o.errOut, "rejected rows exceed --reject-limit 1") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)
 	}
 	if o := cli(t, "copy", src, dst, "--prep", "drop"); o.code != 14 || !strings.Contains(o.errOut, `row id="7": column v holds "0000-00-00"`) {
@@ -272,8 +272,8 @@ func TestRejectedByTheReader(t *testing.T) {
 	}
 }
 
-// TestForeignLeaves copies partitioned tables of which some, or all, partitions are
-// foreign tables that cannot be read: they are named, and the rest is copied.
+// TestForeignLeaves copies partitioned tables, some or all of whose partitions are foreign tables
+// that cannot be read: these are named, and the rest is copied.
 func TestForeignLeaves(t *testing.T) {
 	t.Parallel()
 	src := sqlOn(t, pg15(t), `CREATE EXTENSION file_fdw; CREATE SERVER f FOREIGN DATA WRAPPER file_fdw;
@@ -286,7 +286,7 @@ func TestForeignLeaves(t *testing.T) {
 	for _, dst := range []string{pg15(t).NewDatabase(t, "dst"), maria(t).NewDatabase(t, "dst")} {
 		o := must(t, "copy", src, dst)
 		for _, leaf := range []string{"away_1", "there"} {
-			if !strings.Contains(o.errOut, "table public."+leaf+": it is a foreign table: its rows live on another server and are not copied") {
+			if !strings.Contains(o.errOut, "table public."+leaf+": it is a foreign table: its rows are on another server and are not copied") {
 				t.Errorf("%s is not named:\n%s", leaf, o.errOut)
 			}
 		}
@@ -304,7 +304,7 @@ func TestForeignLeaves(t *testing.T) {
 	}
 }
 
-// TestLimitedLobs cuts what is too long, and reports the key of each row.
+// TestLimitedLobs truncates values that are too long, and reports the key of each row.
 func TestLimitedLobs(t *testing.T) {
 	for _, c := range []struct {
 		name, sql string
@@ -318,7 +318,7 @@ func TestLimitedLobs(t *testing.T) {
 			t.Parallel()
 			src, dst := sqlOn(t, c.src(t), c.sql), c.dst(t).NewDatabase(t, "dst")
 			o := must(t, "copy", src, dst, "--lob-max", "51")
-			if !strings.Contains(o.out, "2 values cut") {
+			if !strings.Contains(o.out, "2 values truncated") {
 				t.Errorf("the report does not say so:\n%s", o.out)
 			}
 			cuts := map[string]job.CutValue{}
@@ -331,7 +331,7 @@ func TestLimitedLobs(t *testing.T) {
 			if w := cuts["w"]; !strings.Contains(w.Key, "2") || !strings.Contains(w.Key, "y") || w.Bytes != 100 {
 				t.Errorf("the file has %+v", cuts)
 			}
-			// 51 bytes are 25 characters of two: none is cut through.
+			// 51 bytes are 25 two-byte characters: no character is split.
 			if got := testdb.Query(t, dst, "SELECT sum(char_length(v)), sum(octet_length(w)) FROM lob"); got != "30\t52" {
 				t.Errorf("the target has %s", got)
 			}

@@ -24,8 +24,8 @@ type checkOptions struct {
 
 func (o *checkOptions) own() option.Table {
 	return option.Table{
-		option.New("replicate", "on/off", "off", "Look also at what a stream needs on both sides. That is settings, privileges, slots, replica identities, how long the log is kept.", option.OnOff(&o.replicate)).CommonTo("check"),
-		option.New("lobs", "sample|whole|none", "sample", "How to look for large values. The largest of each column without a length: in some 2,000 rows of each table, in all rows (the tables are read), or not.", option.OneOf([]job.LobLook{job.LobsSampled, job.LobsWhole, job.LobsNone}, &o.lobs)).CommonTo("check"),
+		option.New("replicate", "on/off", "off", "Also check what a stream needs on both sides. That is settings, privileges, slots, replica identities and log retention.", option.OnOff(&o.replicate)).CommonTo("check"),
+		option.New("lobs", "sample|whole|none", "sample", "How to look for large values. For each column without a length limit it finds the largest value: in about 2,000 rows of each table, in all rows (reads the tables), or not at all.", option.OneOf([]job.LobLook{job.LobsSampled, job.LobsWhole, job.LobsNone}, &o.lobs)).CommonTo("check"),
 	}.In(option.Comparing)
 }
 
@@ -41,11 +41,11 @@ func (o *checkOptions) warnBy(warn func(tidemark.Finding)) {
 func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [SOURCE TARGET]",
-		Short: "Find what would go wrong in a copy, before anything moves",
-		Long: `Look at both ends, and at the plan that a copy would follow: privileges, settings,
-types without a counterpart, names that clash, tables that are not empty. With --replicate
-also at all that a stream needs, each with what is there and what changes it.
-The exit code is 1 when something would stop the copy or the stream, or lose data.`,
+		Short: "Find what would go wrong in a copy, before you start it",
+		Long: `Check both databases, and the plan that a copy would follow: privileges, settings, types
+without a counterpart, name conflicts, tables that are not empty. With --replicate also check
+everything that a stream needs; each finding shows the current state and how to change it. The
+exit code is 1 if something would stop the copy or the stream, or lose data.`,
 		Example: `  tidemark check mysql://me@old/shop postgres://me@new/shop
   tidemark check shop.sql.gz postgres://me@new/shop
   tidemark check mysql://me@old/shop postgres://me@new/shop --replicate
@@ -88,7 +88,7 @@ func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 		screen.Lobs(w, found.Lobs)
 		screen.Findings(w, found.Findings)
 		if len(found.Findings) == 0 && !slices.ContainsFunc(found.Needs, func(n tidemark.Need) bool { return !n.Met }) {
-			fmt.Fprintln(w, "nothing found that would go wrong")
+			fmt.Fprintln(w, "no problems found")
 		}
 	}
 	if found.Blocked() {

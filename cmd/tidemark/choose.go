@@ -12,7 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
 
-// serverOptions say which backups are meant, in a repository that has those of several servers and databases.
+// serverOptions tell which backups are meant, in a repository with those of several servers and
+// databases.
 type serverOptions struct {
 	server    string   // --server; none: the only one
 	databases []string // --database; none: all of a server, the only one of logical backups
@@ -20,18 +21,19 @@ type serverOptions struct {
 
 func (o *serverOptions) table() option.Table {
 	return option.Table{
-		option.New("server", "text", "", "The server, in a repository with backups of several. By the name that backup --server gave it, its system identifier, or host and port. Of backup: the name it is to have.", option.Text(&o.server)).For("backup restore verify backups").CommonTo("restore backups verify"),
+		option.New("server", "text", "", "The server, in a repository with backups of several. Give the name from backup --server, the system identifier, or host and port. For backup: the name to store.", option.Text(&o.server)).For("backup restore verify backups").CommonTo("restore backups verify"),
 	}.In(option.Backups)
 }
 
 // databaseTable has what is for restore alone.
 func (o *serverOptions) databaseTable() option.Table {
 	return option.Table{
-		option.New("database", "list", "", "Restore only this database of a server. Those of the system come too; the others can be dropped then, and nothing else. May be repeated. Of logical backups: the database whose latest one is meant.", option.List(&o.databases)).For("restore").CommonTo("restore"),
+		option.New("database", "list", "", "Restore only this database of a server. The system's databases come too; the others can only be dropped afterwards. May be repeated. For logical backups: restore the latest backup of this database.", option.List(&o.databases)).For("restore").CommonTo("restore"),
 	}.In(option.Restores)
 }
 
-// chooseBackup finds a backup by its id, the beginning of one, or "latest": the newest that is logical, or is not.
+// chooseBackup finds a backup by its ID, the beginning of one, or "latest": the newest that is
+// logical, or is not.
 func (o *serverOptions) chooseBackup(ctx context.Context, r *repo.Repo, id string, logical bool) (*repo.Manifest, error) {
 	if len(o.databases) > 1 && logical {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: "--database", Err: errors.New("a logical backup is of one database"), Hint: "Name one."}
@@ -52,14 +54,14 @@ func (o *serverOptions) chooseBackup(ctx context.Context, r *repo.Repo, id strin
 	case len(ids) == 0:
 		return nil, noBackup(r, id)
 	case len(ids) > 1:
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: id, Err: errors.New("several backups begin so: " + ids[0] + ", " + ids[1]), Hint: "Write more of the id."}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: id, Err: errors.New("several backups begin with this: " + ids[0] + ", " + ids[1]), Hint: "Give more of the ID."}
 	}
 	m, err := r.Manifest(ctx, ids[0])
 	switch {
 	case err != nil:
 		return nil, err
 	case m.Kind == repo.Partial:
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it has a part of a backup only, which was not finished"), Hint: "Restore another one: tidemark backups lists them; or resume it: tidemark backup SOURCE REPO --resume last."}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is part of an unfinished backup"), Hint: "Restore another backup (tidemark backups lists them), or resume this one: tidemark backup SOURCE REPO --resume last."}
 	case (m.Form == repo.Logical) != logical:
 		return nil, otherForm(r, m)
 	case !o.isOf(m):
@@ -72,7 +74,8 @@ func noBackup(r *repo.Repo, name string) error {
 	return &tidemark.Error{Kind: tidemark.NotFound, Op: "find backup", Object: name, Err: errors.New("there is no such backup in " + r.Store().String()), Hint: "tidemark backups lists them."}
 }
 
-// isOf reports whether a backup is one of those that --server and, of logical ones, --database ask for.
+// isOf reports whether a backup is one of those that --server and, for logical ones, --database
+// select.
 func (o *serverOptions) isOf(m *repo.Manifest) bool {
 	if o.server != "" && !m.IsOf(o.server) {
 		return false
@@ -87,8 +90,8 @@ func describeDatabase(m *repo.Manifest) string {
 	return ", database " + m.Database
 }
 
-// latest gives the backups of a form that "latest" may mean, the newest first, of which there is one at least. Kind
-// Invalid: they are of several servers or, logical ones, of several databases.
+// latest gives the backups of a form that "latest" may mean, newest first, at least one. Kind
+// Invalid: they are of several servers or, for logical ones, of several databases.
 func (o *serverOptions) latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*repo.Manifest, err error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
@@ -122,7 +125,8 @@ func (o *serverOptions) latest(ctx context.Context, r *repo.Repo, logical bool) 
 	return nil, noBackup(r, "latest")
 }
 
-// ambiguous is the error of "latest" where there are backups of several servers or, if that counts, databases.
+// ambiguous is the error of "latest" if there are backups of several servers or, if that counts,
+// databases.
 func ambiguous(op string, of []*repo.Manifest, databases bool) error {
 	var servers, names []string
 	texts := map[string]string{}
@@ -139,7 +143,7 @@ func ambiguous(op string, of []*repo.Manifest, databases bool) error {
 		for _, id := range servers {
 			all = append(all, texts[id])
 		}
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "latest", Err: errors.New("there are backups of " + screen.Count(len(servers), "server") + ": " + strings.Join(all, "; ")), Hint: "Name one of them with --server, by its name or system identifier, or name a backup: tidemark backups lists them."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "latest", Err: errors.New("there are backups of " + screen.Count(len(servers), "server") + ": " + strings.Join(all, "; ")), Hint: "Choose one with --server, by its name or system identifier, or name a backup: tidemark backups lists them."}
 	}
 	if len(names) > 1 {
 		for i, n := range names {
@@ -147,12 +151,13 @@ func ambiguous(op string, of []*repo.Manifest, databases bool) error {
 				names[i] = "all of the server"
 			}
 		}
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "latest", Err: errors.New("there are backups of several databases: " + strings.Join(names, ", ")), Hint: "Name one of them with --database, or name a backup: tidemark backups lists them."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "latest", Err: errors.New("there are backups of several databases: " + strings.Join(names, ", ")), Hint: "Choose one with --database, or name a backup: tidemark backups lists them."}
 	}
 	return nil
 }
 
-// backupNamed gives the id of a backup of whatever form that is named by it, by the beginning of it, or as latest.
+// backupNamed gives the ID of a backup of any form, named by it, by the beginning of it, or as
+// latest.
 func (o *serverOptions) backupNamed(all []*repo.Manifest, name string) (string, error) {
 	all = slices.DeleteFunc(slices.Clone(all), func(m *repo.Manifest) bool { return o.server != "" && !m.IsOf(o.server) })
 	if name == "latest" && len(all) > 0 {
@@ -173,15 +178,15 @@ func (o *serverOptions) backupNamed(all []*repo.Manifest, name string) (string, 
 	case 1:
 		return found[0], nil
 	}
-	return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "find backup", Object: name, Err: errors.New(screen.Count(len(found), "backup") + " begin so"), Hint: "Give more of its name; tidemark backups lists them."}
+	return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "find backup", Object: name, Err: errors.New(screen.Count(len(found), "backup") + " begin with this"), Hint: "Give more of its name; tidemark backups lists them."}
 }
 
-// otherForm is the error of a backup that the target is not for.
+// otherForm is the error of a backup that does not fit the target.
 func otherForm(r *repo.Repo, m *repo.Manifest) error {
 	if m.Form == repo.Logical {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is a logical backup: it has definitions and rows, and not the files of a server"), Hint: "restore it into a database: tidemark restore " + r.AnyPlace() + " " + m.ID + " " + engineURL[tidemark.Family(m.Engine)]}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is a logical backup: it has definitions and rows, not the files of a server"), Hint: "Restore it into a database: tidemark restore " + r.AnyPlace() + " " + m.ID + " " + engineURL[tidemark.Family(m.Engine)]}
 	}
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it has the files of a server, and not definitions and rows"), Hint: "restore it into an empty folder, and start a server there; tidemark backup --logical makes one that goes into a database"}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it has the files of a server, not definitions and rows"), Hint: "Restore it into an empty folder, and start a server there. For a backup that restores into a database, use tidemark backup --logical."}
 }
 
 var engineURL = map[string]string{"postgres": "postgres://user@host/db", "mysql": "mysql://user@host/db"}

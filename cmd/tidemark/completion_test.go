@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// asCommand gives a folder in which this program is called tidemark, and the environment with it.
+// asCommand returns an environment in which this program is called tidemark.
 func asCommand(t *testing.T) (env []string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -22,7 +22,7 @@ func asCommand(t *testing.T) (env []string) {
 	return append(os.Environ(), asMain+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "TERM=dumb")
 }
 
-// completions are what is typed, and what a shell has to offer then.
+// completions are typed texts, and the completions that a shell must offer.
 var completions = []struct {
 	typed string
 	words []string
@@ -34,7 +34,7 @@ var completions = []struct {
 	{"tidemark manual ", []string{"options", "exit-codes"}},
 }
 
-// inShell is a script that completes a line, for each shell.
+// inShell is a script for each shell that completes a line.
 var inShell = map[string]string{
 	"bash": `source /usr/share/bash-completion/bash_completion; source <(tidemark completion bash)
 COMP_LINE=$1; COMP_POINT=${#1}; read -ra COMP_WORDS <<<"$1"; [[ $1 != *' ' ]] || COMP_WORDS+=('')
@@ -77,7 +77,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestManPages writes the man pages, and has man show each.
+// TestManPages writes the man pages, and has man display each.
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -95,7 +95,7 @@ func TestManPages(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 		if c.Name() == "copy" {
-			for _, want := range []string{"-j, --lanes N", "Moving rows", "tidemark copy --config task.yaml", "tidemark(1)", "${VARIABLE}"} {
+			for _, want := range []string{"-j, --lanes N", "Copying rows", "tidemark copy --config task.yaml", "tidemark(1)", "${VARIABLE}"} {
 				if !strings.Contains(string(out), want) {
 					t.Errorf("the page of copy lacks %q:\n%s", want, out)
 				}

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestConflictOfEachKind: inserts, updates and deletes that the target does not fit have actions of their own, also by
-// the policies of a file of DMS.
+// TestConflictOfEachKind: conflicting inserts, updates and deletes have separate actions, also
+// under the policies of a DMS file.
 func TestConflictOfEachKind(t *testing.T) {
 	t.Parallel()
 	pg := testdb.Postgres(t, 15)
@@ -31,7 +31,7 @@ func TestConflictOfEachKind(t *testing.T) {
 				t.Errorf("the target has\n%s\n%s", got, o.out)
 			}
 			testdb.Query(t, src, "DELETE FROM a WHERE id = 2")
-			if o := cli(t, append(args, "--conflict", "insert=force,update=ignore")...); o.code == 0 || !strings.Contains(o.errOut, "a delete met 0 rows") {
+			if o := cli(t, append(args, "--conflict", "insert=force,update=ignore")...); o.code == 0 || !strings.Contains(o.errOut, "a delete matched 0 rows") {
 				t.Errorf("a delete is not named, and the stream ends with %d\n%s", o.code, o.errOut)
 			}
 			file := filepath.Join(t.TempDir(), "settings.json")
@@ -44,7 +44,7 @@ func TestConflictOfEachKind(t *testing.T) {
 			if o := cli(t, append(args, "--task-settings", file)...); o.code == 0 {
 				t.Errorf("STOP_TASK of inserts did not stop:\n%s", o.out)
 			}
-			for _, verb := range []string{"diff", "repair", "check"} { // each says what it makes of the file
+			for _, verb := range []string{"diff", "repair", "check"} { // each reports how it interprets the file
 				o := cli(t, verb, src, dst, "--task-settings", file)
 				if !strings.Contains(o.out+o.errOut, "PostgreSQLSettings.HeartbeatEnable") {
 					t.Errorf("%s says nothing of HeartbeatEnable:\n%s%s", verb, o.out, o.errOut)

@@ -13,14 +13,14 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestConflicts meets a target that somebody else has changed: it stops, passes over, or
-// makes the target fit, and notes each change once.
+// TestConflicts runs on a target that somebody else has changed: the stream stops, skips the
+// change, or forces it, and records each conflict once.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		name string
 		to   func(*testing.T) *testdb.Server
-		row  string // as the statement of an exception has it
+		row  string // as an exception's statement shows it
 	}{{"postgres", pg15, "VALUES ('12', '12', '12')"}, {"mysql", mysql8, "VALUES (12,12,12)"}, {"mariadb", maria, "VALUES (12,12,12)"}} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,12 +42,12 @@ func TestConflicts(t *testing.T) {
 			if !strings.Contains(o.out, "4 changes did not fit the target") {
 				t.Errorf("the report says\n%s", o.out)
 			}
-			// 10 was made an update, 2 an insert; 3 was gone; 12 cannot be, because of 50.
+			// 10 became an update, 2 an insert; 3 was already gone; 12 is impossible because of 50.
 			if got := testdb.Query(t, dst, "SELECT id, x FROM a ORDER BY id"); got != "1\t7\n2\t22\n10\t10\n11\t11\n50\t0" {
 				t.Errorf("the target has\n%s", got)
 			}
 			o = must(t, "exceptions", dst, "--name", name)
-			for _, want := range []string{"DUPLICATE: INSERT of", "NOTFOUND: UPDATE of", "NOTFOUND: DELETE of", "made to fit", "passed over", x.row} {
+			for _, want := range []string{"DUPLICATE: INSERT of", "NOTFOUND: UPDATE of", "NOTFOUND: DELETE of", "forced", "skipped", x.row} {
 				if !strings.Contains(o.out, want) {
 					t.Errorf("no %q in\n%s", want, o.out)
 				}
@@ -55,14 +55,15 @@ func TestConflicts(t *testing.T) {
 			if n := strings.Count(o.out, "(transaction at"); n != 4 {
 				t.Errorf("%d exceptions\n%s", n, o.out)
 			}
-			// Without the target they are those on the stream's, whose password is not in the catalogue.
+			// Without a target argument the stream's target is used, whose password is not in the
+			// catalogue.
 			if o := cli(t, "exceptions", "--name", name); o.code != exitCodes[tidemark.Denied] || !strings.Contains(o.errOut, "Name the target") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
 			if named := byName(t, []string{dst}, "exceptions", "--name", name); named.code != 0 || named.out != o.out {
 				t.Errorf("exit %d %s\n%s\nnot\n%s", named.code, named.errOut, named.out, o.out)
 			}
-			// By stream, table and time; and removed by the same.
+			// Exceptions are listed by stream, table and time, and removed likewise.
 			for _, none := range [][]string{{"--name", "another"}, {"--table", "b"}, {"--since", "2090-01-01"}, {"--table", "x.a"}, {"--table", "_"}, {"--since", "0s"}} {
 				if o := must(t, append([]string{"exceptions", dst}, none...)...); o.out != "no exceptions\n" {
 					t.Errorf("%v: %s", none, o.out)
@@ -88,9 +89,9 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestConflictRules lets the target be changed behind the stream's back: under each rule only
-// what it looks at is a conflict, whether changes come one by one or many at once, and
-// whatever types the columns have.
+// TestConflictRules changes the target independently of the stream: each rule reports only
+// conflicts in what it checks, whether changes come one by one or in bulk, and whatever types the
+// columns have.
 func TestConflictRules(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -123,7 +124,7 @@ func TestConflictRules(t *testing.T) {
 				must(t, append(args, "--conflict", "ignore", "--conflict-rule", rule)...)
 				return testdb.Query(t, dst, "SELECT id, x, y FROM a WHERE id < 10 ORDER BY id")
 			}
-			// No false alarms: what nobody has touched on the target always fits.
+			// No false alarms: rows untouched on the target never conflict.
 			for _, rule := range []string{"changed", "all"} {
 				follow(rule, "UPDATE a SET f = f * 3, r = r * 3, d = d + 1, s = concat(s, ' '), c = 'p', n = 'x' WHERE id > 9", "UPDATE a SET n = NULL, j = '{\"a\": 1}', ts = '2024-02-03 04:05:06.789' WHERE id = 10",
 					"UPDATE a SET id = id + 1000 WHERE id = 11", "DELETE FROM a WHERE id = 12", "INSERT INTO a VALUES "+insert(12), "UPDATE a SET id = 11 WHERE id = 1011")
@@ -133,7 +134,7 @@ func TestConflictRules(t *testing.T) {
 			}
 			must(t, "diff", src, dst)
 			testdb.Query(t, dst, "UPDATE a SET x = 100 WHERE id IN (1, 2, 3); UPDATE a SET y = 100 WHERE id IN (4, 5, 6)")
-			// Only what the change has changed is looked at, and written.
+			// Only the changed columns are checked and written.
 			if got := follow("changed", "UPDATE a SET x = x + 1 WHERE id < 10", "UPDATE a SET y = 7 WHERE id = 1", "DELETE FROM a WHERE id = 6"); got !=
 				"1\t100\t7\n2\t100\t0\n3\t100\t0\n4\t5\t100\n5\t6\t100\n7\t8\t0\n8\t9\t0\n9\t10\t0" {
 				t.Errorf("changed: the target has\n%s", got)
@@ -143,12 +144,12 @@ func TestConflictRules(t *testing.T) {
 				t.Errorf("all: the target has\n%s", got)
 			}
 			o := must(t, "exceptions", dst, "--limit", "100")
-			if n := strings.Count(o.out, "CHECKFAILED"); n != 3+6 || strings.Count(o.out, "met a row that is not as the source's was") != n {
+			if n := strings.Count(o.out, "CHECKFAILED"); n != 3+6 || strings.Count(o.out, "found a row that differs from the source's") != n {
 				t.Errorf("%d checks failed\n%s", n, o.out)
 			}
-			// And stop says which.
+			// And stop names it.
 			testdb.Query(t, src, "UPDATE a SET y = 9 WHERE id = 1")
-			if o := cli(t, append(args, "--conflict-rule", "all")...); o.code != 14 || !strings.Contains(o.errOut, "an update met a row that is not as the source's was") {
+			if o := cli(t, append(args, "--conflict-rule", "all")...); o.code != 14 || !strings.Contains(o.errOut, "an update found a row that differs from the source's") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
 			testdb.Query(t, src, "DELETE FROM a WHERE id IN (2, 3)")
@@ -162,7 +163,7 @@ func TestConflictRules(t *testing.T) {
 	}
 }
 
-// TestUntold asks for rules that need more than the log tells.
+// TestUntold requests rules that need more than the log contains.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	t.Run("untold-postgres", func(t *testing.T) {
@@ -185,7 +186,7 @@ func TestUntold(t *testing.T) {
 	})
 }
 
-// TestTableConflicts has rules and actions by table, and errors that are none.
+// TestTableConflicts covers rules and actions by table, and tolerated errors.
 func TestTableConflicts(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -228,8 +229,8 @@ func TestTableConflicts(t *testing.T) {
 	}
 }
 
-// TestNoFalseAlarms changes values of all sorts under the rule all, which finds them on the
-// target as they were, whichever way they went there.
+// TestNoFalseAlarms changes values of all kinds under the rule all, which finds them unchanged on
+// the target, however they got there.
 func TestNoFalseAlarms(t *testing.T) {
 	t.Parallel()
 	const ofPostgres = `a smallint, b bigint, c numeric, d numeric(30,10), e real, f double precision, g boolean, h char(5), i varchar(9), j text, k bytea, l date, m time(2), n timestamp, o timestamptz(3), p interval, q uuid, r json, s jsonb, u int[], v bit(5), w inet`
@@ -255,7 +256,7 @@ func TestNoFalseAlarms(t *testing.T) {
 			testdb.Query(t, src, fmt.Sprintf("INSERT INTO t VALUES (1, 0, %s), (2, 0, %s), (3, 0, %s)", values[0], values[1], strings.Repeat("NULL, ", strings.Count(columns, ", "))+"NULL"))
 			args := []string{"replicate", src, dst, "--name", name, "--until", "now", "--conflict-rule", "all"}
 			must(t, args...)
-			// First what the copy has brought, then what the stream has; many at once, and one.
+			// First rows from the copy, then rows from the stream; many at once, and one.
 			testdb.Query(t, src, fmt.Sprintf("INSERT INTO t VALUES (4, 0, %s), (5, 0, %s)", values[0], values[1]))
 			for _, sql := range []string{"UPDATE t SET x = 1", "UPDATE t SET x = 2 WHERE id = 1", "UPDATE t SET x = 2 WHERE id = 2", "UPDATE t SET x = 3 WHERE id > 3", "DELETE FROM t WHERE id IN (1, 5)", "DELETE FROM t WHERE id IN (2, 3, 4)"} {
 				testdb.Query(t, src, sql)
@@ -269,8 +270,8 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestStopQueue lets a queue stop at a change that does not fit. What is captured goes into it
-// meanwhile, so that the source forgets its log, until the target is mended.
+// TestStopQueue stops a stream with a queue at a conflicting change. Changes captured meanwhile go
+// into the queue, so that the source releases its log, until the target is repaired.
 func TestStopQueue(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -292,7 +293,7 @@ func TestStopQueue(t *testing.T) {
 			testdb.Query(t, src, "INSERT INTO b VALUES (2)")
 			place := testdb.Query(t, src, "SELECT pg_current_wal_lsn()")
 			f.await("place that the source may forget", func() bool {
-				testdb.Query(t, src, "SELECT pg_logical_emit_message(true, 'x', '')") // else it is told of nothing behind
+				testdb.Query(t, src, "SELECT pg_logical_emit_message(true, 'x', '')") // otherwise it receives no later message
 				return testdb.Query(t, src, "SELECT confirmed_flush_lsn >= '"+place+"' FROM pg_replication_slots WHERE slot_name = 'tidemark_"+name+"'") == "t"
 			})
 			f.await("status", func() bool { return strings.Contains(must(t, "status").out, "The queue is stopped: ") })
@@ -306,7 +307,7 @@ func TestStopQueue(t *testing.T) {
 			must(t, append(args, "--until", "now")...)
 			must(t, "diff", src, dst)
 
-			// One that is to end does so.
+			// A stopped stream that is to end does so.
 			testdb.Query(t, dst, "DELETE FROM a")
 			testdb.Query(t, src, "UPDATE a SET x = 3")
 			if o := cli(t, append(args, "--until", "now")...); o.code != 14 {

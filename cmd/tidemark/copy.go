@@ -22,23 +22,23 @@ func copyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy [SOURCE TARGET]",
 		Short: "Copy a whole database, or a dump file, into another database",
-		Long: `Copy tables, rows, keys, indexes and, between databases of one kind, everything else.
+		Long: `Copy tables, rows, keys, indexes and, between databases of the same engine, everything else.
 
-SOURCE is postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or
-file:PATH of a mysqldump file (.sql, .gz, .zst), of several, one after the other, or of a
-folder of mydumper. TARGET is a database. Passwords may stand in the URL, in PGPASSWORD
-and ~/.pgpass, in MYSQL_PWD, or in a task file as ${VARIABLE}.
+SOURCE is postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, one or more
+mysqldump files (file:PATH; .sql, .gz, .zst), which are read one after the other, or a
+mydumper folder. TARGET is a database. Passwords can be in the URL, in PGPASSWORD or
+~/.pgpass, in MYSQL_PWD, or in a task file as ${VARIABLE}.
 
-The source is only read. The target gets two small tables, of marker rows and of
-claims (schema tidemark, or tables tidemark_copied and tidemark_claims), that go when
-the copy is done.`,
+The source is only read. The target gets two small tables, for marker rows and claims (in the
+schema tidemark, or tidemark_copied and tidemark_claims), which are dropped when the copy is
+done.`,
 		Example: `  # everything, between two PostgreSQL servers
   tidemark copy postgres://me@old/shop postgres://me@new/shop
 
-  # look first, touch nothing
+  # print the plan, change nothing
   tidemark copy mysql://me@old/shop postgres://me@new/shop --plan
 
-  # rules as AWS DMS has them
+  # with table mappings of AWS DMS
   tidemark copy --config task.yaml --table-mappings dms-mappings.json
 
   # a dump file
@@ -46,14 +46,14 @@ the copy is done.`,
   tidemark copy schema.sql rows-*.sql.gz postgres://me@new/shop
   tidemark copy /backup/mydumper-folder mysql://me@new/shop
 
-  # go on after a crash
+  # resume after a crash
   tidemark copy postgres://me@old/shop postgres://me@new/shop --resume last`,
 		Args: sourceAndTarget("copy SOURCE TARGET"),
 	}
 	return onTask(cmd, (*copyOptions).copy)
 }
 
-// onThisMachine says whether a URL's server, or a dump file, is here.
+// onThisMachine reports whether a URL's server, or a dump file, is on this machine.
 func onThisMachine(raw string) bool {
 	if isDump(raw) {
 		return true
@@ -69,7 +69,7 @@ func onThisMachine(raw string) bool {
 	return u.Hostname() == "" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// copySpec is what the request says of a copy.
+// copySpec is the copy that a request describes.
 func (o *movingOptions) copySpec(r *request) job.CopySpec {
 	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: o.targetSchema, Plan: o.plan, Load: o.load,
 		RejectLimit: o.rejectLimit, Lob: o.lob, Resume: o.resume, PlanOnly: o.planOnly, Findings: r.findings}
@@ -103,7 +103,7 @@ func (o *copyOptions) copy(cmd *cobra.Command, r *request) error {
 	return o.copied(cmd, cat, watch, run, rep, err)
 }
 
-// copied prints what is to be said at the end of a copy.
+// copied prints the report at the end of a copy.
 func (o *movingOptions) copied(cmd *cobra.Command, cat *catalog.Catalog, watch screen.Watcher, run string, rep *job.Report, err error) error {
 	watch.Stop()
 	watch.ShowPlan()

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// oddRows are values that the options of a dump program spell in different ways,
-// and columns that are not filled.
+// oddRows are values that the options of a dump program spell in different ways, and columns
+// without values.
 const oddRows = `
 CREATE TABLE odd (id int PRIMARY KEY, bytes varbinary(40), bits bit(9), note text, at timestamp(3) NULL, made int GENERATED ALWAYS AS (id * 2) STORED, seen int GENERATED ALWAYS AS (id + 1) VIRTUAL);
 INSERT INTO odd (id, bytes, bits, note, at) VALUES (3, x'00FF27225C0A', b'101010101', 'it''s "q" \\ \n; -- /* é', '2024-02-29 12:00:00.125'), (1, '', b'0', '', NULL), (2, NULL, NULL, NULL, '1999-12-31 23:59:59');
@@ -23,7 +23,7 @@ CREATE TABLE pair (a int, b int, PRIMARY KEY (b, a));
 INSERT INTO pair VALUES (2, 1), (1, 2), (1, 1);
 `
 
-// mysqldump is MySQL 8's own, by the folder of its server.
+// mysqldump runs MySQL 8's own program, from the folder of its server.
 func mysqldump(t *testing.T, srv *testdb.Server, args ...string) string {
 	t.Helper()
 	exe, err := os.Readlink("/proc/" + strconv.Itoa(srv.Pid) + "/exe")
@@ -39,7 +39,8 @@ func mysqldump(t *testing.T, srv *testdb.Server, args ...string) string {
 	return path
 }
 
-// TestDumpsOfEveryOption loads dumps that the options of both dump programs make, each into a server that is drawn.
+// TestDumpsOfEveryOption loads dumps made with the options of both dump programs, each into a
+// randomly drawn server.
 func TestDumpsOfEveryOption(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct {
@@ -76,7 +77,7 @@ func TestDumpsOfEveryOption(t *testing.T) {
 	}
 }
 
-// TestDumpTexts loads what editors, and newer programs, make of a dump's text.
+// TestDumpTexts loads dumps whose text was altered by editors or written by newer programs.
 func TestDumpTexts(t *testing.T) {
 	text := shopDump(20)
 	sandbox := "/*M!999999\\- enable the sandbox mode */ \n"
@@ -107,7 +108,7 @@ func TestDumpTexts(t *testing.T) {
 	}
 }
 
-// TestDumpsOfNothing load nothing, and say so with no error.
+// TestDumpsOfNothing loads empty dumps, and reports so without an error.
 func TestDumpsOfNothing(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "comments": "-- a line\n/* and\nmore */\n# the end\n", "settings": "/*!40101 SET NAMES utf8mb4 */;\nSET time_zone = '+00:00';\n"} {
 		for _, to := range []*testdb.Server{maria(t), pg15(t)} {
@@ -115,7 +116,7 @@ func TestDumpsOfNothing(t *testing.T) {
 				dst := to.NewDatabase(t, "dst")
 				file := written(t, "dump.sql", text)
 				for _, more := range [][]string{{"--plan"}, nil} {
-					if o := cli(t, append([]string{"copy", file, dst}, more...)...); o.code != 20 || !strings.Contains(o.out+o.errOut, "the file has no tables and no rows that are wanted") {
+					if o := cli(t, append([]string{"copy", file, dst}, more...)...); o.code != 20 || !strings.Contains(o.out+o.errOut, "the file has no tables and no rows that the rules select") {
 						t.Errorf("exit %d, want 20:\n%s%s", o.code, o.out, o.errOut)
 					}
 				}
@@ -125,7 +126,7 @@ func TestDumpsOfNothing(t *testing.T) {
 	}
 }
 
-// utf16Text is a text as PowerShell's > writes it.
+// utf16Text encodes a text as PowerShell's > does.
 func utf16Text(text string) string {
 	out := []byte{0xff, 0xfe}
 	for _, u := range utf16.Encode([]rune(text)) {
@@ -150,7 +151,7 @@ func tarred(t *testing.T, text string) string {
 	return b.String()
 }
 
-// noDumps are files that are given by mistake.
+// noDumps are files given by mistake.
 var noDumps = []bad{
 	{"utf16 dump", func(t *testing.T) ([]string, []string) {
 		dst := maria(t).NewDatabase(t, "dst")
@@ -182,7 +183,7 @@ var noDumps = []bad{
 	}, 15},
 }
 
-// TestNoDumps gives files that are no dumps, and changes nothing.
+// TestNoDumps loads files that are not dumps, and changes nothing.
 func TestNoDumps(t *testing.T) {
 	for _, b := range noDumps {
 		t.Run(b.name, b.check)

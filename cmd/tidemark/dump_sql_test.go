@@ -12,8 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// computed is a file whose rows are SQL, here and there: functions, arithmetic,
-// variables, a query over what was loaded before, and keys that decide.
+// computed is a file some of whose rows are SQL: functions, arithmetic, variables, a query over
+// rows loaded before, and keys that decide the outcome.
 const computed = "SET time_zone = '+05:00';\nSET NAMES latin1;\nSET @half = 21;\n" +
 	"CREATE TABLE `log` (`id` int NOT NULL AUTO_INCREMENT, `at` timestamp NOT NULL, `n` int, `name` varchar(20) CHARACTER SET utf8mb4, PRIMARY KEY (`id`)) ENGINE=InnoDB;\n" +
 	"INSERT INTO `log` VALUES (1,'2024-01-01 05:00:00',1+1,'caf\xe9'),(2,'2024-01-01 05:00:00',@half*2,upper('x')),(3,NOW(),3,NULL);\n" +
@@ -26,7 +26,7 @@ const computed = "SET time_zone = '+05:00';\nSET NAMES latin1;\nSET @half = 21;\
 	"INSERT INTO `twin` VALUES (12,@half);\n" +
 	"INSERT INTO `twin` (`id`,`n`) VALUES (13,130),(14,140);\n"
 
-// tablesOf gives the tables of the last run as the catalogue has them.
+// tablesOf returns the tables of the last run as recorded in the catalogue.
 func tablesOf(t *testing.T) map[string]catalog.TableStat {
 	t.Helper()
 	cat, err := catalog.Open(statePath(t))
@@ -45,14 +45,14 @@ func tablesOf(t *testing.T) map[string]catalog.TableStat {
 	return out
 }
 
-// TestRowsThatOnlyAServerEvaluates are run as SQL, with the settings that hold where
-// they stand in the file, and counted.
+// TestRowsThatOnlyAServerEvaluates: such rows are run as SQL, with the settings in effect at their
+// place in the file, and counted.
 func TestRowsThatOnlyAServerEvaluates(t *testing.T) {
 	for name, srv := range map[string]*testdb.Server{"mariadb": maria(t), "mysql": mysql8(t)} {
 		t.Run(name, func(t *testing.T) {
 			dst := srv.NewDatabase(t, "dst")
 			o := must(t, "copy", written(t, "computed.sql", computed), dst, "--lanes", "2")
-			if strings.Contains(o.errOut, "trying again") {
+			if strings.Contains(o.errOut, "retrying") {
 				t.Errorf("rows were tried in vain:\n%s", o.errOut)
 			}
 			got := testdb.Query(t, dst, "SET time_zone='+00:00'; SELECT id, n, hex(name), at = '2024-01-01 00:00:00', at > '2024-01-02' FROM log ORDER BY id; SELECT id, n FROM twin ORDER BY id")
@@ -65,7 +65,7 @@ func TestRowsThatOnlyAServerEvaluates(t *testing.T) {
 			if s := now["log"]; s.FullLoadRows != 5 || s.Method != "SQL of the file" || s.FullLoadBytes == 0 {
 				t.Errorf("log: %+v", s)
 			}
-			// The row that ON DUPLICATE KEY UPDATE changed counts twice, as the server counts it.
+			// The row that ON DUPLICATE KEY UPDATE changed counts twice, as on the server.
 			if s := now["twin"]; s.FullLoadRows != 3+2+1+1+2 || s.Method != "SQL of the file, LOAD DATA" && s.Method != "LOAD DATA, SQL of the file" {
 				t.Errorf("twin: %+v", s)
 			}
@@ -77,7 +77,7 @@ func TestRowsThatOnlyAServerEvaluates(t *testing.T) {
 	}
 }
 
-// TestComputedRowsUnderRules go by the names that the target has, or are refused.
+// TestComputedRowsUnderRules: they use the names on the target, or are refused.
 func TestComputedRowsUnderRules(t *testing.T) {
 	t.Parallel()
 	text := "CREATE TABLE `t` (`a` int, `b` int, `g` int GENERATED ALWAYS AS (a+b) STORED);\nINSERT INTO `t` VALUES (1,1+1,DEFAULT);\nINSERT INTO t (b, a) VALUES (abs(-5),4);\n"
@@ -101,8 +101,8 @@ func TestComputedRowsUnderRules(t *testing.T) {
 	}
 }
 
-// TestKilledBetweenComputedRows kills imports of rows that are SQL, of tables that
-// have no key to find a doubled row by.
+// TestKilledBetweenComputedRows kills imports of rows that are SQL, for tables without a key that
+// would reveal a duplicate row.
 func TestKilledBetweenComputedRows(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

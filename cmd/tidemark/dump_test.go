@@ -27,21 +27,21 @@ func dumpOf(t *testing.T, srv *testdb.Server, args ...string) string {
 	return path
 }
 
-// nameOf gives the database of a URL.
+// nameOf returns the database name of a URL.
 func nameOf(url string) string {
 	name, _, _ := strings.Cut(url[strings.LastIndex(url, "/")+1:], "?")
 	return name
 }
 
-// programs are what a database has besides tables.
+// programs are the objects of a database besides tables.
 const programs = `
 CREATE VIEW prices AS SELECT id, price FROM item;
 CREATE TRIGGER item_price BEFORE INSERT ON item FOR EACH ROW SET NEW.price = coalesce(NEW.price, 0);
 CREATE FUNCTION twice(n int) RETURNS int DETERMINISTIC RETURN 2 * n;
 `
 
-// TestDumpPlan asks what a copy of a dump would do: the tables with their rows and
-// types, the other statements, and nothing is written.
+// TestDumpPlan requests the plan for a dump: it shows the tables with their rows and types, and the
+// other statements, and nothing is written.
 func TestDumpPlan(t *testing.T) {
 	t.Parallel()
 	src := sqlOn(t, maria(t), shop+programs)
@@ -56,7 +56,7 @@ func TestDumpPlan(t *testing.T) {
 			want []string
 		}{
 			{pg15(t), []string{"dump of mariadb 10.11", "to postgres: 2 tables in 2 ranges", "public.item ", "~3 ", "COPY text", "price numeric(10,2)",
-				" SET, 1 routine, 1 trigger, 1 view", "is written in MySQL's SQL and was not carried over", "item_customer"}},
+				" SET, 1 routine, 1 trigger, 1 view", "is written in MySQL's SQL and was not copied", "item_customer"}},
 			{mysql8(t), []string{"to mysql: 2 tables in 2 ranges", "~2 ", "LOAD DATA", "decimal(10,2)", "After all rows:", "FUNCTION `twice`", "TRIGGER item_price", "SET"}},
 		} {
 			dst := c.srv.NewDatabase(t, "dst")
@@ -90,7 +90,7 @@ func TestDumpPlan(t *testing.T) {
 	}
 }
 
-// TestDumpPlanRefused has a plan of what would be refused, with the same words.
+// TestDumpPlanRefused: the plan refuses what the copy would refuse, in the same words.
 func TestDumpPlanRefused(t *testing.T) {
 	t.Parallel()
 	src := shopOn(t, maria(t))
@@ -111,7 +111,7 @@ func TestDumpPlanRefused(t *testing.T) {
 	}
 }
 
-// TestCheckOfADump says what would go wrong with a dump.
+// TestCheckOfADump reports what would go wrong with a dump.
 func TestCheckOfADump(t *testing.T) {
 	t.Parallel()
 	src := sqlOn(t, maria(t), shop+programs)
@@ -137,7 +137,7 @@ func TestCheckOfADump(t *testing.T) {
 	must(t, "check", now, maria(t).NewDatabase(t, "dst"))
 }
 
-// twoShops are two databases of one server, with tables of the same names.
+// twoShops creates two databases on one server, with tables of the same names.
 func twoShops(t *testing.T, srv *testdb.Server) (a, b string) {
 	t.Helper()
 	a, b = srv.NewDatabase(t, "east"), srv.NewDatabase(t, "west")
@@ -148,8 +148,8 @@ func twoShops(t *testing.T, srv *testdb.Server) (a, b string) {
 	return a, b
 }
 
-// onServer gives the URL of a database of the same name on another server, where it
-// is dropped when the test ends.
+// onServer returns the URL of a database of the same name on another server; it is dropped when the
+// test ends.
 func onServer(t *testing.T, srv *testdb.Server, url string) string {
 	t.Helper()
 	t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP DATABASE IF EXISTS "+nameOf(url)) })
@@ -229,7 +229,7 @@ func TestDumpOfAllDatabases(t *testing.T) {
 	}
 }
 
-// TestOneDatabaseOfAFile goes to the database of the URL though it has a name in the file.
+// TestOneDatabaseOfAFile: it is loaded into the URL's database although the file names another.
 func TestOneDatabaseOfAFile(t *testing.T) {
 	t.Parallel()
 	src := sqlOn(t, maria(t), shop+programs)
@@ -242,7 +242,7 @@ func TestOneDatabaseOfAFile(t *testing.T) {
 		must(t, "copy", file, dst)
 		must(t, "diff", src, dst)
 	}
-	// without a database in either there is no place
+	// neither the file nor the URL names a database
 	o := cli(t, "copy", written(t, "t.sql", "CREATE TABLE t (a int);\n"), maria(t).URL(""))
 	if o.code != 2 || !strings.Contains(o.errOut, "neither the file nor the target's URL names a database") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)

@@ -9,7 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// sourceAndTarget are the arguments of verbs that also read dump files: of those there may be several.
+// sourceAndTarget are the arguments of verbs that also read dump files: of those there may be
+// several.
 func sourceAndTarget(usage string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := valueAlone(cmd, given); err != nil || len(given) <= 2 {
@@ -28,9 +29,9 @@ func joined(sources []string, usage string) (string, error) {
 	for _, s := range sources {
 		switch {
 		case !isDump(s):
-			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: tidemark.MaskURL(s), Err: errors.New("several sources have to be dump files"), Hint: "usage: tidemark " + usage}
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: tidemark.MaskURL(s), Err: errors.New("several sources are possible only for dump files"), Hint: "Usage: tidemark " + usage}
 		case strings.Contains(s, ","):
-			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: s, Err: errors.New("the name of one of several dump files has a comma in it"), Hint: "Rename it, or put the files into a folder and name that."}
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: s, Err: errors.New("one of several dump files has a comma in its name"), Hint: "Rename it, or put the files into a folder and name the folder."}
 		}
 	}
 	return strings.Join(sources, ","), nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each option can stand in the environment: a flag wins over it, and it over the task file.
+// Each option can be set in the environment: a flag overrides it, and it overrides the task file.
 func TestEnvironment(t *testing.T) {
 	const ends = "source: postgres://me@127.0.0.1:1/a\ntarget: postgres://me@127.0.0.1:1/b\noptions:\n  lanes: 3\n"
 	task := written(t, "task.yaml", ends)
@@ -25,13 +25,14 @@ func TestEnvironment(t *testing.T) {
 	if o := cli(t, "copy"); o.code != 3 || !strings.HasPrefix(o.errOut, `{"event":"error","kind":"unreachable"`) {
 		t.Errorf("a task file of the environment: exit %d: %s", o.code, o.errOut)
 	}
-	t.Setenv("TIDEMARK_SINCE", "long ago") // of another command
+	t.Setenv("TIDEMARK_SINCE", "long ago") // an option of another command
 	if o := cli(t, "runs"); o.code != 0 || o.out != "[]\n" && !strings.HasPrefix(o.out, "[\n") {
 		t.Errorf("exit %d: %s%s", o.code, o.errOut, o.out)
 	}
 }
 
-// Databases are named as users name them, in arguments and in task files, and no password is in what is said of them.
+// Databases are shown by the names that users know, in arguments and in task files, and no output
+// contains a password.
 func TestAddresses(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -48,7 +49,7 @@ func TestAddresses(t *testing.T) {
 		{3, "mysql://me@127.0.0.1:1/a", []string{"copy", "mysql:///a", "postgres://me@127.0.0.1:1/b"}},
 		{3, "postgres://me@127.0.0.1:1/a", []string{"copy", "--config", written(t, "task.yaml", "source: host=127.0.0.1 port=1 dbname=a user=me\ntarget: mysql:///b\n"), "--password-file", passwords}},
 		{6, "/nowhere", []string{"copy", "postgres://me@127.0.0.1:1/a", "mysql:///b", "--password-file", "/nowhere"}},
-		{2, "whose database", []string{"copy", "me:s3cret-tide@old/shop", "mysql:///b"}},
+		{2, "the engine is unclear", []string{"copy", "me:s3cret-tide@old/shop", "mysql:///b"}},
 		{2, "no group old", []string{"diff", "mysql:///a?group=old", "mysql:///b"}},
 		{3, "postgres://me@127.0.0.1:1/a", []string{"backup", "host=127.0.0.1 port=1 dbname=a user=me", filepath.Join(home, "repo"), "--password-file", passwords}},
 		{3, "mysql://me@127.0.0.1:1/a", []string{"exceptions", "mysql:///a"}},

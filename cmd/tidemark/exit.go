@@ -15,8 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// exitCodes maps each Kind to its own exit code. 1 is kept for "the databases
-// differ", which is no error.
+// exitCodes maps each Kind to its own exit code. 1 is reserved for "the databases differ", which is
+// not an error.
 var exitCodes = map[tidemark.Kind]int{
 	tidemark.Invalid: 2, tidemark.Unreachable: 3, tidemark.Denied: 4, tidemark.Forbidden: 5, tidemark.NotFound: 6,
 	tidemark.Unsupported: 7, tidemark.NotEmpty: 8, tidemark.Full: 9, tidemark.Transient: 10, tidemark.Lost: 11,
@@ -28,11 +28,11 @@ var exitCodes = map[tidemark.Kind]int{
 // it found a blocker.
 const exitDiffer = 1
 
-// exitChanging is the answer of diff and repair with --live when nothing differs for
-// certain, and some rows change too often to tell.
+// exitChanging is the answer of diff and repair with --live if no row differs for certain, but some
+// kept changing.
 const exitChanging = 19
 
-// changing is that outcome.
+// changing is the outcome with this code.
 type changing struct{}
 
 func (changing) Error() string { return "" }
@@ -42,8 +42,8 @@ type differ struct{}
 
 func (differ) Error() string { return "" }
 
-// exitStopsRecovery is the answer of archive get to a server that must not take what is wrong for
-// the end of its log: it goes on after any code up to 125.
+// exitStopsRecovery is the answer of archive get to a server that must not mistake an error for the
+// end of its log: after any code up to 125, the server continues.
 const exitStopsRecovery = 200
 
 // stopsRecovery is an error of archive get other than that the archive has no such file.
@@ -51,13 +51,13 @@ type stopsRecovery struct{ error }
 
 func (e stopsRecovery) Unwrap() error { return e.error }
 
-// notArchived is that one: the exit code that servers expect is 1.
+// notArchived is that error: the exit code that servers expect is 1.
 type notArchived struct{ error }
 
 func (e notArchived) Unwrap() error { return e.error }
 
-// finish prints an error in one line, with its hint in a second, or as an event, and gives the exit code. args are what the
-// command was given.
+// finish prints an error in one line, with its hint in a second, or as an event, and gives the exit
+// code. args are the command's arguments.
 func finish(err error, asJSON bool, stderr io.Writer, args ...string) int {
 	code := codeOf(err)
 	if err == nil || errors.As(err, new(changing)) || errors.As(err, new(differ)) {
@@ -65,7 +65,7 @@ func finish(err error, asJSON bool, stderr io.Writer, args ...string) int {
 	}
 	text, hint, stack := withoutSecrets(err.Error(), args), withoutSecrets(tidemark.HintOf(err), args), ""
 	if where := panicked(err); where != nil {
-		hint, stack = "This is a fault of tidemark: report it with the lines that follow.", whereText(where)
+		hint, stack = "This is a bug in tidemark: please report it with the lines that follow.", whereText(where)
 	}
 	if asJSON {
 		screen.Event(stderr, struct {
@@ -85,7 +85,7 @@ func finish(err error, asJSON bool, stderr io.Writer, args ...string) int {
 	return code
 }
 
-// codeOf is the exit code of what a command has ended with.
+// codeOf is the exit code of a command's outcome.
 func codeOf(err error) int {
 	switch {
 	case err == nil:
@@ -104,10 +104,10 @@ func codeOf(err error) int {
 	return exitCodes[tidemark.KindOf(err)]
 }
 
-// jsonKey marks a root whose command was told, by whatever, to print JSON.
+// jsonKey marks a root whose command prints JSON, for whatever reason.
 const jsonKey = "json"
 
-// jsonAsked reports whether a command line asks for JSON, for errors before it was read.
+// jsonAsked reports whether a command line asks for JSON, for errors before it is read.
 func jsonAsked(args []string) bool {
 	asked, _ := option.ParseOnOff(cmp.Or(os.Getenv(option.Variable("json")), "off"))
 	for _, arg := range args {
@@ -122,10 +122,10 @@ func jsonAsked(args []string) bool {
 	return asked
 }
 
-// panicked gives the stack of the goroutine whose panic an error is, and nil if it is none.
+// panicked gives the stack of the goroutine whose panic an error is; nil for other errors.
 func panicked(err error) []byte {
 	var e *crash.Error
-	if errors.As(err, &e) { // also where it came to a worker that waited for it
+	if errors.As(err, &e) { // also if a worker that waited for it passed it on
 		return e.Stack
 	}
 	var p *flow.PanicError
@@ -135,7 +135,8 @@ func panicked(err error) []byte {
 	return nil
 }
 
-// whereText gives the functions and lines of a stack. Arguments, which are bits of memory, are left out.
+// whereText gives the functions and lines of a stack. Arguments, which are bits of memory, are left
+// out.
 func whereText(stack []byte) string {
 	var out strings.Builder
 	function := ""

@@ -28,7 +28,8 @@ func bigOn(t *testing.T, srv *testdb.Server) string {
 	return sqlOn(t, srv, fmt.Sprintf(bigTable, "seq", "seq_1_to_200000")+"ANALYZE TABLE big;")
 }
 
-// cutOff ends a session that has been busy with a statement like this for a moment, if there is one soon.
+// cutOff ends a session that has been busy for a moment with a statement matching like, if one
+// appears soon.
 func cutOff(t *testing.T, db, like string) bool {
 	t.Helper()
 	const none = "no session to end"
@@ -64,14 +65,14 @@ func cutOff(t *testing.T, db, like string) bool {
 		END`)
 }
 
-// TestConnectionCutInMidCopy ends sessions of tidemark while they move rows: what
-// they did is done again, and the copy ends well.
+// TestConnectionCutInMidCopy ends tidemark's sessions while they move rows: their work is repeated,
+// and the copy succeeds.
 func TestConnectionCutInMidCopy(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		src, dst func(*testing.T) *testdb.Server
-		at       string // the side that is cut
-		like     string // what the session is doing
+		at       string // the side that is disconnected
+		like     string // the session's statement
 	}{
 		{"postgres target", pg15, pg15, "target", "%COPY%FROM STDIN%"},
 		{"postgres source", pg15, maria, "source", "%COPY%TO STDOUT%"},
@@ -82,7 +83,7 @@ func TestConnectionCutInMidCopy(t *testing.T) {
 			t.Parallel()
 			src, dst := bigOn(t, c.src(t)), ""
 			var o outcome
-			for cuts := 0; !strings.Contains(o.errOut, "trying again for another "); { // a machine may give this one no time while rows move
+			for cuts := 0; !strings.Contains(o.errOut, "retrying for another "); { // a slow machine may leave no time for it while rows move
 				if cuts == 20 {
 					t.Fatalf("nothing was tried again:\n%s", o.errOut)
 				}
@@ -117,8 +118,8 @@ func TestConnectionCutInMidCopy(t *testing.T) {
 	}
 }
 
-// TestServerGoesAway stops the network to one side for good. The run ends with the
-// exit code of what may go better later, and says how; then it does.
+// TestServerGoesAway permanently stops the network to one side. The run ends with the exit code of
+// a temporary failure, and says how to resume; then it resumes.
 func TestServerGoesAway(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -142,13 +143,13 @@ func TestServerGoesAway(t *testing.T) {
 				p = newProxy(t, c.src(t))
 				src = at(from, p.addr)
 			}
-			args := []string{"copy", src, dst, "--lanes", "2", "--range-size", "256kB", "--retry-for", "1s"} // so many that it does not end before the way is gone
+			args := []string{"copy", src, dst, "--lanes", "2", "--range-size", "256kB", "--retry-for", "1s"} // so many ranges that it does not end before the connection is lost
 			cmd, in, errOut := started(t, 4, append(args, "--json")...)
 			p.stop()
 			drain(in)
 			code := exitCode(cmd)
-			hint := "go on with the same command and --resume " + lastRun(t) + "\n"
-			// Without the source the view is gone too, if that is found out first.
+			hint := "dd --resume " + lastRun(t) + " to the same command.\n"
+			// Without the source its snapshot is gone too, if that is noticed first.
 			if code != 10 && !(code == 11 && c.at == "source") || !strings.HasSuffix(asText(errOut.String()), hint) {
 				t.Errorf("exit %d\n%s", code, errOut)
 			}
@@ -163,8 +164,8 @@ func TestServerGoesAway(t *testing.T) {
 	}
 }
 
-// smallDisk mounts a file system of that size for a server's user, over a folder
-// that is there already or in one of its own.
+// smallDisk mounts a file system of that size for a server's user, over an existing folder or in a
+// new one.
 func smallDisk(t *testing.T, over, owner string, size int) string {
 	t.Helper()
 	if over == "" {
@@ -174,7 +175,7 @@ func smallDisk(t *testing.T, over, owner string, size int) string {
 		}
 		for dir := over; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 			if dir != over {
-				os.Chmod(dir, 0o755) // the server's user must get there
+				os.Chmod(dir, 0o755) // the server's user must reach it
 			}
 		}
 	}
@@ -193,8 +194,7 @@ func smallDisk(t *testing.T, over, owner string, size int) string {
 	return over
 }
 
-// TestDiskFull fills the target's disk. Where the run stopped, it goes on once there
-// is room.
+// TestDiskFull fills the target's disk. Once there is space, the run resumes where it stopped.
 func TestDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Log("a small disk can be mounted by root alone; continuous integration runs as root")
@@ -243,8 +243,8 @@ func full(t *testing.T, src, dst string, grow func()) {
 	nothingOfOurs(t, dst)
 }
 
-// TestPasswordsAreNowhere looks for the passwords while and after a copy: in what is
-// printed and stored, in the process list, and in what the servers show of it.
+// TestPasswordsAreNowhere searches for the passwords during and after a copy: in output and stored
+// files, in the process list, and in what the servers show about it.
 func TestPasswordsAreNowhere(t *testing.T) {
 	t.Parallel()
 	src, dst := bigOn(t, pg15(t)), maria(t).NewDatabase(t, "dst")

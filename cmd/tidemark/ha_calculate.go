@@ -31,14 +31,14 @@ func (o *calculateOptions) Table() option.Table {
 func haCalculateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calculate FILE...",
-		Short: "Calculate what each mode would carry, and what commits cost",
-		Long: `Take scans of a log, disks and networks, and calculate for each mode of synchronous replication
-whether it carries the log's rate, and what commits cost.
+		Short: "Calculate what each mode can carry, and what commits cost",
+		Long: `From scans of a log, disks and networks, calculate for each mode of synchronous replication
+whether it can carry the log's rate, and what commits cost.
 
-The modes are those of the engine whose log was scanned (--engine says another). Say a
-network for each standby. FILE is what ha scan has written, as text or as JSON, or the text of Db2's db2logscan;
-- is standard input. Of several scans of one server the busiest interval of all is taken. With
-Db2's formulas each text is copied, with lines added.`,
+The modes are those of the engine whose log was scanned, unless --engine names another. Give
+one network for each standby. FILE is the output of ha scan, as text or as JSON, or the text
+of Db2's db2logscan; - is standard input. With several scans of one server, the busiest
+interval of all counts. With Db2's formulas each text is copied, with lines added.`,
 		Example: `  tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network 10MiB/s,100ms
   tidemark ha calculate mon.scan tue.scan wed.scan --disk disk.json --standby-disk theirs.json --network network.json --json
   tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network near=1Gbit/s,1ms --network far=1Gbit/s,20ms --quorum 'ANY 1' --clients 50
@@ -63,7 +63,7 @@ func (o *calculateOptions) calculate(cmd *cobra.Command, files []string) error {
 		given bool
 	}{{"disk", o.simulatedDisk() != nil}, {"network", len(o.networks) > 0}} {
 		if !x.given {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Err: errors.New("no --" + x.name), Hint: "tidemark ha measure " + x.name + " finds it out; tidemark ha calculate --help has examples"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Err: errors.New("no --" + x.name), Hint: "Measure it with tidemark ha measure " + x.name + "; tidemark ha calculate --help has examples."}
 		}
 	}
 	var scans []ha.Scanned
@@ -161,10 +161,11 @@ func (o *sitesOptions) sites(engine string) (ha.Sites, error) {
 	return out, each(out.Standbys, "replay", o.replays, func(b *ha.Standby, r notation.Replay) { b.Replay, b.ReplayDelay = r.Rate, r.Delay })
 }
 
-// each gives the standbys, in their order, what an option says: once for all, or once for each.
+// each assigns the values of an option to the standbys, in their order: one for all, or one for
+// each.
 func each[T any](standbys []ha.Standby, option string, values []T, give func(*ha.Standby, T)) error {
 	if len(values) > 1 && len(values) != len(standbys) {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: "--" + option, Err: fmt.Errorf("it was given %d times, and there are %s", len(values), screen.Count(len(standbys), "standby")), Hint: "give it once for all standbys, or once for each, in the order of --network"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: "--" + option, Err: fmt.Errorf("given %d times, but there are %s", len(values), screen.Count(len(standbys), "standby")), Hint: "Give it once for all standbys, or once for each, in the order of --network."}
 	}
 	for i := range standbys {
 		switch len(values) {
@@ -180,14 +181,14 @@ func each[T any](standbys []ha.Standby, option string, values []T, give func(*ha
 
 var engineTitles = map[string]string{"postgres": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB"}
 
-// readAll reads a file, or standard input where its name is -.
+// readAll reads a file, or standard input if its name is -.
 func readAll(stdin io.Reader, file string) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(stdin)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &tidemark.Error{Op: "read scan", Kind: tidemark.NotFound, Hint: "tidemark ha scan LOG > " + file + " makes one", Err: err}
+		return nil, &tidemark.Error{Op: "read scan", Kind: tidemark.NotFound, Hint: "tidemark ha scan LOG > " + file + " creates it.", Err: err}
 	}
 	return text, nil
 }

@@ -22,23 +22,23 @@ type watchOptions struct {
 	sitesOptions
 	engineOptions
 	outputOptions
-	watch    time.Duration // --for 10s: some looks
-	forecast string        // --forecast; none: the limits alone
-	replica  string        // --replica; none: the primary says how far standbys are
-	longest  time.Duration // --max-wait 5s: users have noticed
+	watch    time.Duration // --for 10s: several samples
+	forecast string        // --forecast; none: only the limits
+	replica  string        // --replica; none: the primary reports the lag of its standbys
+	longest  time.Duration // --max-wait 5s: users notice it
 	mean     time.Duration // --max-mean-wait 20ms: a standby across a continent
 	lag      time.Duration // --max-lag 1s
-	off      int           // --max-off 25, percent: what forecasts are off by
+	off      int           // --max-off 25, percent: a usual error of forecasts
 }
 
 func (o *watchOptions) own() option.Table {
 	return option.Table{
 		option.New("for", "duration", "10s", "How long to watch.", option.Duration(&o.watch)).CommonTo("ha-check"),
-		option.New("forecast", "file", "", "Compare with what ha calculate --json has written.", option.Text(&o.forecast)).CommonTo("ha-check"),
-		option.New("replica", "text", "", "URL of a replica of MySQL or MariaDB. It is asked how far it is behind.", option.Text(&o.replica)).CommonTo("ha-check"),
-		option.New("max-wait", "duration", "5s", "Too long for one commit to wait for a standby.", option.Duration(&o.longest)).CommonTo("ha-check"),
-		option.New("max-mean-wait", "duration", "20ms", "Too long for commits to wait on average.", option.Duration(&o.mean)),
-		option.New("max-lag", "duration", "1s", "Too far behind for a standby's applying.", option.Duration(&o.lag)).CommonTo("ha-check"),
+		option.New("forecast", "file", "", "Compare with the output of ha calculate --json.", option.Text(&o.forecast)).CommonTo("ha-check"),
+		option.New("replica", "text", "", "URL of a MySQL or MariaDB replica. It reports how far it is behind.", option.Text(&o.replica)).CommonTo("ha-check"),
+		option.New("max-wait", "duration", "5s", "Longest acceptable wait of one commit for a standby.", option.Duration(&o.longest)).CommonTo("ha-check"),
+		option.New("max-mean-wait", "duration", "20ms", "Longest acceptable mean wait of commits.", option.Duration(&o.mean)),
+		option.New("max-lag", "duration", "1s", "Longest acceptable apply lag of a standby.", option.Duration(&o.lag)).CommonTo("ha-check"),
 		option.New("max-off", "number", "25", "By how many percent commits may wait longer than forecast.", option.Number(0, 10_000, &o.off)),
 	}.In(option.Measuring)
 }
@@ -50,12 +50,13 @@ func (o *watchOptions) Table() option.Table {
 func haCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check URL",
-		Short: "Watch what commits wait for a standby, beside what was forecast",
-		Long: `Look at a primary for some seconds: how fast its log grows, what its commits wait for a
-standby, and how far its standbys are behind; and say whether that is more than the limits, or
-than ha calculate has forecast. It only reads.
+		Short: "Measure how long commits wait for a standby, and compare",
+		Long: `Watch a primary for some seconds: how fast its log grows, how long its commits wait for a
+standby, and how far its standbys are behind; then report whether that exceeds the limits, or
+the forecast of ha calculate. It only reads.
 
-Exit code 0: all is within the limits; 1: something is not, and standard output says what.`,
+Exit code 0: everything is within the limits; 1: something is not, and standard output says
+what.`,
 		Example: `  tidemark ha check postgres://monitor@db/postgres
   tidemark ha calculate daily.scan --disk disk.json --network network.json --json > forecast.json
   tidemark ha check postgres://monitor@db/postgres --forecast forecast.json --for 30s
@@ -113,11 +114,11 @@ func (o *watchOptions) checkLive(cmd *cobra.Command, url string) error {
 func readForecast(file string) (*ha.Forecast, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &tidemark.Error{Op: "read forecast", Object: file, Kind: tidemark.NotFound, Hint: "tidemark ha calculate --json > " + file + " makes one", Err: err}
+		return nil, &tidemark.Error{Op: "read forecast", Object: file, Kind: tidemark.NotFound, Hint: "tidemark ha calculate --json > " + file + " creates it.", Err: err}
 	}
 	f := new(ha.Forecast)
 	if err := json.Unmarshal(text, f); err != nil || len(f.Predictions) == 0 {
-		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read forecast", Object: file, Err: errors.New("is no forecast"), Hint: "give what tidemark ha calculate --json has written"}
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read forecast", Object: file, Err: errors.New("is not a forecast"), Hint: "Give the output of tidemark ha calculate --json."}
 	}
 	return f, nil
 }

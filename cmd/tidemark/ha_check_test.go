@@ -13,8 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// commits has a session insert rows, one in a transaction, until the test ends it; what it says
-// when its server is gone does not matter.
+// commits has a session insert rows, one per transaction, until the test ends it; its errors after
+// its server is gone do not matter.
 func commits(t *testing.T, db, insert string) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -30,7 +30,7 @@ func commits(t *testing.T, db, insert string) {
 	t.Cleanup(func() { close(stop) })
 }
 
-// atLast tries what a machine may spoil that has no time for it just then, and reports what is wrong each time.
+// atLast retries what a busy machine may spoil, and logs what is wrong each time.
 func atLast(t *testing.T, try func() (wrong string)) {
 	t.Helper()
 	wrong := ""
@@ -64,7 +64,7 @@ func figure(t *testing.T, r measure.LiveReport, name string) measure.Figure {
 	return measure.Figure{}
 }
 
-// lenient are limits that a busy machine does not exceed.
+// lenient are limits that even a busy machine does not exceed.
 var lenient = []string{"--for=3s", "--max-wait=10m", "--max-mean-wait=10m", "--max-lag=10m", "--max-off=10000"}
 
 func forecastOf(t *testing.T, engine, version string) string {
@@ -73,7 +73,7 @@ func forecastOf(t *testing.T, engine, version string) string {
 	return writtenFile(t, "forecast.json", must(t, "ha", "calculate", scan, "--disk=200MiB/s,1ms", "--network=10MiB/s,100ms", "--json").out)
 }
 
-// TestHACheckPostgres: commits wait for a real standby, which is then taken away.
+// TestHACheckPostgres: commits wait for a real standby, which is then removed.
 func TestHACheckPostgres(t *testing.T) {
 	t.Parallel()
 	primary := testdb.OwnPostgres(t, 17)
@@ -93,7 +93,7 @@ func TestHACheckPostgres(t *testing.T) {
 		}
 		return ""
 	})
-	// A limit of nothing is exceeded.
+	// A limit of 0 is always exceeded.
 	atLast(t, func() string {
 		tight, code := checkedLive(t, append(lenient, db, "--max-mean-wait=0s")...)
 		if code != 1 || len(tight.Alerts) != 1 || !strings.Contains(tight.Alerts[0], "for a standby on average, more than") {
@@ -101,7 +101,7 @@ func TestHACheckPostgres(t *testing.T) {
 		}
 		return ""
 	})
-	// A role that does not see others is told what it lacks; a standby is none to ask.
+	// A role that cannot see other sessions learns which privilege it lacks; a standby is refused.
 	testdb.Query(t, db, "CREATE ROLE looker LOGIN PASSWORD 'secret'")
 	u, err := url.Parse(db)
 	if err != nil {
@@ -118,7 +118,7 @@ func TestHACheckPostgres(t *testing.T) {
 	standby.Kill(t)
 	atLast(t, func() string {
 		o := cli(t, "ha", "check", db, "--for=3s", "--max-wait=500ms")
-		for _, want := range []string{"! a commit has waited for ", "! commits wait for a standby, and none is there", "longest wait of a commit"} {
+		for _, want := range []string{"! a commit waited for ", "! commits wait for a standby, but none is connected", "longest wait of a commit"} {
 			if o.code != 1 || !strings.Contains(o.out, want) {
 				return fmt.Sprintf("exit %d: no %q in\n%s%s", o.code, want, o.out, o.errOut)
 			}
@@ -128,7 +128,7 @@ func TestHACheckPostgres(t *testing.T) {
 	testdb.Load(t, db, strings.NewReader("SET synchronous_commit = local; ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();"))
 }
 
-// TestHACheckMariaDB: semi-sync with a real replica, which stops, and is given up.
+// TestHACheckMariaDB: semi-sync with a real replica; the replica stops, and semi-sync times out.
 func TestHACheckMariaDB(t *testing.T) {
 	t.Parallel()
 	primary, replica := testdb.OwnMariaDB(t), testdb.OwnMariaDB(t)
@@ -152,14 +152,14 @@ func TestHACheckMariaDB(t *testing.T) {
 	testdb.Load(t, replica.URL(""), strings.NewReader("STOP SLAVE"))
 	atLast(t, func() string {
 		o := cli(t, "ha", "check", db, "--for=4s", "--max-wait=1s", "--replica", replica.URL(""))
-		if o.code != 1 || !strings.Contains(o.out, "! the replica does not replicate") || !strings.Contains(o.out, "! a commit has waited for ") && !strings.Contains(o.out, "! commits wait for a standby, and none is there") {
+		if o.code != 1 || !strings.Contains(o.out, "! the replica is not replicating") || !strings.Contains(o.out, "! a commit waited for ") && !strings.Contains(o.out, "! commits wait for a standby, but none is connected") {
 			return fmt.Sprintf("exit %d: %s%s", o.code, o.out, o.errOut)
 		}
 		return ""
 	})
 	testdb.Load(t, db, strings.NewReader("SET GLOBAL rpl_semi_sync_master_enabled = 0; SET GLOBAL rpl_semi_sync_master_timeout = 1; SET GLOBAL rpl_semi_sync_master_enabled = 1;"))
 	soon(t, "a word of what was given up", func() bool {
-		return strings.Contains(cli(t, "ha", "check", db, "--for=200ms").out, "! semi-synchronous replication has given up waiting")
+		return strings.Contains(cli(t, "ha", "check", db, "--for=200ms").out, "! semi-synchronous replication timed out")
 	})
 	testdb.Load(t, db, strings.NewReader("SET GLOBAL rpl_semi_sync_master_enabled = 0"))
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/tidemarkdb/tidemark/ha/report"
 )
 
-// notOfDb2 are the options of ha calculate that Db2's formulas have no place for.
+// notOfDb2 are the options of ha calculate that Db2's formulas do not use.
 var notOfDb2 = []string{"standby-disk", "replay", "local", "paused", "near", "quorum", "semisync-timeout", "backlog", "clients", "free", "outage", "sync-relay"}
 
-// db2Words are those of --what-if that its formulas have.
+// db2Words are the words of --what-if that its formulas have.
 var db2Words = []string{"disk", "network", "rtt"}
 
 // checkDb2 refuses what would have no effect on Db2's formulas.
@@ -28,21 +28,21 @@ func (o *calculateOptions) checkDb2(cmd *cobra.Command, scans []ha.Scanned) erro
 	}
 	for _, name := range notOfDb2 {
 		if option.Given(cmd, name) {
-			return bad("--"+name, "Db2's formulas have no place for it", "Leave it out; --engine postgres, mysql or mariadb has models that take it.")
+			return bad("--"+name, "Db2's formulas do not use it", "Leave it out, or choose models that use it with --engine postgres, mysql or mariadb.")
 		}
 	}
 	for _, x := range scans[1:] {
 		if x.Profile.Engine != scans[0].Profile.Engine {
-			return bad(x.Name, "is of "+x.Profile.Engine+", and "+scans[0].Name+" of "+scans[0].Profile.Engine, "Calculate with scans of one server.")
+			return bad(x.Name, "is of "+x.Profile.Engine+", and "+scans[0].Name+" of "+scans[0].Profile.Engine, "Use scans of one server.")
 		}
 	}
 	if len(o.networks) > 1 {
-		return bad("", "Db2's formulas take one network", "Calculate each by itself.")
+		return bad("", "Db2's formulas take one network", "Calculate each network separately.")
 	}
 	for _, w := range o.whatIfs {
 		for _, word := range w.Words {
 			if !slices.Contains(db2Words, word) {
-				return bad("--what-if "+w.Name, "Db2's formulas have no "+word, "Its words are "+strings.Join(db2Words, ", ")+".")
+				return bad("--what-if "+w.Name, "Db2's formulas have no "+word, "Use "+strings.Join(db2Words, ", ")+".")
 			}
 		}
 		if len(w.Standbys) > 0 {
@@ -52,13 +52,13 @@ func (o *calculateOptions) checkDb2(cmd *cobra.Command, scans []ha.Scanned) erro
 	return nil
 }
 
-// calculateDb2 copies the texts of scans, with what Db2's formulas say of them.
+// calculateDb2 copies the texts of scans, with the results of Db2's formulas added.
 func (o *calculateOptions) calculateDb2(cmd *cobra.Command, scans []ha.Scanned, texts []string) error {
 	c := ha.Db2{Disk: o.disk, Network: o.networks[0].Network}
 	if o.modes != "" {
 		modes, bad := ha.ParseDb2Modes(o.modes)
 		if bad != "" {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: bad, Err: errors.New("is no mode of Db2"), Hint: "its modes are SYNC, NEARSYNC, ASYNC and SUPERASYNC"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: bad, Err: errors.New("is not a mode of Db2"), Hint: "Use SYNC, NEARSYNC, ASYNC or SUPERASYNC."}
 		}
 		c.Modes = modes
 	}

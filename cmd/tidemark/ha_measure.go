@@ -16,15 +16,15 @@ import (
 func haMeasureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "measure disk|network",
-		Short: "Measure what a log is written to, or sent over",
-		Long:  "Measure how long a disk takes to keep a piece of log, or what a link to a standby gives.",
+		Short: "Measure the disk of a log, or the network to a standby",
+		Long:  "Measure how fast a disk makes writes of a log durable, or what a network link to a standby delivers.",
 		Args:  cobra.ArbitraryArgs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if len(given) == 0 {
 			return cmd.Help()
 		}
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha measure", Object: given[0], Err: errors.New("is nothing that can be measured"), Hint: "a disk and a network can: tidemark ha measure --help"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha measure", Object: given[0], Err: errors.New("cannot be measured"), Hint: "Use tidemark ha measure disk or tidemark ha measure network."}
 	}
 	cmd.AddCommand(haMeasureDiskCommand(), haMeasureNetworkCommand())
 	return cmd
@@ -33,16 +33,16 @@ func haMeasureCommand() *cobra.Command {
 func haMeasureDiskCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "disk DIR",
-		Short: "Measure how long writes of a log take, by their size",
-		Long: `Write a file of its own below DIR as a database writes its log, with each way of bringing
-a write to the disk, and say how long that takes by size: overhead + size / rate, and the tail.
+		Short: "Measure how long log writes take, by size",
+		Long: `Write a temporary file below DIR as a database writes its log, with each way of forcing a
+write to disk, and report how long that takes by size: overhead + size / rate, and the tail.
 
-The file is removed at the end, however it ends. Where a database's files are, nothing is
-written without --force.`,
+The file is always removed at the end. In a folder with a database's files, nothing is written
+without --force.`,
 		Example: `  # as PostgreSQL writes its WAL
   tidemark ha measure disk /var/lib/postgresql
 
-  # as MariaDB writes its binary log, for a minute; keep it for ha calculate
+  # as MariaDB writes its binary log, for a minute; save the result for ha calculate
   tidemark ha measure disk /var/lib --engine mariadb --time 1m --json > disk.json`,
 		Args: args(1, 1, "ha measure disk DIR"),
 	}
@@ -66,15 +66,14 @@ func haMeasureNetworkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "network HOST[:PORT]  or  network --listen [ADDRESS][:PORT]",
 		Short: "Measure round trips and rates to another host",
-		Long: `Measure the way to the host of a standby, on which the same command answers with --listen:
-round trips while nothing else is sent and under load, the time from a flush of each size to
-its acknowledgement, and the rate by the size of the sockets' buffers. An address that other
-machines reach needs a secret that both sides have: in a file (--secret-file) or in
-TIDEMARK_HA_SECRET.`,
+		Long: `Measure the network to a standby's host, where the same command answers with --listen: round
+trips when idle and under load, the time from a flush of each size to its acknowledgement, and
+the rate by the size of the socket buffers. An address that other machines can reach needs a
+secret shared by both sides: in a file (--secret-file) or in TIDEMARK_HA_SECRET.`,
 		Example: `  # on the standby's host, for one measurement
   tidemark ha measure network --listen --once --secret-file ha.secret
 
-  # on the primary's
+  # on the primary's host
   tidemark ha measure network standby.example.com --secret-file ha.secret --json > network.json`,
 		Args: args(0, 1, "ha measure network HOST[:PORT], or --listen [ADDRESS][:PORT]"),
 	}
@@ -91,7 +90,7 @@ TIDEMARK_HA_SECRET.`,
 			return o.listenAt(cmd, given)
 		}
 		if len(given) == 0 {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha measure network", Err: errors.New("no peer was named"), Hint: "usage: tidemark ha measure network HOST[:PORT], and on that host with --listen"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha measure network", Err: errors.New("no peer is named"), Hint: "Usage: tidemark ha measure network HOST[:PORT], and on that host the same with --listen."}
 		}
 		report, err := measure.MeasureLink(cmd.Context(), measure.LinkSpec{Peer: given[0], Time: o.time, Line: o.line(), Secret: o.secret.text, Flush: float64(o.flush)})
 		if err != nil {
@@ -103,7 +102,7 @@ TIDEMARK_HA_SECRET.`,
 	return cmd
 }
 
-// listenAt listens where the argument says, or everywhere, and says who comes.
+// listenAt listens at the named address, or everywhere, and prints who connects.
 func (o *trialOptions) listenAt(cmd *cobra.Command, given []string) error {
 	return measure.Listen(cmd.Context(), measure.ListenSpec{Addr: strings.Join(given, ""), Once: o.once, Secret: o.secret.text,
 		Standby: measure.StandbySpec{Dir: o.dir, Disk: o.simulatedDisk(), Force: o.force},

@@ -19,7 +19,7 @@ func TestHAMeasureDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	text := must(t, "ha", "measure", "disk", dir, "--time", "500ms", "--size", "8MB").out
-	for _, part := range []string{"as postgres writes its log: fdatasync, recycled file", "A write takes 0.", "OFF THE LINE", "The other ways", "O_DSYNC, direct, recycled file", "longer than 100 ms"} {
+	for _, part := range []string{"as postgres writes its log: fdatasync, recycled file", "A write takes 0.", "OFF THE FIT", "The other ways", "O_DSYNC, direct, recycled file", "longer than 100 ms"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing in\n%s", part, text)
 		}
@@ -36,7 +36,7 @@ func TestHAMeasureDisk(t *testing.T) {
 	}
 }
 
-// A measurement that is interrupted leaves nothing behind.
+// An interrupted measurement leaves nothing behind.
 func TestHAMeasureDiskInterrupted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -122,7 +122,7 @@ func TestHASimulateAcrossProcesses(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if err := standby.Wait(); err != nil || !strings.Contains(said.String(), "ships a log") {
+	if err := standby.Wait(); err != nil || !strings.Contains(said.String(), "shipping a log") {
 		t.Errorf("the standby: %v, %s", err, said.String())
 	}
 	for _, part := range []string{"NEARSYNC (db2) to " + addr, "NEARSYNC: 1.6 MB in", "50 flushes of 32.0 kB", "standby's disk", "log writer", "standby receiver", "WaitWork"} {

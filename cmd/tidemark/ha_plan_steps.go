@@ -24,8 +24,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/filelock"
 )
 
-// A planner goes through the steps of a plan. With --out, what a step gives is a file there,
-// and steps.json says for each what it was asked for: what is asked for again is taken from there.
+// A planner takes the steps of a plan. With --out, the result of a step is a file there, and
+// steps.json has the input of each: a step with the same input takes its result from there.
 type planner struct {
 	*planOptions
 	url     string
@@ -34,14 +34,14 @@ type planner struct {
 	asked   map[string]string // by the file's name
 	step    int
 	steps   int
-	hasDisk bool // the standby's listener
+	hasDisk bool // the standby's listener has one
 	free    int64
 	lock    *os.File // of --out
 }
 
 const (
 	stepsFile = "steps.json"
-	underWay  = "under way" // which step was, in steps.json
+	underWay  = "under way" // the step that was, in steps.json
 )
 
 // say prints a line of progress.
@@ -57,7 +57,7 @@ func (p *planner) say(format string, args ...any) {
 	fmt.Fprintf(p.w, "[%d/%d] %s\n", p.step, p.steps, text)
 }
 
-// prepare looks whether all steps can be done, before the first takes its time.
+// prepare checks whether all steps can be done, before the first one takes its time.
 func (p *planner) prepare(ctx context.Context) error {
 	p.asked = map[string]string{}
 	if p.out != "" {
@@ -112,7 +112,7 @@ func (p *planner) openFolder() error {
 	}
 	if err := filelock.Lock(lock); err != nil {
 		lock.Close()
-		return &tidemark.Error{Kind: tidemark.Exists, Op: "keep results", Object: out, Err: errors.New("another plan keeps its own there now"), Hint: "name another folder with --out, or wait until it has ended"}
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "keep results", Object: out, Err: errors.New("another plan is using this folder"), Hint: "Name another folder with --out, or wait until that plan ends."}
 	}
 	p.lock = lock
 	steps := filepath.Join(out, stepsFile)
@@ -124,7 +124,7 @@ func (p *planner) openFolder() error {
 		err = json.Unmarshal(text, &p.asked)
 	}
 	if err != nil {
-		return &tidemark.Error{Kind: tidemark.BadInput, Op: "keep results", Object: steps, Err: err, Hint: "remove that file, or name another folder with --out"}
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "keep results", Object: steps, Err: err, Hint: "Remove that file, or name another folder with --out."}
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (p *planner) close() {
 
 func (p *planner) measuresStandby() bool { return p.hasDisk && p.standbyDisk == nil }
 
-// taken does a step, or takes what it gave before. Asked is all that its outcome depends on.
+// taken does a step, or takes its earlier result. asked is everything that the result depends on.
 func taken[T any](p *planner, name string, asked any, do func() (*T, error)) (*T, error) {
 	text, err := json.Marshal(asked)
 	if err != nil {
@@ -164,7 +164,7 @@ func taken[T any](p *planner, name string, asked any, do func() (*T, error)) (*T
 
 func (p *planner) file(name string) string { return filepath.Join(p.out, name+".json") }
 
-// keep writes what a step gave, so that a plan that is killed has it whole or not at all.
+// keep writes a result atomically, so that a plan that is killed has all of it or nothing.
 func (p *planner) keep(name, mark string, v any) error {
 	if p.out == "" {
 		return nil
@@ -178,7 +178,7 @@ func (p *planner) keep(name, mark string, v any) error {
 	return p.mark(name, mark)
 }
 
-// mark notes what a step was asked for, or that one is under way.
+// mark records the input of a step, or that one is under way.
 func (p *planner) mark(name, mark string) error {
 	p.asked[name] = mark
 	if p.out == "" {
@@ -200,7 +200,7 @@ func writeWhole(path string, v any) error {
 	return nil
 }
 
-// gather does the steps.
+// gather takes the steps.
 func (p *planner) gather(ctx context.Context) (ha.PlanSpec, error) {
 	s := ha.PlanSpec{Clients: p.sessions, Modes: p.planModes(), Standby: p.standby}
 	for _, step := range []func(context.Context, *ha.PlanSpec) error{p.scanLog, p.measurePrimary, p.measureNetwork, p.measureStandby, p.simulateAll} {
@@ -215,7 +215,7 @@ func (p *planner) gather(ctx context.Context) (ha.PlanSpec, error) {
 		s.Sites.Free = float64(p.free)
 		s.Basis = append(s.Basis, ha.Basis{What: "room for log", Source: ha.Measured, Text: screen.Bytes(p.free) + " are free in " + p.primaryDir})
 	}
-	replay := ha.Basis{What: "replay on the standby", Source: ha.Assumed, Text: "to keep up, and to take no time: no standby was looked at; --replay says more"}
+	replay := ha.Basis{What: "replay on the standby", Source: ha.Assumed, Text: "to keep up, and to take no time; give measured figures with --replay"}
 	if len(p.replays) > 0 {
 		b := s.Sites.Standbys[0]
 		replay.Source, replay.Text = ha.Given, fmt.Sprintf("%s MiB/s, and %s ms for a commit", screen.MiB(b.Replay), screen.Millis(b.ReplayDelay))
@@ -256,7 +256,7 @@ func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 	}
 	for _, mode := range s.Modes {
 		if !slices.ContainsFunc(ha.Modes(first.Engine), func(m string) bool { return strings.EqualFold(m, mode) }) {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "plan", Object: mode, Err: errors.New("no mode of " + first.Engine), Hint: "The modes are " + strings.Join(ha.Modes(first.Engine), ", ") + "."}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "plan", Object: mode, Err: errors.New("not a mode of " + first.Engine), Hint: "The modes are " + strings.Join(ha.Modes(first.Engine), ", ") + "."}
 		}
 	}
 	s.Sites = ha.Sites{Engine: first.Engine, Version: first.Version, Outage: p.outage.Seconds(), Timeout: p.timeout.Seconds(), Backlog: float64(p.backlog), Near: p.near}
@@ -290,10 +290,10 @@ func serverName(raw string) string {
 	return name
 }
 
-// scanServer takes part in what a server writes.
+// scanServer reads what a server writes.
 func (p *planner) scanServer(ctx context.Context) (*ha.Profile, error) {
 	watch := p.watch
-	p.say("the log: taking part in what %s writes, for %s", serverName(p.url), watch)
+	p.say("the log: reading what %s writes, for %s", serverName(p.url), watch)
 	url, err := p.login(p.url)
 	if err != nil {
 		return nil, err
@@ -307,7 +307,7 @@ func (p *planner) scanServer(ctx context.Context) (*ha.Profile, error) {
 	return ha.Scan(ctx, &watched{log: log, list: &listing{}, progress: p.scanProgress(p.w)}, ha.Options{Interval: interval, Grouped: log.Grouped, Counted: log.Live})
 }
 
-// measurePrimary measures the primary's disk, or takes what was said of it.
+// measurePrimary measures the primary's disk, or takes the given figures.
 func (p *planner) measurePrimary(ctx context.Context, s *ha.PlanSpec) error {
 	p.step++
 	if p.primaryDir == "" {
@@ -331,7 +331,7 @@ func (p *planner) measurePrimary(ctx context.Context, s *ha.PlanSpec) error {
 	return nil
 }
 
-// measureNetwork measures the way to the standby, or takes what was said of it.
+// measureNetwork measures the network to the standby, or takes the given figures.
 func (p *planner) measureNetwork(ctx context.Context, s *ha.PlanSpec) error {
 	p.step++
 	b := ha.Standby{Name: standbyName(p.standby), SyncRelay: p.syncRelay}
@@ -366,8 +366,7 @@ func (p *planner) measureNetwork(ctx context.Context, s *ha.PlanSpec) error {
 	return nil
 }
 
-// measureStandby has the standby's disk measured there, takes what was said of it, or the
-// primary's.
+// measureStandby has the standby's disk measured there, takes the given figures, or the primary's.
 func (p *planner) measureStandby(ctx context.Context, s *ha.PlanSpec) error {
 	b := &s.Sites.Standbys[0]
 	basis := ha.Basis{What: "the standby's disk"}
@@ -390,7 +389,7 @@ func (p *planner) measureStandby(ctx context.Context, s *ha.PlanSpec) error {
 		p.say("the standby's disk: %s", screen.Disk(r.Disk))
 	default:
 		b.Disk = s.Sites.Primary
-		basis.Source, basis.Text = ha.Assumed, "as the primary's: "+screen.Disk(b.Disk)+"; --standby-disk says another, and a listener with --dir measures it"
+		basis.Source, basis.Text = ha.Assumed, "as the primary's: "+screen.Disk(b.Disk)+"; set it with --standby-disk, or have it measured by a listener with --dir"
 	}
 	s.Basis = append(s.Basis, basis)
 	return nil
@@ -399,7 +398,7 @@ func (p *planner) measureStandby(ctx context.Context, s *ha.PlanSpec) error {
 // simulateAll simulates the hop, and then each mode that waits with each number of sessions.
 func (p *planner) simulateAll(ctx context.Context, s *ha.PlanSpec) error {
 	if p.simulate == 0 {
-		s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Assumed, Text: "no time: nothing was simulated"})
+		s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Assumed, Text: "none: nothing was simulated"})
 		return nil
 	}
 	p.step++
@@ -431,8 +430,8 @@ func (p *planner) simulated(ctx context.Context, name string, spec measure.SimSp
 	return taken(p, name, spec, func() (*measure.SimReport, error) {
 		p.say("simulating %s, %s, for %s", spec.Mode, screen.Count(spec.Committers, "session"), spec.Time)
 		r, err := measure.Simulate(ctx, spec)
-		if err == nil && r.Stopped { // half of it is not what was asked for
-			err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "simulate", Object: spec.Mode, Err: errors.New("stopped"), Hint: "with --out, a plan goes on where it was"}
+		if err == nil && r.Stopped { // a partial result is not a result
+			err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "simulate", Object: spec.Mode, Err: errors.New("stopped"), Hint: "Use --out: a plan then resumes where it was."}
 		}
 		return r, err
 	})

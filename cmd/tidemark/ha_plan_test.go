@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// standbyHost listens as a standby's host does, with a folder to write to.
+// standbyHost listens as on a standby's host, with a folder to write to.
 func standbyHost(t *testing.T, dir string) (addr string) {
 	t.Helper()
 	addr = testdb.FreeAddress(t)
@@ -38,8 +38,8 @@ func standbyHost(t *testing.T, dir string) (addr string) {
 	}
 }
 
-// TestHAPlan makes a plan between a server under load and a standby's host, kills another in
-// between, and has it go on.
+// TestHAPlan makes a plan for a server under load and a standby's host, kills another plan halfway,
+// and resumes it.
 func TestHAPlan(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 15, "-c", "fsync=on", "-c", "autovacuum=off")
@@ -70,14 +70,14 @@ func TestHAPlan(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if o := cli(t, args...); o.code != 0 && !strings.Contains(o.errOut, "another plan keeps its own there now") {
+	if o := cli(t, args...); o.code != 0 && !strings.Contains(o.errOut, "another plan is using this folder") {
 		t.Errorf("while it runs another one says %s", o.errOut)
 	}
 	first.Process.Kill()
 	first.Wait()
-	load.Process.Kill() // what is scanned is there already
+	load.Process.Kill() // the log to scan exists already
 	load.Wait()
-	// What a measurement leaves that is killed.
+	// A killed measurement leaves this behind.
 	if err := os.Mkdir(filepath.Join(here, "tidemark-simulate-primary"), 0o700); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestHAPlan(t *testing.T) {
 	if err != nil || json.Unmarshal(text, &asked) != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(filepath.Join(out, "simulate-remote_apply-4.json")) // if it has got so far
+	_ = os.Remove(filepath.Join(out, "simulate-remote_apply-4.json")) // if it has got that far
 	asked[underWay] = "simulate-on-1"
 	if err := writeWhole(steps, asked); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,8 @@ func TestHAPlan(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, o.out)
 		}
 	}
-	// Whether a mode that waits carries the load depends on the machine: pgbench takes what is there.
+	// Whether a waiting mode sustains the load depends on the machine: pgbench uses whatever
+	// capacity there is.
 	if !strings.Contains(o.out, " with this standby adds ") && !strings.Contains(o.out, " would add ") {
 		t.Errorf("no answer in\n%s", o.out)
 	}
@@ -122,7 +123,7 @@ func TestHAPlan(t *testing.T) {
 	}
 }
 
-// planAgain makes the same plan of what is there, as JSON: its figures add up.
+// planAgain makes the same plan from the existing files, as JSON: its figures add up.
 func planAgain(t *testing.T, s *testdb.Server, args []string) {
 	t.Helper()
 	o := must(t, args...)
@@ -143,7 +144,8 @@ func planAgain(t *testing.T, s *testdb.Server, args []string) {
 	}
 }
 
-// TestHAPlanOfMariaDB takes part in a MariaDB server's log; nothing is measured but by a proxy.
+// TestHAPlanOfMariaDB reads a MariaDB server's log as it is written; the only measurement goes
+// through a proxy.
 func TestHAPlanOfMariaDB(t *testing.T) {
 	t.Parallel()
 	s := testdb.MariaDB(t)
@@ -164,7 +166,7 @@ func TestHAPlanOfMariaDB(t *testing.T) {
 	o := must(t, "ha", "plan", url, "--for", "2s", "--disk", "200MiB/s,0.3ms", "--standby-disk", "100MiB/s,0.5ms", "--network", "50MiB/s,2ms", "--simulate", "100ms", "--clients", "2", "--free", "1GB", "--sync-relay", "--outage", "2h")
 	close(stop)
 	<-ended
-	// Which of the two is advised depends on how long the machine takes to wake up.
+	// Which of the two it advises depends on the machine's wake-up latency.
 	for _, want := range []string{"semi-synchronous AFTER_", " with this standby adds ", "AFTER_COMMIT  2 ", "AFTER_SYNC    2 ", "the primary's disk, given: 0.300 ms", "the standby's disk, given: 0.500 ms", "the network, given: a round trip of 2.000 ms, 50.0 MiB/s",
 		"rpl_semi_sync_master_wait_point = AFTER_", "sync_relay_log = 1", "room for log, given: 1.0 GB", "2.0 h ", "Commits wait 10.0 s once"} {
 		if !strings.Contains(o.out, want) {
@@ -227,7 +229,7 @@ func TestHAPlanBadInput(t *testing.T) {
 	}
 }
 
-// A role that may not read the log is told what it lacks, before anything takes its time.
+// A role that may not read the log learns which privilege it lacks, before any step begins.
 func TestHAPlanForbidden(t *testing.T) {
 	t.Parallel()
 	srv := pg15(t)
@@ -244,7 +246,7 @@ const postgresScan = `Log of postgres 15
 2026-11-20 08:02:00  1.000 MB/s, 60 sec, 2.0 pg/f, 0.007812 sec/f, 0.5 pg/tr, 0.002000 sec/tr, 0.001953 sec/cmt, nOpenTrans 2.3
 `
 
-// A plan of nothing but what is said: text, and the page of it.
+// A plan made only from given figures: text, and its page.
 func TestHAPlanOfAScan(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "plan.html")
@@ -252,7 +254,7 @@ func TestHAPlanOfAScan(t *testing.T) {
 	if o.errOut != "" {
 		t.Error(o.errOut)
 	}
-	for _, want := range []string{"PostgreSQL of a.scan, with a standby that is not there yet\n", "synchronous_commit = on with this standby adds 9.", "Nothing was simulated", "120 s of it", "not known (--free)", "as the primary's: 1.000 ms"} {
+	for _, want := range []string{"PostgreSQL of a.scan, with a standby that does not exist yet\n", "synchronous_commit = on with this standby adds 9.", "Nothing was simulated", "120 s of it", "not known (--free)", "as the primary's: 1.000 ms"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in\n%s", want, o.out)
 		}
@@ -262,7 +264,7 @@ func TestHAPlanOfAScan(t *testing.T) {
 	}
 }
 
-// Scans of two days, of which the busier one counts, and what was found out about the servers.
+// Scans of two days, of which the busier one counts, and facts found about the servers.
 func TestHAPlanOfTwoScans(t *testing.T) {
 	t.Parallel()
 	quiet := strings.NewReplacer("2026-11-20", "2026-11-21", "0.000977", "0.009770", "2.000 MB", "0.200 MB").Replace(postgresScan)
@@ -277,7 +279,7 @@ func TestHAPlanOfTwoScans(t *testing.T) {
 		t.Errorf("%+v, %+v", p.Workload, b)
 	}
 	on, apply := p.Modes[3].Added.P50, p.Modes[4].Added.P50
-	if p.Modes[4].Mode != "remote_apply" || apply < on+1.5e-3 || p.Outages[0].Send != 5<<20 || strings.Contains(o.out, "found with tidemark's own processes") {
+	if p.Modes[4].Mode != "remote_apply" || apply < on+1.5e-3 || p.Outages[0].Send != 5<<20 || strings.Contains(o.out, "wake-up times of both ends") {
 		t.Errorf("on adds %v, remote_apply %v, %+v", on, apply, p.Outages[0])
 	}
 }

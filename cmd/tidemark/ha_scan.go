@@ -36,14 +36,14 @@ type scanOptions struct {
 
 func (o *scanOptions) own() option.Table {
 	return option.Table{
-		option.New("interval", "duration", "60s", "What one line of rates covers. From 1ms; a number alone is seconds; 0: a file.", option.Parsed(&o.interval, scanInterval)).CommonTo("ha-scan"),
-		option.New("from", "text", "", "Of a server: begin at this LSN or FILE:OFFSET. Default: at the first that it still has.", option.Text(&o.from)).CommonTo("ha-scan"),
-		option.New("until", "text", "", "Of a server: end at this LSN or FILE:OFFSET. Where it does not exist yet, the scan waits for it; default: where the log ends now.", option.Text(&o.until)).CommonTo("ha-scan"),
-		option.New("for", "duration", "0s", "Of a server: how long to follow it; 0: read what it has.", option.Duration(&o.lookOn)).CommonTo("ha-scan"),
-		option.New("syncs", "number", "0", "How often the server has synced its log while it wrote what is scanned (PostgreSQL: wal_sync of pg_stat_wal, from 18 on fsyncs of pg_stat_io): flushes that the log does not tell are then found as many; 0: not known.", option.Number64(&o.syncs)),
-		option.New("retrieve", "text", "", "Run this command of the shell, with the file's name behind it, before each file is opened: it may fetch, unpack or decrypt it.", option.Text(&o.retrieve)),
-		option.New("info-level", "rate|file|flush|record", "rate", "How much to print. rate: rates of intervals; also each file; also each flush; also each record.", option.Word(&o.info, map[string]infoLevel{"rate": rateLevel, "file": fileLevel, "flush": flushLevel, "record": recordLevel})).CommonTo("ha-scan"),
-		option.New("trans-level", "summary|open|all", "summary", "How much to print of transactions: what they come to; also those that are open at the end; also each begin and end.", option.Word(&o.trans, map[string]transLevel{"summary": summaryLevel, "open": openLevel, "all": allLevel})),
+		option.New("interval", "duration", "60s", "Time covered by one line of rates. From 1ms; a number alone is seconds; 0: one line per file.", option.Parsed(&o.interval, scanInterval)).CommonTo("ha-scan"),
+		option.New("from", "text", "", "For a server: start at this LSN or FILE:OFFSET. Default: at the oldest that it still has.", option.Text(&o.from)).CommonTo("ha-scan"),
+		option.New("until", "text", "", "For a server: stop at this LSN or FILE:OFFSET. If it does not exist yet, the scan waits for it; default: where the log ends now.", option.Text(&o.until)).CommonTo("ha-scan"),
+		option.New("for", "duration", "0s", "For a server: how long to follow it; 0: read what it has.", option.Duration(&o.lookOn)).CommonTo("ha-scan"),
+		option.New("syncs", "number", "0", "How often the server synced its log while it wrote what is scanned (PostgreSQL: wal_sync in pg_stat_wal, from 18 on fsyncs in pg_stat_io): flushes that are not visible in the log are then estimated to match; 0: not known.", option.Number64(&o.syncs)),
+		option.New("retrieve", "text", "", "Run this shell command, with the file's name appended, before each file is opened: it may fetch, unpack or decrypt it.", option.Text(&o.retrieve)),
+		option.New("info-level", "rate|file|flush|record", "rate", "How much to print. rate: rates per interval; file adds each file; flush adds each flush; record adds each record.", option.Word(&o.info, map[string]infoLevel{"rate": rateLevel, "file": fileLevel, "flush": flushLevel, "record": recordLevel})).CommonTo("ha-scan"),
+		option.New("trans-level", "summary|open|all", "summary", "How much to print about transactions: totals; plus those open at the end; plus each begin and end.", option.Word(&o.trans, map[string]transLevel{"summary": summaryLevel, "open": openLevel, "all": allLevel})),
 	}.In(option.Inputs)
 }
 
@@ -51,7 +51,7 @@ func (o *scanOptions) Table() option.Table {
 	return option.Join(o.sitesOptions.table(), o.engineOptions.table(), o.outputOptions.table(), o.own())
 }
 
-// An infoLevel is how much of the log a scan prints; each has those before.
+// An infoLevel is how much of the log a scan prints; each includes those before.
 type infoLevel int
 
 const (
@@ -61,7 +61,7 @@ const (
 	recordLevel
 )
 
-// A transLevel is how much of transactions it prints.
+// A transLevel is how much it prints about transactions.
 type transLevel int
 
 const (
@@ -73,15 +73,15 @@ const (
 func haScanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scan LOG...",
-		Short: "Show what a log tells of the workload that has written it",
-		Long: `Read a database's log and print what the workload is like: its rate over intervals, sizes
-of flushes, transactions and records, how long transactions are and how many are open, and
-what of it all is of which table.
+		Short: "Show what a log tells about the workload that wrote it",
+		Long: `Read a database's log and describe the workload: its rate over intervals, the sizes of
+flushes, transactions and records, how long transactions are and how many are open, and how
+much of it belongs to which table.
 
-LOG is files or folders of PostgreSQL's log (pg_wal, an archive), of binary logs of MySQL
-or MariaDB, or the URL of a server, which then sends its log. What files are is found by
-looking into them; they may be packed by gzip, zstd, lz4 or bzip2. The text that is printed
-has the form of Db2's db2logscan, and is what ha calculate reads.`,
+LOG is files or folders of PostgreSQL WAL (pg_wal, an archive), of binary logs of MySQL or
+MariaDB, or the URL of a server, which then sends its log. File types are detected from their
+contents; files may be compressed with gzip, zstd, lz4 or bzip2. The printed text has the form
+of Db2's db2logscan; ha calculate reads it.`,
 		Example: `  tidemark ha scan /var/lib/postgresql/15/main/pg_wal > daily.scan
   tidemark ha scan /archive/0000000100000012* --interval 10s --json > daily.json
   tidemark ha scan /var/lib/mysql/mysql-bin.0000*
@@ -102,7 +102,7 @@ has the form of Db2's db2logscan, and is what ha calculate reads.`,
 
 func (o *scanOptions) scan(cmd *cobra.Command, given []string) error {
 	if o.json && (o.info > fileLevel || o.trans > summaryLevel) {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: errors.New("flushes, records and transactions cannot be listed as JSON"), Hint: "leave out --json, --info-level or --trans-level"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: errors.New("flushes, records and transactions cannot be listed as JSON"), Hint: "Leave out --json, --info-level or --trans-level."}
 	}
 	begun := time.Now()
 	for i := range given {
@@ -133,7 +133,7 @@ func (o *scanOptions) scan(cmd *cobra.Command, given []string) error {
 	return out.Flush()
 }
 
-// scanProgress prints how far a scan is, every two seconds.
+// scanProgress prints the progress of a scan, every two seconds.
 func (o *outputOptions) scanProgress(w io.Writer) func(bytes, at int64) {
 	if o.progress == "none" {
 		return nil
@@ -158,7 +158,7 @@ func (o *outputOptions) scanProgress(w io.Writer) func(bytes, at int64) {
 	}
 }
 
-// watched is a log whose records are listed and counted on their way.
+// watched is a log whose records are listed and counted as they pass.
 type watched struct {
 	log      ha.Log
 	list     *listing
@@ -204,13 +204,13 @@ func (l *listing) trace() ha.Trace {
 	}
 	if l.trans >= openLevel {
 		t.Open = func(x ha.Tx) {
-			fmt.Fprintf(l.out, "transaction %d: open, began %s, %d bytes\n", x.ID, stamp(x.Begin), x.Bytes)
+			fmt.Fprintf(l.out, "transaction %d: open, started %s, %d bytes\n", x.ID, stamp(x.Begin), x.Bytes)
 		}
 	}
 	if l.trans == allLevel {
-		t.Began = func(x ha.Tx) { fmt.Fprintf(l.out, "transaction %d: begins after %s\n", x.ID, stamp(x.Begin)) }
+		t.Began = func(x ha.Tx) { fmt.Fprintf(l.out, "transaction %d: starts after %s\n", x.ID, stamp(x.Begin)) }
 		t.Ended = func(x ha.Tx) {
-			fmt.Fprintf(l.out, "transaction %d: %s, began %s (to within %.6f s), ended %s, %d bytes, %.6f s\n", x.ID, endNames[x.How], stamp(x.Begin), x.Uncertain.Seconds(),
+			fmt.Fprintf(l.out, "transaction %d: %s, started %s (to within %.6f s), ended %s, %d bytes, %.6f s\n", x.ID, endNames[x.How], stamp(x.Begin), x.Uncertain.Seconds(),
 				stamp(x.End), x.Bytes, x.End.Sub(x.Begin).Seconds())
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// profileOf scans a log, as JSON.
+// profileOf scans a log and returns the JSON profile.
 func profileOf(t *testing.T, args ...string) *ha.Profile {
 	t.Helper()
 	o := must(t, append([]string{"ha", "scan", "--json"}, args...)...)
@@ -40,7 +40,7 @@ func numberOf(t *testing.T, url, sql string) float64 {
 	return n
 }
 
-// pgbench begins to run it.
+// pgbench starts pgbench.
 func pgbench(t *testing.T, url string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/usr/lib/postgresql/15/bin/pgbench", append(args, url)...)
@@ -57,8 +57,8 @@ func pgbench(t *testing.T, url string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestHAScanPostgres scans what a real load has written: the transactions are those that the
-// server has counted, and so, told their number, are the flushes.
+// TestHAScanPostgres scans the log of a real load: the transactions equal the server's count, and
+// so do the flushes, given their number.
 func TestHAScanPostgres(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 15, "-c", "fsync=on", "-c", "wal_keep_size=1GB", "-c", "autovacuum=off")
@@ -75,7 +75,7 @@ func TestHAScanPostgres(t *testing.T) {
 	if err := pgbench(t, url, "-n", "-N", "-c", "8", "-t", "150").Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// A session's figures are counted when it has ended.
+	// The server counts a session's figures once it has ended.
 	soon(t, "the end of pgbench's sessions", func() bool {
 		return numberOf(t, url, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgbench'") == 0
 	})
@@ -100,7 +100,7 @@ func TestHAScanPostgres(t *testing.T) {
 		t.Fatalf("no segment from %s on among %q", first, all)
 	}
 	p := profileOf(t, append(files, "--interval", "0.5")...)
-	// What the server has counted includes the queries of this test, which write nothing.
+	// The server's count includes this test's queries, which write nothing.
 	if n := float64(p.Transactions.Committed); n < 1200 || n > xacts {
 		t.Errorf("%v transactions; the server has counted %v, pgbench 1200", n, xacts)
 	}
@@ -115,9 +115,9 @@ func TestHAScanPostgres(t *testing.T) {
 	}
 	t.Logf("told: %+v", told.Flushes)
 
-	// The text, with the size of each flush and each transaction, is read again.
+	// The text output, with the size of each flush and each transaction, can be read back.
 	text := must(t, append([]string{"ha", "scan", "--info-level=flush", "--trans-level=all", "--progress=none"}, files...)...)
-	for _, want := range []string{"\nFile /", "flush 1: ", ": committed, began ", " MB/s, ", "Transaction duration (second)", "Kinds of records, by bytes", "\nScanned "} {
+	for _, want := range []string{"\nFile /", "flush 1: ", ": committed, started ", " MB/s, ", "Transaction duration (second)", "Kinds of records, by bytes", "\nScanned "} {
 		if !strings.Contains(text.out, want) {
 			t.Errorf("no %q in the text", want)
 		}
@@ -129,7 +129,7 @@ func TestHAScanPostgres(t *testing.T) {
 	}
 }
 
-// TestHAScanLive takes part in what a server writes: flushes are as many as it counts.
+// TestHAScanLive reads the log while a server writes it: flushes equal the server's count.
 func TestHAScanLive(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 17, "-c", "fsync=on")
@@ -163,10 +163,10 @@ func TestHAScanLive(t *testing.T) {
 	}
 }
 
-// eachOne makes the table of insertEach, and begins a file of the log.
+// eachOne creates the table for insertEach, and starts a new log file.
 const eachOne = "CREATE TABLE each_one (a int, b varchar(100)) ENGINE=InnoDB; FLUSH BINARY LOGS;"
 
-// insertEach runs n inserts in each of some sessions at once.
+// insertEach runs n inserts in each of several concurrent sessions.
 func insertEach(t *testing.T, url string, sessions, n int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -182,7 +182,7 @@ func insertEach(t *testing.T, url string, sessions, n int) {
 	wg.Wait()
 }
 
-// TestHAScanMariaDB: groups of commits are as many as the server has made.
+// TestHAScanMariaDB: commit groups equal the server's count.
 func TestHAScanMariaDB(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnMariaDB(t)
@@ -208,13 +208,13 @@ func TestHAScanMariaDB(t *testing.T) {
 	if p.Flushes.Basis != ha.ExactFlushes || p.Engine != "mariadb" {
 		t.Errorf("%s: %+v", p.Engine, p.Flushes)
 	}
-	if float64(p.Transactions.Committed) != commits+1 || p.Flushes.Count != groups+1 { // and the one after
+	if float64(p.Transactions.Committed) != commits+1 || p.Flushes.Count != groups+1 { // plus the one after
 		t.Errorf("%d transactions in %v groups; the server has counted %v in %v", p.Transactions.Committed, p.Flushes.Count, commits, groups)
 	}
 	t.Logf("%v commits in %v groups", commits, groups)
 }
 
-// TestHAScanMySQL: files that are packed, found by their contents.
+// TestHAScanMySQL: compressed files, recognized by their contents.
 func TestHAScanMySQL(t *testing.T) {
 	t.Parallel()
 	s := testdb.MySQL(t)
@@ -222,14 +222,14 @@ func TestHAScanMySQL(t *testing.T) {
 	testdb.Load(t, url, strings.NewReader(eachOne))
 	first := strings.Fields(testdb.Query(t, url, "SHOW MASTER STATUS"))[0]
 	insertEach(t, url, 4, 100)
-	var files []string // of them, should others who use the server have begun more
+	var files []string // which may include files that other users of the server have started
 	for _, log := range strings.Split(testdb.Query(t, url, "SHOW BINARY LOGS"), "\n") {
 		f := strings.Split(log, "\t")
 		size, err := strconv.Atoi(f[1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Behind that size others may be writing.
+		// Others may be writing beyond that size.
 		if text, err := os.ReadFile(filepath.Join(s.Dir, f[0])); f[0] >= first && err == nil {
 			files = append(files, writtenFile(t, fmt.Sprintf("log of today, %d", len(files)), string(text[:min(size, len(text))])))
 		}
@@ -244,7 +244,7 @@ func TestHAScanMySQL(t *testing.T) {
 	}
 }
 
-// TestHAScanIsStopped: a scan that takes part for long ends when it is told to.
+// TestHAScanIsStopped: an interrupt ends a long scan of a server.
 func TestHAScanIsStopped(t *testing.T) {
 	t.Parallel()
 	url := testdb.Postgres(t, 15).URL("postgres")

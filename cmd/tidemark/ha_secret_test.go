@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestHASharedSecret: without a secret nobody listens where others reach it; with one, both sides
-// take it from a file or the environment, and it stands nowhere afterwards.
+// TestHASharedSecret: without a secret nobody listens on a reachable address; with one, both sides
+// read it from a file or the environment, and it is stored nowhere.
 func TestHASharedSecret(t *testing.T) {
 	t.Setenv(secretVariable, "")
 	const secret = "5d1f0a7bfe9b4c6d"
@@ -42,14 +42,14 @@ func TestHASharedSecret(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if o.code != 4 || !strings.Contains(o.errOut, "asks for a shared secret") {
+	if o.code != 4 || !strings.Contains(o.errOut, "requires a shared secret") {
 		t.Errorf("without it: exit %d: %s", o.code, o.errOut)
 	}
 	all := []outcome{o}
 	plan := []string{"ha", "plan", "--scan", writtenFile(t, "a.scan", postgresScan), "--standby", addr, "--disk=200MiB/s,1ms", "--time=300ms", "--simulate=50ms", "--clients=1", "--syncmode=local,on", "--out", out, "--json"}
 	for _, args := range [][]string{{"ha", "measure", "network", addr, "--time=300ms"}, {"ha", "simulate", "--primary", addr, "--count=5"}, plan} {
 		other := cli(t, append(args, "--secret-file", writtenFile(t, "other", secret+"0"))...)
-		if other.code != 4 || !strings.Contains(other.errOut, "the shared secret is another") {
+		if other.code != 4 || !strings.Contains(other.errOut, "the shared secret differs") {
 			t.Errorf("with another, %v: exit %d: %s", args, other.code, other.errOut)
 		}
 		all = append(all, other, must(t, append(args, "--secret-file", file)...))

@@ -20,12 +20,12 @@ type simulateOptions struct {
 	trialOptions
 	primary    bool          // --primary off: both ends are in this process
 	standby    bool          // --standby off, as --primary
-	mode       string        // --mode on: what PostgreSQL has unless it is told otherwise
+	mode       string        // --mode on: PostgreSQL's default
 	standbyDir string        // --standby-dir; none: its writes take no time
 	commit     int64         // --commit-size 1kB: a row or two
 	profile    string        // --profile; none: all commits are of one size
 	committers int           // --committers 8: more than one, so that flushes are shared
-	think      time.Duration // --think 0s: the most that is possible
+	think      time.Duration // --think 0s: the highest load
 	count      int64         // --count 0: the time ends it
 	target     float64       // --target 0, bytes a second: no limit
 	buffer     int64         // --socket-buffer 0: TCP's own
@@ -36,28 +36,28 @@ type simulateOptions struct {
 func (o *simulateOptions) endsTable() option.Table {
 	return option.Table{
 		option.New("primary", "on/off", "off", "Ship a log to the standby at HOST:PORT.", option.OnOff(&o.primary)).CommonTo("ha-simulate"),
-		option.New("standby", "on/off", "off", "Be the standby, at this address. It is all, and port 7455, unless it says otherwise.", option.OnOff(&o.standby)).CommonTo("ha-simulate"),
-		option.New("mode", "SYNC|NEARSYNC|ASYNC|SUPERASYNC|local|remote_write|on|remote_apply|AFTER_COMMIT|AFTER_SYNC", "on", "What a commit waits for. Of Db2 the first four, of PostgreSQL the next, of MySQL and MariaDB the last two.", option.OneOf(measure.SimModes(), &o.mode)).CommonTo("ha-simulate"),
+		option.New("standby", "on/off", "off", "Be the standby, at this address. The default is all addresses, port 7455.", option.OnOff(&o.standby)).CommonTo("ha-simulate"),
+		option.New("mode", "SYNC|NEARSYNC|ASYNC|SUPERASYNC|local|remote_write|on|remote_apply|AFTER_COMMIT|AFTER_SYNC", "on", "What a commit waits for. The first four are Db2's, the next four PostgreSQL's, the last two MySQL's and MariaDB's.", option.OneOf(measure.SimModes(), &o.mode)).CommonTo("ha-simulate"),
 	}.In(option.Shipping)
 }
 
 func (o *simulateOptions) loadTable() option.Table {
 	return option.Table{
-		option.New("standby-dir", "file", "", "The same of a standby in this process.", option.Text(&o.standbyDir)),
+		option.New("standby-dir", "file", "", "The log folder of a standby in this process.", option.Text(&o.standbyDir)),
 		option.New("commit-size", "size", "1kB", "Bytes of log for each commit.", option.Size(&o.commit)),
-		option.New("profile", "file", "", "Take the sizes of flushes or commits from what ha scan has written, as text or JSON.", option.Text(&o.profile)),
-		option.New("committers", "number", "8", "How many commit at the same time. Not in Db2's modes, which flush one after the other.", option.Number(1, 10000, &o.committers)).CommonTo("ha-simulate"),
-		option.New("think", "duration", "0s", "How long each committer waits between two commits.", option.Duration(&o.think)),
-		option.New("count", "number", "0", "End after so many flushes or commits; 0 does not.", option.Number64(&o.count)),
-		option.New("target", "text", "0", "Log no more than this, such as 3MiB/s; 0 does not limit it.", bytesPerSecond(&o.target)),
-		option.New("socket-buffer", "size", "0", "Size of the sockets' buffers on both sides; 0 leaves them to TCP.", option.Size(&o.buffer)),
-		option.New("receive-buffer", "size", "0", "What Db2's standby holds that it has not written yet; 0 means four flushes.", option.Size(&o.receive)),
+		option.New("profile", "file", "", "Take the sizes of flushes or commits from the output of ha scan, as text or JSON.", option.Text(&o.profile)),
+		option.New("committers", "number", "8", "How many sessions commit at the same time. Not in Db2's modes, which flush one after the other.", option.Number(1, 10000, &o.committers)).CommonTo("ha-simulate"),
+		option.New("think", "duration", "0s", "How long each session waits between two commits.", option.Duration(&o.think)),
+		option.New("count", "number", "0", "Stop after this many flushes or commits; 0: no limit.", option.Number64(&o.count)),
+		option.New("target", "text", "0", "Limit the log rate, such as 3MiB/s; 0: no limit.", bytesPerSecond(&o.target)),
+		option.New("socket-buffer", "size", "0", "Size of the socket buffers on both sides; 0 leaves them to TCP.", option.Size(&o.buffer)),
+		option.New("receive-buffer", "size", "0", "How much unwritten log Db2's standby can hold; 0 means four flushes.", option.Size(&o.receive)),
 	}.In(option.Shipping)
 }
 
 func (o *simulateOptions) applyTable() option.Table {
 	return option.Table{
-		option.New("apply-delay", "duration", "0s", "remote_apply: from on disk to applied.", option.Duration(&o.applyDelay)),
+		option.New("apply-delay", "duration", "0s", "remote_apply: time from on disk to applied.", option.Duration(&o.applyDelay)),
 	}.In(option.Shipping)
 }
 
@@ -68,17 +68,17 @@ func (o *simulateOptions) Table() option.Table {
 func haSimulateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate  or  simulate --primary HOST[:PORT]  or  simulate --standby [ADDRESS][:PORT]",
-		Short: "Ship a synthetic log to a standby, and time the waiting",
-		Long: `Write and ship a log that nobody needs, with real sockets and real writes, and wait for the
-standby as a mode of Db2, PostgreSQL, MySQL or MariaDB does. What the calculator says can be
-tried that way without any database.
+		Short: "Ship a synthetic log to a standby, and time the waits",
+		Long: `Write and ship a synthetic log, with real sockets and real writes, and wait for the standby as
+a mode of Db2, PostgreSQL, MySQL or MariaDB does. This checks the calculator's results without
+a database.
 
-Without --primary and --standby both are in this process. On two hosts both sides have the same
+Without --primary and --standby both are in this process. On two hosts both sides share a
 secret, in a file (--secret-file) or in TIDEMARK_HA_SECRET.`,
 		Example: `  # PostgreSQL, 32 clients, a round trip of 5 ms, both logs on this disk
   tidemark ha simulate --mode on --committers 32 --delay 5ms --dir /var/tmp --standby-dir /var/tmp
 
-  # on the standby's host, and on the primary's
+  # on the standby's host, then on the primary's
   tidemark ha simulate --standby --dir /var/lib/db2log --secret-file ha.secret
   tidemark ha simulate --primary standby.example.com --secret-file ha.secret --mode NEARSYNC --dir /var/lib/db2log --time 60s`,
 		Args: args(0, 1, "ha simulate [--primary HOST[:PORT] | --standby [ADDRESS][:PORT]]"),
@@ -94,11 +94,11 @@ secret, in a file (--secret-file) or in TIDEMARK_HA_SECRET.`,
 		}
 		switch {
 		case o.primary && o.standby:
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Err: errors.New("it is told to be both the primary and the standby"), Hint: "without either, both are in this process"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Err: errors.New("--primary and --standby exclude each other"), Hint: "Leave out both to have both sides in this process."}
 		case o.primary && len(given) == 0:
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Err: errors.New("no standby was named"), Hint: "usage: tidemark ha simulate --primary HOST[:PORT], and on that host with --standby"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Err: errors.New("no standby is named"), Hint: "Usage: tidemark ha simulate --primary HOST[:PORT], and on that host the same with --standby."}
 		case !o.primary && !o.standby && len(given) > 0:
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Object: given[0], Err: errors.New("what is there?"), Hint: "say --primary to ship to that host, or --standby to be the standby at that address"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Object: given[0], Err: errors.New("a host is named without a role"), Hint: "Add --primary to ship to that host, or --standby to be the standby at that address."}
 		case o.standby:
 			return o.listenAt(cmd, given)
 		}
@@ -116,7 +116,7 @@ secret, in a file (--secret-file) or in TIDEMARK_HA_SECRET.`,
 	return cmd
 }
 
-// simulatedDisk is nil where none was described.
+// simulatedDisk is nil if none was described.
 func (o *sitesOptions) simulatedDisk() *ha.Disk {
 	if o.disk.Rate == 0 && o.disk.Overhead == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (o *simulateOptions) simulation(given []string) (measure.SimSpec, error) {
 	}
 	text, err := os.ReadFile(o.profile)
 	if err != nil {
-		return spec, &tidemark.Error{Op: "read profile", Object: o.profile, Kind: tidemark.NotFound, Hint: "make it with tidemark ha scan", Err: err}
+		return spec, &tidemark.Error{Op: "read profile", Object: o.profile, Kind: tidemark.NotFound, Hint: "Make it with tidemark ha scan.", Err: err}
 	}
 	p, err := ha.ReadProfile(text, o.profile)
 	if err != nil {
@@ -151,7 +151,7 @@ func (o *simulateOptions) simulation(given []string) (measure.SimSpec, error) {
 		d = p.Distributions.FlushBytes
 	}
 	if d.Count == 0 {
-		return spec, &tidemark.Error{Kind: tidemark.BadInput, Op: "read profile", Object: o.profile, Err: errors.New("has no distribution of sizes"), Hint: "give all that tidemark ha scan has written"}
+		return spec, &tidemark.Error{Kind: tidemark.BadInput, Op: "read profile", Object: o.profile, Err: errors.New("has no distribution of sizes"), Hint: "Give the whole output of tidemark ha scan."}
 	}
 	spec.Sizes.Spread = &d
 	return spec, nil

@@ -24,7 +24,7 @@ Total 0 numbers, Sum 0, Min 0, Max 0, Avg 0.0
 
 const wan = "--network=10MiB/s,100ms"
 
-// writtenFile is a new file for a test.
+// writtenFile creates a file for a test.
 func writtenFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -147,7 +147,7 @@ func TestHABadInput(t *testing.T) {
 	}
 }
 
-// TestHACalculate: the published lines, by the command, as text and as JSON.
+// TestHACalculate: the command prints the published lines, as text and as JSON.
 func TestHACalculate(t *testing.T) {
 	file := writtenFile(t, "a.scan", published)
 	disk := writtenFile(t, "disk.json", `{"bytes_per_second": 209715200, "overhead_seconds": 0.001, "engine": "postgres"}`)
@@ -174,7 +174,8 @@ func TestHACalculate(t *testing.T) {
 	}
 }
 
-// TestHACalculateDb2: several scans, what if, and sizes for sockets; what has no effect is refused.
+// TestHACalculateDb2: several scans, what-if options, and sizes for sockets; options without effect
+// are refused.
 func TestHACalculateDb2(t *testing.T) {
 	busy := strings.NewReplacer("15:36:09  1.363", "15:37:09  2.726").Replace(published)
 	args := []string{"ha", "calculate", writtenFile(t, "mon.scan", published), writtenFile(t, "tue.scan", busy), "--disk=200MiB/s,1ms", wan, "--what-if=rtt=10ms; network=50MiB/s", "--sweep=disk=1ms,5ms"}
@@ -200,14 +201,14 @@ func TestHACalculateDb2(t *testing.T) {
 		t.Errorf("%d values for %d options", len(values), len(notOfDb2))
 	}
 	for _, name := range notOfDb2 {
-		if o := cli(t, "ha", "calculate", args[2], "--disk=200MiB/s,1ms", wan, "--"+name+"="+values[name]); o.code != 2 || !strings.Contains(o.errOut, "--"+name+": Db2's formulas have no place for it") {
+		if o := cli(t, "ha", "calculate", args[2], "--disk=200MiB/s,1ms", wan, "--"+name+"="+values[name]); o.code != 2 || !strings.Contains(o.errOut, "--"+name+": Db2's formulas do not use it") {
 			t.Errorf("--%s: exit %d: %s", name, o.code, o.errOut)
 		}
 	}
 }
 
-// TestHACalculateModels: a scan of PostgreSQL gets PostgreSQL's modes, with as many standbys
-// as there are networks.
+// TestHACalculateModels: a scan of PostgreSQL gets PostgreSQL's modes, with as many standbys as
+// networks.
 func TestHACalculateModels(t *testing.T) {
 	file := writtenFile(t, "a.scan", "Log of postgres 15\n"+published)
 	disk := "--disk=200MiB/s,1ms"
@@ -235,7 +236,7 @@ func TestHACalculateModels(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	// A disk of which no limit was seen.
+	// A disk whose limit was not reached.
 	any := writtenFile(t, "disk.json", `{"bytes_per_second": 0, "overhead_seconds": 0.001, "engine": "postgres"}`)
 	if text := must(t, "ha", "calculate", file, "--disk", any, wan, "--syncmode=remote_write").out; !strings.Contains(text, "remote_write") || strings.Contains(text, "Inf") || strings.Contains(text, "NaN") {
 		t.Error(text)
@@ -248,7 +249,8 @@ func TestHACalculateModels(t *testing.T) {
 	}
 }
 
-// TestHACalculateInputs: what was measured besides a disk and a network, of each standby, what if, and over what varies.
+// TestHACalculateInputs: measurements beyond disk and network, for each standby, what-if options,
+// and ranges of what varies.
 func TestHACalculateInputs(t *testing.T) {
 	busy := strings.NewReplacer("15:36:09  1.363", "15:37:09  2.726", "0.012782 sec/cmt", "0.006391 sec/cmt").Replace(published)
 	scans := []string{writtenFile(t, "mon.scan", "Log of postgres 15\n"+published), writtenFile(t, "tue.scan", "Log of postgres 15\n"+busy)}

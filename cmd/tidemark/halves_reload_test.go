@@ -11,8 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestHalvesReload loads tables where capture and apply are two processes with a catalogue
-// each, while the tables are written to and both are killed, at the same time or one of them.
+// TestHalvesReload loads tables while capture and apply are two processes with separate catalogues,
+// the tables are being written to, and both processes are killed, together or one at a time.
 func TestHalvesReload(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -29,7 +29,7 @@ func TestHalvesReload(t *testing.T) {
 			items(t, h.src, rows)
 			h.upToDate()
 			testdb.Query(t, h.dst, "DELETE FROM item WHERE id % 3 = 0")
-			if o := h.sub("reload", "item"); !strings.Contains(o.errOut, "item: loading; the stream does not run") {
+			if o := h.sub("reload", "item"); !strings.Contains(o.errOut, "item: loading; the stream is not running") {
 				t.Errorf("it says\n%s", o.errOut)
 			}
 			seed, stop := testdb.Seed(t), make(chan struct{})
@@ -44,7 +44,7 @@ func TestHalvesReload(t *testing.T) {
 				which := rnd.IntN(3)
 				if which != 0 {
 					_ = c.Process.Kill()
-					_ = c.Wait() // killed, as it has to be
+					_ = c.Wait() // killed on purpose
 					c = running(t, h.capture...)
 				}
 				if which != 1 {
@@ -56,14 +56,15 @@ func TestHalvesReload(t *testing.T) {
 			a.await("active table", func() bool { return h.state("item") == "active" })
 			close(stop)
 			wg.Wait()
-			c.says("trans/s", 1) // before it has begun a signal is its end
+			c.says("trans/s", 1) // a signal before the stream starts would end it
 			a.says("trans/s", 1)
 			c.interrupt()
 			a.interrupt()
 			h.upToDate()
 			must(t, "diff", h.src, h.dst)
 
-			// Said where capture runs; the changes of before the load's end come strictly again.
+			// Requested where capture runs; changes from before the end of the load are applied
+			// strictly again.
 			testdb.Query(t, h.dst, "UPDATE item SET n = n + 1000 WHERE id % 3 = 1")
 			must(t, "sub", "reload", "item", "--name", h.name, "--state", h.far)
 			testdb.Query(t, h.src, "UPDATE item SET n = 77 WHERE id % 100 = 0; UPDATE other SET n = 77")
@@ -77,7 +78,7 @@ func TestHalvesReload(t *testing.T) {
 	}
 }
 
-// loads starts tables that the source has got since, of which one cannot be loaded.
+// loads starts tables created on the source since, one of which cannot be loaded.
 func (h *halves) loads(t *testing.T) {
 	t.Helper()
 	testdb.Query(t, h.src, "CREATE TABLE fresh (id int PRIMARY KEY, n int); CREATE TABLE unkeyed (id int NOT NULL UNIQUE, n int)")
@@ -87,7 +88,7 @@ func (h *halves) loads(t *testing.T) {
 	testdb.Query(t, h.src, "INSERT INTO fresh VALUES (1, 1), (2, 2), (3, 3); INSERT INTO unkeyed VALUES (1, 1)")
 	h.sub("start", "fresh")
 	h.sub("start", "unkeyed")
-	h.upToDate() // though nobody writes, also that one of them cannot be loaded is heard
+	h.upToDate() // that one of them cannot be loaded arrives even though nobody writes
 	if got := h.state("fresh") + " " + h.state("unkeyed"); got != "active stopped" {
 		t.Errorf("they are %s\n%s", got, h.sub().out)
 	}
@@ -98,7 +99,7 @@ func (h *halves) loads(t *testing.T) {
 	h.upToDate()
 	must(t, "diff", h.src, h.dst, "--exclude", "*.unkeyed")
 
-	// What is asked for and not wanted any more does not come.
+	// A withdrawn request does not arrive.
 	h.sub("stop", "fresh")
 	h.sub("reload", "fresh")
 	must(t, append(h.apply, "--until", "now")...)
@@ -113,11 +114,11 @@ func (h *halves) loads(t *testing.T) {
 	must(t, "diff", h.src, h.dst, "--exclude", "*.unkeyed")
 
 	o := cli(t, "sub", "stop", "fresh", "--name", h.name, "--state", h.far)
-	if o.code != 2 || !strings.Contains(o.errOut, "is for the machine on which tidemark apply runs") {
+	if o.code != 2 || !strings.Contains(o.errOut, "is only possible where tidemark apply runs") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)
 	}
 	testdb.Query(t, h.src, "DROP TABLE unkeyed")
-	testdb.Query(t, h.dst, "DROP TABLE unkeyed") // else cutover finds it there and not on the source
+	testdb.Query(t, h.dst, "DROP TABLE unkeyed") // otherwise cutover finds it there and not on the source
 }
 
 // halves are a capture and an apply on two hosts.
@@ -136,7 +137,7 @@ func newHalves(t *testing.T, src, dst string) *halves {
 	return h
 }
 
-// upToDate lets both do all that there is to do, and what the first one asks of the other.
+// upToDate lets both finish all pending work, including what the first asks of the other.
 func (h *halves) upToDate() {
 	h.t.Helper()
 	must(h.t, append(h.capture, "--until", "now")...)
@@ -145,13 +146,13 @@ func (h *halves) upToDate() {
 	must(h.t, append(h.apply, "--until", "now")...)
 }
 
-// sub is tidemark sub where apply runs.
+// sub runs tidemark sub where apply runs.
 func (h *halves) sub(given ...string) outcome {
 	h.t.Helper()
 	return must(h.t, append(append([]string{"sub"}, given...), "--name", h.name)...)
 }
 
-// state is a table's where apply runs.
+// state returns a table's state where apply runs.
 func (h *halves) state(table string) string {
 	h.t.Helper()
 	for line := range strings.Lines(h.sub().out) {

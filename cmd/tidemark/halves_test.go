@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// natsServer starts a NATS server as sites have them.
+// natsServer starts a NATS server configured as in production.
 func natsServer(t *testing.T) (url string) {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, SyncAlways: true})
@@ -26,9 +26,9 @@ func natsServer(t *testing.T) (url string) {
 	return s.ClientURL()
 }
 
-// TestHalves lets two processes do what replicate does. The one that applies reaches the
-// source until it has copied, and never again, also when the table gets a column; both are
-// killed time and again.
+// TestHalves has two processes do the work of replicate. The apply half connects to the source
+// until it has copied, and never again, even when the table gets a column; both are killed
+// repeatedly.
 func TestHalves(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -66,10 +66,10 @@ func TestHalves(t *testing.T) {
 					testdb.Query(t, src, "ALTER TABLE account ADD COLUMN extra int DEFAULT 5")
 				}
 				c.says("captured, in the queue after", 1)
-				a.says("end to end", 1)
+				a.says("trans/s", 1)
 				if round%2 == 0 {
 					_, _ = a.Process.Kill(), c.Process.Kill()
-					_, _ = a.Wait(), c.Wait() // killed, as they have to be
+					_, _ = a.Wait(), c.Wait() // killed on purpose
 				} else {
 					a.interrupt()
 					c.interrupt()
@@ -103,7 +103,8 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// TestHalvesRefuse says what halves need, and lets one apply that never sees the source.
+// TestHalvesRefuse checks what halves require, and runs one apply that never connects to the
+// source.
 func TestHalvesRefuse(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)
@@ -112,7 +113,7 @@ func TestHalvesRefuse(t *testing.T) {
 	for _, verb := range []string{"capture", "apply"} {
 		for _, queue := range []string{"", "direct", "durable"} {
 			o := cli(t, verb, src, dst, "--name", name, "--queue", queue)
-			if o.code != 2 || !strings.Contains(o.errOut, "capture and apply meet at a queue on a server") {
+			if o.code != 2 || !strings.Contains(o.errOut, "capture and apply need a queue on a server") {
 				t.Errorf("%s with queue %q: exit %d\n%s", verb, queue, o.code, o.errOut)
 			}
 		}
@@ -129,7 +130,7 @@ func TestHalvesRefuse(t *testing.T) {
 		t.Errorf("it says\n%s", o.out)
 	}
 	must(t, "diff", src, dst)
-	// A queue that was begun anew has not what this target has.
+	// A recreated queue lacks what this target needs.
 	must(t, append(capture, "--anew")...)
 	testdb.Query(t, src, "UPDATE branch SET total = 8")
 	must(t, capture...)

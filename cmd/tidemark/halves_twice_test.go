@@ -15,8 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestHalvesTwice runs each half of a stream twice at once, on two machines. The later apply takes over, and
-// the first one ends; the later capture waits until the first one is gone.
+// TestHalvesTwice runs each half of a stream twice concurrently, on two machines. The later apply
+// takes over, and the first one ends; the later capture waits until the first one is gone.
 func TestHalvesTwice(t *testing.T) {
 	t.Parallel()
 	for _, x := range []pair{{"postgres to mariadb", pg15, maria}, {"mariadb to postgres", maria, pg15}} {
@@ -33,7 +33,7 @@ func TestHalvesTwice(t *testing.T) {
 			wg.Go(func() { trade(t, h.src, seed, stop) })
 			c2, a2 := running(t, otherCapture...), running(t, otherApply...)
 			a.ends(11, "another apply of this stream has taken over")
-			c2.says("trying again", 1)
+			c2.says("retrying", 1)
 			a2.follows(h.src, h.dst, "history", -2)
 			_ = c.Process.Kill()
 			_ = c.Wait() // it was killed
@@ -51,7 +51,7 @@ func TestHalvesTwice(t *testing.T) {
 	}
 }
 
-// withOther is a command line with another catalogue.
+// withOther returns a command line with another catalogue.
 func withOther(args []string, state string) []string {
 	out := slices.Clone(args)
 	if i := slices.Index(out, "--state"); i >= 0 {
@@ -60,8 +60,9 @@ func withOther(args []string, state string) []string {
 	return append(out, "--state", state)
 }
 
-// TestHalvesLooksAgain begins a second capture, and lets the first one put something into the queue, and the source forget it, just
-// when the second knows where the queue ends and not yet where the slot stands. Nothing of that is lost.
+// TestHalvesLooksAgain starts a second capture, and lets the first one add to the queue and confirm
+// it to the source just between the second one's reading of the queue's end and of the slot's
+// position. Nothing of that is lost.
 func TestHalvesLooksAgain(t *testing.T) {
 	t.Parallel()
 	srv := pg15(t)
@@ -83,7 +84,7 @@ func TestHalvesLooksAgain(t *testing.T) {
 					if yes, _ := testdb.TryQuery(direct, forgotten); yes == "t" {
 						break
 					}
-					// Its end is noted with the next one.
+					// Its end is recorded with the next one.
 					_, qerr = testdb.TryQuery(direct, fmt.Sprintf("INSERT INTO item VALUES (%d)", n))
 					time.Sleep(50 * time.Millisecond)
 				}
@@ -104,7 +105,7 @@ func TestHalvesLooksAgain(t *testing.T) {
 	a.follows(direct, dst, "item", 1)
 	looks.Store(true)
 	c2 := running(t, other...)
-	c2.says("another capture has put more into the queue since this one looked", 1)
+	c2.says("another capture has added to the queue meanwhile", 1)
 	c.interrupt()
 	a.follows(direct, dst, "item", 3)
 	c2.interrupt()

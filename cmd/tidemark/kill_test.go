@@ -19,9 +19,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// The tables of the tests that kill: with a key of one column and of two, without
-// one and full of equal rows, one that refers to another, empty and small ones.
-// Rows come from a series, which each engine spells in its own way.
+// The tables of the kill tests: with a key of one column and of two, without a key and full of
+// equal rows, one that references another, empty and small ones. Rows come from a series, which
+// each engine spells differently.
 const killTables = `
 CREATE TABLE keyed (id bigint PRIMARY KEY, name varchar(60) NOT NULL, amount decimal(12,2), at %[1]s, note text);
 INSERT INTO keyed SELECT i, concat('name ', i), i * 1.25, TIMESTAMP '2024-01-01 00:00:00', CASE WHEN i %% 7 = 0 THEN NULL ELSE concat('note\t', md5(concat(i, ''))) END FROM %[2]s;
@@ -40,7 +40,7 @@ INSERT INTO one VALUES (1, 'x');
 
 var killTableNames = []string{"keyed", "keyless", "pairs", "child", "none", "one"}
 
-// seriesOf gives the tables' SQL with n rows in each of the four large ones.
+// seriesOf returns the tables' SQL with n rows in each of the four large ones.
 func seriesOf(engine, sql string, n int) string {
 	switch engine {
 	case "postgres":
@@ -52,12 +52,12 @@ func seriesOf(engine, sql string, n int) string {
 		fmt.Sprintf("(WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < %d) SELECT i FROM r) s", n))
 }
 
-// killSource is a database with these tables.
+// killSource creates a database with these tables.
 func killSource(t *testing.T, srv *testdb.Server, n int) string {
 	t.Helper()
 	url := srv.NewDatabase(t, "src")
 	sql := seriesOf(srv.Engine, killTables, n)
-	for i := range 20 { // of which a dump has at least a piece each
+	for i := range 20 { // a dump has at least one piece for each
 		sql += fmt.Sprintf("CREATE TABLE small_%d (id int PRIMARY KEY, x text);\nINSERT INTO small_%d SELECT id, c FROM child WHERE id <= 200;\nCREATE INDEX small_%d_x ON small_%d (id, x(20));\n", i, i, i, i)
 	}
 	if srv.Engine == "postgres" {
@@ -69,8 +69,7 @@ func killSource(t *testing.T, srv *testdb.Server, n int) string {
 	return url
 }
 
-// dumped writes a MariaDB database to a file, in statements of 16 kB, so that it
-// has many pieces.
+// dumped dumps a MariaDB database to a file, in statements of 16 kB, so that it has many pieces.
 func dumped(t *testing.T, srv *testdb.Server, url string) string {
 	t.Helper()
 	db := url[strings.LastIndex(url, "/")+1:]
@@ -84,13 +83,13 @@ func dumped(t *testing.T, srv *testdb.Server, url string) string {
 	return path
 }
 
-// A way is a source, what it is compared with, and where it goes.
+// A way is a source, what it is compared with, and its target.
 type way struct {
 	name   string
 	rows   int
 	source func(t *testing.T, rows int) (from, twin string)
 	target func(t *testing.T) *testdb.Server
-	verb   string // copy, if none
+	verb   string // "": copy
 }
 
 func ways() []way {
@@ -117,7 +116,7 @@ func ways() []way {
 		}
 	}
 	return []way{
-		{"postgres to another postgres", 10000, of(pg(17)), pg(18), ""}, // nobody else writes to the source: it is unchanged when the run is resumed
+		{"postgres to another postgres", 10000, of(pg(17)), pg(18), ""}, // with no other writes, the source is unchanged when the run resumes
 		{"postgres to the same postgres", 10000, of(pg(15)), pg(15), ""},
 		{"mysql to mariadb", 10000, of(my), maria, ""},
 		{"mariadb to mariadb", 10000, of(maria), maria, ""},
@@ -130,8 +129,8 @@ func ways() []way {
 	}
 }
 
-// TestKilledAtAnyMoment kills copies without warning at random moments, resumes
-// them, kills these too, and in the end not a row is lost or doubled.
+// TestKilledAtAnyMoment kills copies without warning at random moments, resumes them, and kills
+// these too; in the end no row is lost or duplicated.
 func TestKilledAtAnyMoment(t *testing.T) {
 	for _, w := range ways() {
 		t.Run(w.name, func(t *testing.T) {
@@ -150,8 +149,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// survive copies to a new database and kills three times. Of the first attempt it
-// gives how many lines it takes to the end.
+// survive copies to a new database and kills the copy three times. It returns how many lines the
+// first attempt needs to the end.
 func survive(t *testing.T, w way, from, twin string, rng *rand.Rand, lines int) int {
 	dst := w.target(t).NewDatabase(t, "dst")
 	args := []string{cmp.Or(w.verb, "copy"), from, dst, "--json", "--range-size", "16kB", "--lanes", "2"}
@@ -162,9 +161,9 @@ func survive(t *testing.T, w way, from, twin string, rng *rand.Rand, lines int) 
 		if state != "" {
 			line = append(args[:len(args):len(args)], "--resume", "last")
 		}
-		if state == catalog.Done { // killed with nothing left to do but to clean up
+		if state == catalog.Done { // killed with only the cleanup left
 			o := cli(t, line...)
-			if o.code != 2 || !strings.Contains(o.errOut, "has finished already") {
+			if o.code != 2 || !strings.Contains(o.errOut, "has already finished") {
 				t.Fatalf("exit %d\n%s", o.code, o.errOut)
 			}
 			break
@@ -191,7 +190,7 @@ func survive(t *testing.T, w way, from, twin string, rng *rand.Rand, lines int) 
 	return max(seen, 50)
 }
 
-// lastState is the state of this test's last run, "" where there is none.
+// lastState returns the state of this test's last run, "" if there is none.
 func lastState(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat(statePath(t)); err != nil {
@@ -210,8 +209,8 @@ func lastState(t *testing.T) string {
 // fSetPipeSize is F_SETPIPE_SZ of fcntl(2).
 const fSetPipeSize = 1031
 
-// startInStep starts a process, and gives its output. A pipe takes 64 kB, and the process would be far ahead of what was
-// read of it: this one takes as little as there can be, and nothing is read ahead.
+// startInStep starts a process, and returns its output. A pipe holds 64 kB, so the process could be
+// far ahead of the reader: this pipe is as small as possible, and nothing is read ahead.
 func startInStep(t *testing.T, cmd *exec.Cmd) (*os.File, *bufio.Reader) {
 	t.Helper()
 	out, in, err := os.Pipe()
@@ -229,17 +228,17 @@ func startInStep(t *testing.T, cmd *exec.Cmd) (*os.File, *bufio.Reader) {
 	return out, bufio.NewReaderSize(out, 16)
 }
 
-// An attempt is what became of a process.
+// An attempt is the outcome of a process.
 type attempt struct {
 	killed bool
 	code   int
 	lines  int    // of its standard output
-	errors string // those of them that are events with an error
+	errors string // those lines that are events with an error
 	errOut string
 }
 
-// runUntil runs tidemark in a process of its own, which it kills a moment after
-// that many lines of its output; -1 never.
+// runUntil runs tidemark in a separate process, which it kills shortly after that many lines of
+// output; -1: never.
 func runUntil(t *testing.T, lines int, delay time.Duration, args ...string) attempt {
 	t.Helper()
 	cmd := process(t, args...)
@@ -265,13 +264,13 @@ func runUntil(t *testing.T, lines int, delay time.Duration, args ...string) atte
 			kill()
 		}
 	}
-	_ = cmd.Wait() // its state says more
+	_ = cmd.Wait() // its state tells more
 	state := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	a.killed, a.code, a.errOut = state.Signaled(), state.ExitStatus(), errOut.String()
 	return a
 }
 
-// sameCounts compares the numbers of rows as the servers count them.
+// sameCounts compares the row counts of both servers.
 func sameCounts(t *testing.T, a, b string) {
 	t.Helper()
 	for _, name := range killTableNames {

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// reported runs a backup or a restore, and gives its report, which has to be in the catalogue too.
+// reported runs a backup or a restore, and returns its report, which must be in the catalogue too.
 func reported(t *testing.T, args ...string) job.StorageReport {
 	t.Helper()
 	o := must(t, append(args, "--json", "--progress", "none")...)
@@ -36,8 +36,8 @@ func reported(t *testing.T, args ...string) job.StorageReport {
 	return e.Report
 }
 
-// addsUp looks whether the rows of the table come to the wall time, but for what a machine may make a goroutine wait
-// before it begins, or behind its end: TestTimesAddUp is strict.
+// addsUp checks that the rows of the table add up to the wall time, allowing for delays before a
+// goroutine starts or after it ends: TestTimesAddUp is strict.
 func addsUp(t *testing.T, rep job.StorageReport) {
 	t.Helper()
 	r := rep.Report
@@ -47,14 +47,14 @@ func addsUp(t *testing.T, rep job.StorageReport) {
 			if sum := w.IO + w.Working + w.WaitBuffer + w.WaitWork; sum != w.Total {
 				t.Errorf("%s %d: its times come to %v of %v", role.Name, n, sum, w.Total)
 			}
-			if off := (w.Total - wall).Abs(); off > wall/2+5*time.Second && (w.Total > wall || n == 0) { // others may have come later
+			if off := (w.Total - wall).Abs(); off > wall/2+5*time.Second && (w.Total > wall || n == 0) { // workers other than the first may have started later
 				t.Errorf("%s %d lived for %v, and the phases took %v", role.Name, n, w.Total, wall)
 			}
 		}
 	}
 }
 
-// says looks whether a report's sentence begins so, and whether its advice has a text in it.
+// says checks that a report's sentence begins with limit, and that its advice contains advice.
 func says(t *testing.T, rep job.StorageReport, limit, advice string) {
 	t.Helper()
 	if all := strings.Join(rep.Advice, "\n"); !strings.HasPrefix(rep.Limit, limit) || !strings.Contains(all, advice) {
@@ -62,7 +62,7 @@ func says(t *testing.T, rep job.StorageReport, limit, advice string) {
 	}
 }
 
-// little makes a server whose data are a few megabytes, so that slow ways need not be waited for long.
+// little starts a server with a few megabytes of data, so that slow paths do not take long.
 func little(t *testing.T) *testdb.Server {
 	t.Helper()
 	s := testdb.OwnPostgresSegments(t, 16, 1, "-c", "autovacuum=off")
@@ -73,7 +73,8 @@ func little(t *testing.T) *testdb.Server {
 	return s
 }
 
-// Whatever the numbers of workers and buffers, the rows of the table add up, and no worker ends before the others.
+// Whatever the numbers of workers and buffers, the rows of the table add up, and no worker ends
+// before the others.
 func TestTimesAddUp(t *testing.T) {
 	t.Parallel()
 	s := little(t)
@@ -107,8 +108,8 @@ func TestTimesAddUp(t *testing.T) {
 	}
 }
 
-// A place gives each of those who write to it 2 MB/s, and so does a disk to those who read: then more are
-// of use than processors tell, and come, but for those whose number was set.
+// A place accepts 2 MB/s from each writer, and a disk delivers as much to each reader: then more
+// workers help than the processors suggest, and are added, unless the user has set their number.
 func TestWorkersAreAddedWhereThatGains(t *testing.T) {
 	t.Parallel()
 	s := little(t)
@@ -120,7 +121,7 @@ func TestWorkersAreAddedWhereThatGains(t *testing.T) {
 	}
 	to, ok := testdb.SlowFolder(t, t.TempDir(), testdb.Slow{Stream: 2 << 20})
 	if !ok {
-		return // the rules are tested with models (backup)
+		return // models test the rules (backup)
 	}
 	atLast(t, func() string {
 		if r := run("backup", url, filepath.Join(to, "a"), "--parallelism", "2"); r.Sessions <= 2 || r.Parallelism != 2 || r.Buffers <= 6 {
@@ -146,9 +147,10 @@ func TestWorkersAreAddedWhereThatGains(t *testing.T) {
 	})
 }
 
-// Each condition that a sentence of the report is about is made here, on a server and in a place that
-// are so, and has to be named. They are so strong that it does not matter what else the machine does.
-// Where it knows no FUSE, what needs a slow file system is tested with times alone (advisor).
+// Each condition that the report has a sentence for is created here, on a real server and place,
+// and must be named. The conditions are strong enough that other load on the machine does not
+// matter. Without FUSE, conditions that need a slow file system are tested with times only
+// (advisor).
 func TestWhatLimitsABackup(t *testing.T) {
 	t.Parallel()
 	s := little(t)
@@ -175,7 +177,7 @@ func TestWhatLimitsABackup(t *testing.T) {
 	})
 	slow(s.TempDir(t), testdb.Slow{Allocate: 2 << 20}, func(at string) {
 		rep := reported(t, "restore", repo("plain"), filepath.Join(at, "data"))
-		says(t, rep, "Making the files at their full size limits: ", "allocates without writing")
+		says(t, rep, "Preallocating the files limits: ", "allocates without writing")
 	})
 	slow(s.TempDir(t), testdb.Slow{Stream: 2 << 20}, func(at string) {
 		rep := reported(t, "restore", repo("plain"), filepath.Join(at, "data"), "--parallelism", "2")
@@ -183,8 +185,9 @@ func TestWhatLimitsABackup(t *testing.T) {
 	})
 }
 
-// One table has nearly all of the data, on a disk that gives each stream its part: all workers read it at
-// once, unless the user's buffers are so large that it goes into one of them. Then that is said.
+// One table has nearly all of the data, on a disk that limits each stream: all workers read it
+// together, unless the user's buffers are so large that the table fits into one of them. Then the
+// report says so.
 func TestOneTableHasItAll(t *testing.T) {
 	t.Parallel()
 	s := little(t)
@@ -211,8 +214,8 @@ func TestOneTableHasItAll(t *testing.T) {
 	})
 	rep := reported(t, "backup", url, t.TempDir(), "--data-dir", at, "--parallelism", "3", "--compress", "zstd:19", "--buffer-size", "64MB")
 	says(t, rep, "The work is uneven: of the 3 workers", "a smaller --buffer-size")
-	// The processors are what limits; and buffers, where there is one for all. The job takes more than the second below which
-	// nothing is said.
+	// The processors are the limit; and buffers, if all share a single one. The job takes more than
+	// the second below which nothing is reported.
 	testdb.Query(t, url, "INSERT INTO large SELECT g, (SELECT string_agg(encode(sha512((g * 8 + i)::text::bytea), 'hex'), '') FROM generate_series(1, 8) i) FROM generate_series(1, 400000) g")
 	testdb.Query(t, url, "CHECKPOINT")
 	rep = reported(t, "backup", url, t.TempDir(), "--compress", "zstd:19")
@@ -221,7 +224,7 @@ func TestOneTableHasItAll(t *testing.T) {
 	says(t, rep, "Too few buffers limit: ", "Raise --buffers from 1 to 20.")
 }
 
-// What a table has of free space is told with its name, and that it is what slows the reading down.
+// A table with much free space is named, and reported as what slows down reading.
 func TestFreeSpaceIsNamed(t *testing.T) {
 	t.Parallel()
 	s := little(t)
@@ -235,9 +238,9 @@ func TestFreeSpaceIsNamed(t *testing.T) {
 	if !ok {
 		at = s.Dir
 	}
-	rep := reported(t, "backup", url, t.TempDir(), "--data-dir", at, "--compress", "none") // which would limit, on a busy machine
+	rep := reported(t, "backup", url, t.TempDir(), "--data-dir", at, "--compress", "none") // compression could be the limit on a busy machine
 	space := rep.Report.Space
-	// It is what VACUUM has found, but for what the map of free space rounds.
+	// It equals what VACUUM found, except for the rounding of the free space map.
 	var want int64
 	testdb.Query(t, url, "CREATE EXTENSION pg_freespacemap")
 	if _, err := fmt.Sscan(testdb.Query(t, url, "SELECT sum(avail) FROM pg_freespace('emptied')"), &want); err != nil {
@@ -249,7 +252,7 @@ func TestFreeSpaceIsNamed(t *testing.T) {
 	says(t, rep, "", "MB that were read of large tables and indexes are free space (")
 	says(t, rep, "", "): postgres.public.emptied (")
 	if ok {
-		says(t, rep, "Source bound: ", "VACUUM FULL, REINDEX or pg_repack gives it back.")
+		says(t, rep, "Source bound: ", "VACUUM FULL, REINDEX or pg_repack reclaims it.")
 		says(t, rep, rep.Limit[:strings.Index(rep.Limit, "%. ")+2]+" Of what they read", "")
 	}
 	testdb.Query(t, url, "VACUUM FULL emptied")

@@ -50,8 +50,8 @@ func liveLoad(t *testing.T, url string, seed uint64, stop chan struct{}) {
 	}
 }
 
-// TestDiffAndRepairLive changes a target that is replicated into under load, and sees just
-// these rows found and mended, while the stream goes on.
+// TestDiffAndRepairLive changes rows of a target replicated into under load, and has exactly these
+// rows found and repaired, while the stream continues.
 func TestDiffAndRepairLive(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -101,7 +101,7 @@ func TestDiffAndRepairLive(t *testing.T) {
 			})
 			t.Cleanup(func() {
 				ended()
-				_ = cmd.Process.Kill() // if it has not ended
+				_ = cmd.Process.Kill() // unless it has ended
 			})
 			for _, sql := range []string{
 				"UPDATE item SET note = 'it''s changed', price = NULL WHERE id = 1501", "UPDATE item SET raw = NULL, note = NULL WHERE id = 1510", "DELETE FROM item WHERE id = 1502",
@@ -136,7 +136,7 @@ func TestDiffAndRepairLive(t *testing.T) {
 			if o := cli(t, "repair", src, dst, "--name", name, "--execute"); o.code != 2 || !strings.Contains(o.errOut, "repair with --live") {
 				t.Errorf("repaired beside a stream: exit %d\n%s", o.code, o.errOut)
 			}
-			if o := cli(t, "diff", src, dst, "--live", "--name", "another"); o.code != 6 || !strings.Contains(o.errOut, "the target knows nothing of it, but of "+name) {
+			if o := cli(t, "diff", src, dst, "--live", "--name", "another"); o.code != 6 || !strings.Contains(o.errOut, "the target does not know it, only "+name) {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
 			log := t.TempDir() + "/log"
@@ -159,7 +159,7 @@ func TestDiffAndRepairLive(t *testing.T) {
 	}
 }
 
-// noted checks the log of a repair: so many changes, each in a batch that was committed.
+// noted checks the log of a repair: it must have this many changes, each in a committed batch.
 func noted(t *testing.T, path string, changes int) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -190,8 +190,8 @@ func noted(t *testing.T, path string, changes int) {
 	}
 }
 
-// TestDiffLiveByTime compares where no stream is known: a row that never comes to rest is
-// told as such, one that stays as it is differs, and so does a table without a key.
+// TestDiffLiveByTime compares without a known stream: a row that keeps changing is reported as
+// such, a stable one as differing, and so is a table without a key.
 func TestDiffLiveByTime(t *testing.T) {
 	t.Parallel()
 	src, dst := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst")
@@ -208,7 +208,7 @@ func TestDiffLiveByTime(t *testing.T) {
 		}
 		defer both[i].Close(context.WithoutCancel(t.Context()))
 	}
-	wg.Go(func() { // as often as it goes
+	wg.Go(func() { // as often as possible
 		for n := 1; ; n++ {
 			select {
 			case <-stop:
@@ -224,8 +224,8 @@ func TestDiffLiveByTime(t *testing.T) {
 		}
 	})
 	args := []string{"diff", src, dst, "--live", "--settle", "500ms", "--live-timeout", "3s"}
-	atLast(t, func() string { // who writes may have stood still
-		if o := cli(t, args...); o.code != 19 || !strings.Contains(o.out, "public.a: 1 still changing, 10 rows on each side\n") || !strings.Contains(o.errOut, "waiting: no stream is known: rows that differ so far: 1; look 2 comes after 500ms") {
+	atLast(t, func() string { // the writer may have stalled
+		if o := cli(t, args...); o.code != 19 || !strings.Contains(o.out, "public.a: 1 still changing, 10 rows on each side\n") || !strings.Contains(o.errOut, "waiting: no stream known: rows that differ so far: 1; check 2 follows after 500ms") {
 			return fmt.Sprintf("exit %d\n%s%s", o.code, o.out, o.errOut)
 		}
 		return ""
@@ -242,7 +242,7 @@ func TestDiffLiveByTime(t *testing.T) {
 				Rows                []struct{ Kind string }
 			}
 		}
-		doc := o.out[strings.Index(o.out, "\n{\n")+1:] // behind the lines of progress
+		doc := o.out[strings.Index(o.out, "\n{\n")+1:] // after the progress lines
 		if err := json.Unmarshal([]byte(doc), &got); err != nil || o.code != 1 || got.Equal || len(got.Tables) != 2 {
 			t.Fatalf("exit %d, %v in\n%s%s", o.code, err, o.out, o.errOut)
 		}
@@ -253,16 +253,15 @@ func TestDiffLiveByTime(t *testing.T) {
 	})
 	close(stop)
 	wg.Wait()
-	// What does not differ by its key any more is mended; the other table cannot be.
+	// What still differs is repaired by key; the other table has none and cannot be.
 	o := cli(t, "repair", src, dst, "--execute")
-	if o.code != 1 || !strings.Contains(o.out, "public.b: differs, and has no key by which") || !strings.Contains(o.out, "inserted 0, updated 2, deleted 0\nlog: "+filepath.Dir(statePath(t))) {
+	if o.code != 1 || !strings.Contains(o.out, "public.b: differs, and has no key to re-check") || !strings.Contains(o.out, "inserted 0, updated 2, deleted 0\nlog: "+filepath.Dir(statePath(t))) {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.errOut)
 	}
 	must(t, "diff", src, dst, "--include", "public.a")
 }
 
-// TestRepairBetweenTwoStreams mends a side whose changes are sent back: what is mended is
-// not.
+// TestRepairBetweenTwoStreams repairs a side whose changes are sent back: the repairs are not.
 func TestRepairBetweenTwoStreams(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -280,7 +279,7 @@ func TestRepairBetweenTwoStreams(t *testing.T) {
 			for _, sql := range []string{"UPDATE item SET n = 7 WHERE id = 1", "DELETE FROM item WHERE id = 2", "INSERT INTO item VALUES (5, 5)"} {
 				testdb.Query(t, b, sql)
 			}
-			must(t, append(back, "--until", "now")...) // it begins behind that
+			must(t, append(back, "--until", "now")...) // it starts after that
 			var running []*exec.Cmd
 			for _, args := range [][]string{there, back} {
 				cmd := process(t, args...)
@@ -289,13 +288,13 @@ func TestRepairBetweenTwoStreams(t *testing.T) {
 					t.Fatal(err)
 				}
 				running = append(running, cmd)
-				t.Cleanup(func() { _ = cmd.Process.Kill() }) // if it has not ended
+				t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
 			}
 			awaitStream(t, running[0], running[0].Stderr.(*bytes.Buffer), name)
 			awaitStream(t, running[1], running[1].Stderr.(*bytes.Buffer), name+"_back")
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
-			wg.Go(func() { // so that progress is written
+			wg.Go(func() { // so that progress is recorded
 				for {
 					select {
 					case <-stop:
@@ -328,8 +327,8 @@ func TestRepairBetweenTwoStreams(t *testing.T) {
 	}
 }
 
-// byName runs a command that takes databases from the catalogue, which has their passwords
-// not, in a process of its own.
+// byName runs a command that reads databases from the catalogue, which lacks their passwords, in a
+// separate process.
 func byName(t *testing.T, ends []string, args ...string) outcome {
 	t.Helper()
 	cmd := process(t, args...)
@@ -347,7 +346,7 @@ func byName(t *testing.T, ends []string, args ...string) outcome {
 	}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	_ = cmd.Run() // the code says it
+	_ = cmd.Run() // the exit code is enough
 	return outcome{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
@@ -361,10 +360,10 @@ func TestRepairOfStream(t *testing.T) {
 	must(t, "sub", "stop", "quiet", "--name", name)
 	testdb.Query(t, dst, "UPDATE a SET x = 9 WHERE id = 2; DELETE FROM p; INSERT INTO quiet VALUES (1)")
 	o := byName(t, []string{src, dst}, "repair", "--name", name)
-	if o.code != 1 || strings.Count(o.out, ";\n") != 2 || !strings.Contains(o.errOut, "not compared: public.quiet is stopped\n") || strings.Contains(o.errOut, "elsewhere") {
+	if o.code != 1 || strings.Count(o.out, ";\n") != 2 || !strings.Contains(o.errOut, "warning: public.quiet: not compared, since it is stopped\n") || strings.Contains(o.errOut, "elsewhere") {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.errOut)
 	}
-	if o := cli(t, "repair", "--name", name); o.code != exitCodes[tidemark.Denied] || !strings.Contains(o.errOut, "The catalogue keeps no passwords. Name source and target") {
+	if o := cli(t, "repair", "--name", name); o.code != exitCodes[tidemark.Denied] || !strings.Contains(o.errOut, "The catalogue stores no passwords. Name source and target") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)
 	}
 	if o := cli(t, "diff", "--live", "--name", "another"); o.code != 2 || !strings.Contains(o.errOut, "no stream another is known here") {

@@ -14,11 +14,11 @@ import (
 	"github.com/tidemarkdb/tidemark/mapping"
 )
 
-// dumpBuffer is the memory between a reader and its writer: readers that wait for the
-// server and writers that wait for the place then hinder each other little.
+// dumpBuffer is the memory between a reader and its writer: enough that readers waiting for the
+// server and writers waiting for the repository hardly block each other.
 const dumpBuffer = 2 << 20
 
-// dumpMemory is from where on garbage is collected more eagerly.
+// dumpMemory is the memory from which garbage is collected more eagerly.
 const dumpMemory = 160 << 20
 
 // dump makes a logical backup.
@@ -28,13 +28,13 @@ func (o *backupOptions) dump(ctx context.Context, source string, r *repo.Repo, c
 		return "", nil, err
 	}
 	if isDump(source) {
-		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: tidemark.MaskURL(source), Err: errors.New("not the URL of a database"), Hint: "write postgres://user@host/db, mysql://user@host/db or mariadb://user@host/db"}
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: tidemark.MaskURL(source), Err: errors.New("not the URL of a database"), Hint: "Use postgres://user@host/db, mysql://user@host/db or mariadb://user@host/db."}
 	}
 	lanes := load.Options{Lanes: o.parallelism, Buffer: dumpBuffer, MaxLanes: min(max(4, runtime.NumCPU()), 8)} // each compresses here
 	if onThisMachine(source) {
 		lanes.MaxLanes = max(2, runtime.NumCPU()) // the server works on them too
 	}
-	// What is live is far less: a lane's batches, its encoder, what a place holds back.
+	// Live memory is far less: a lane's batches, its encoder, what the store holds back.
 	defer collectFrom(collectFrom(dumpMemory))
 	return job.BackupLogical(ctx, job.Env{Open: o.opener(), Catalog: cat}, job.LogicalSpec{Source: source, Rules: rules, Spaces: o.inSpaces, Repo: r, Load: lanes,
 		Codec: o.codec, Label: o.label, Server: o.server, Tool: "tidemark " + versionText(), Watch: w.Watch})

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// madeByHand backs a database up, and runs the backup's own script against another one.
+// madeByHand backs up a database, and runs the backup's own script against another one.
 func madeByHand(t *testing.T, src, dst string, args ...string) (place string) {
 	t.Helper()
 	place = t.TempDir()
@@ -29,8 +29,8 @@ func madeByHand(t *testing.T, src, dst string, args ...string) (place string) {
 	return place
 }
 
-// What psql makes of a logical backup is what was backed up: pg_dump says the same of both,
-// and the rows are equal.
+// What psql restores from a logical backup equals the original: pg_dump output is the same for
+// both, and the rows are equal.
 func TestPostgresByHand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -58,7 +58,7 @@ func TestPostgresByHand(t *testing.T) {
 	}
 }
 
-// mysqlShape is all that information_schema says of a database.
+// mysqlShape returns everything that information_schema has about a database.
 func mysqlShape(t *testing.T, url string) string {
 	t.Helper()
 	return testdb.Query(t, url, `SELECT TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_COLLATION, TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() ORDER BY 1;
@@ -73,13 +73,13 @@ SELECT EVENT_NAME, EVENT_DEFINITION, INTERVAL_VALUE, STATUS, SQL_MODE, TIME_ZONE
 SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME=DATABASE()`)
 }
 
-// What the client program mysql makes of a logical backup is what was backed up.
+// What the client program mysql restores from a logical backup equals the original.
 func TestMySQLByHand(t *testing.T) {
 	t.Parallel()
 	for name, s := range mysqlServers(t) {
 		for _, sample := range []string{"sakila", "types-zoo"} {
 			if sample == "sakila" && name == "mysql" {
-				continue // its programs are written as MariaDB's are
+				continue // its definitions are spelled as in MariaDB
 			}
 			t.Run(sample+"/"+name, func(t *testing.T) {
 				src, kept := filled(t, s, sample+"/mysql.sql"+packed(sample)), s.NewDatabase(t, "kept")
@@ -105,7 +105,7 @@ func TestMySQLByHand(t *testing.T) {
 	}
 }
 
-// While rows come and go, a logical backup has those of one moment, in all tables and ranges.
+// While rows come and go, a logical backup has those of a single moment, in all tables and ranges.
 func TestLogicalBackupIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	servers := mysqlServers(t)
@@ -167,7 +167,7 @@ func TestLogicalBackupIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// Chosen tables alone are in the backup, with what they need.
+// The backup contains only the chosen tables, with what they need.
 func TestLogicalBackupOfSomeTables(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
@@ -211,13 +211,13 @@ func TestLogicalBackupOfSomeTables(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := cli(t, c.args...)
-			o.errOut = regexp.MustCompile(`It has [^\n]*`).ReplaceAllString(o.errOut, "It has {tablespaces}.") // other tests' too
+			o.errOut = regexp.MustCompile(`It has [^\n]*`).ReplaceAllString(o.errOut, "It has {tablespaces}.") // including those of other tests
 			sameText(t, o, c.code, c.args)
 		})
 	}
 }
 
-// A damaged object is named by the script, and not taken for a short one.
+// The script names a damaged object, and does not treat it as a shorter one.
 func TestDamagedObjectByHand(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
@@ -242,8 +242,8 @@ func TestDamagedObjectByHand(t *testing.T) {
 	}
 }
 
-// A session that is cut while rows are read costs another attempt, and no row. (What MySQL's
-// lanes do then is tested with the engine.)
+// A session cut while it reads rows costs a retry, and no row. (What MySQL's lanes then do is
+// tested with the engine.)
 func TestLogicalBackupWithCutSessions(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
@@ -274,7 +274,7 @@ func TestLogicalBackupWithCutSessions(t *testing.T) {
 		}
 	}
 	t.Logf("%d times sessions were cut", cuts)
-	if cuts > 0 && !strings.Contains(out.String(), "was begun again") {
+	if cuts > 0 && !strings.Contains(out.String(), "was read again") {
 		t.Errorf("the report does not say that sessions were cut:\n%s", out.String())
 	}
 	folders, err := filepath.Glob(filepath.Join(place, "dumps", "*"))
@@ -287,7 +287,7 @@ func TestLogicalBackupWithCutSessions(t *testing.T) {
 	must(t, "diff", src, dst)
 }
 
-// A logical backup that is killed is listed nowhere, and the next prune leaves nothing of it.
+// A killed logical backup is listed nowhere, and the next prune removes all of it.
 func TestLogicalBackupThatIsKilled(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)

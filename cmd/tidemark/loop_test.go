@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestBidirectional lets two databases follow each other: what is made on one comes to the
-// other, once, and not back.
+// TestBidirectional has two databases follow each other: a change on one reaches the other, once,
+// and does not come back.
 func TestBidirectional(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -53,7 +53,7 @@ func TestBidirectional(t *testing.T) {
 			if hasA != want || hasB != want {
 				t.Errorf("one has\n%s\nthe other\n%s", hasA, hasB)
 			}
-			time.Sleep(500 * time.Millisecond) // in which a loop would go round
+			time.Sleep(500 * time.Millisecond) // time for a loop to go round
 			for i, cmd := range running {
 				_ = cmd.Process.Signal(syscall.SIGINT)
 				if code := interrupted(cmd, cmd.Stderr.(*bytes.Buffer)); code != 130 {
@@ -67,8 +67,8 @@ func TestBidirectional(t *testing.T) {
 	}
 }
 
-// TestBothSidesChange lets both sides change the same rows at once. With the rule all, the
-// side whose changes are forced on the other, which ignores what it gets, wins.
+// TestBothSidesChange changes the same rows on both sides at once. With the rule all, the side wins
+// whose changes are forced on the other, which ignores incoming conflicts.
 func TestBothSidesChange(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -95,7 +95,7 @@ func TestBothSidesChange(t *testing.T) {
 			}
 			must(t, back...)
 			there, back = append(there, "--conflict-rule", "all", "--conflict", "ignore"), append(back, "--conflict-rule", "all", "--conflict", "force")
-			// Both sides change before either hears of the other.
+			// Both sides change before either receives the other's changes.
 			for _, sql := range []string{"UPDATE item SET n = %d1 WHERE id IN (1, 2)", "INSERT INTO item VALUES (100, %d2, '', 0)"} {
 				testdb.Query(t, a, fmt.Sprintf(sql, 1))
 				testdb.Query(t, b, fmt.Sprintf(sql, 2))
@@ -114,11 +114,11 @@ func TestBothSidesChange(t *testing.T) {
 				}
 			}
 			must(t, "diff", a, b)
-			// What was forced has not gone round: b has ignored what a had done, and no more.
-			if o := must(t, "exceptions", b, "--limit", "100"); strings.Count(o.out, "passed over") != 7 {
+			// What was forced has not gone round: b has ignored exactly a's changes.
+			if o := must(t, "exceptions", b, "--limit", "100"); strings.Count(o.out, "skipped") != 7 {
 				t.Errorf("b has\n%s", o.out)
 			}
-			// And while both streams run.
+			// The same while both streams run.
 			var running []*exec.Cmd
 			for _, args := range [][]string{there, back} {
 				cmd := process(t, append(args, "--until", "never")...)
@@ -161,8 +161,8 @@ func TestBothSidesChange(t *testing.T) {
 	}
 }
 
-// TestLoopOfLargeTransactions lets two databases follow each other through transactions that
-// come in pieces: none of them goes back.
+// TestLoopOfLargeTransactions has two databases follow each other through transactions that arrive
+// in pieces: none of them goes back.
 func TestLoopOfLargeTransactions(t *testing.T) {
 	t.Parallel()
 	a, b, name := maria(t).NewDatabase(t, "a"), mysql8(t).NewDatabase(t, "b"), streamName()
@@ -171,7 +171,7 @@ func TestLoopOfLargeTransactions(t *testing.T) {
 	back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--until", "now"}
 	must(t, there...)
 	must(t, back...)
-	for i, url := range []string{a, b} { // 10 MB each, of which an update has both images
+	for i, url := range []string{a, b} { // 10 MB each; an update has both images of it
 		ten := "(SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
 		testdb.Query(t, url, fmt.Sprintf("BEGIN; INSERT INTO item SELECT %d + x.d + 10 * y.d + 100 * z.d + 1000 * w.d, repeat(char(97 + x.d), 1000) FROM %s x, %s y, %s z, (SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3) w; "+
 			"UPDATE item SET s = concat(s, 'x') WHERE id %% 3 = 0; UPDATE item SET s = concat(s, 'y'); COMMIT", 10000*i, ten, ten, ten))

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A fragileServer is a NATS server whose store is lost.
+// A fragileServer is a NATS server that loses its store.
 type fragileServer struct {
 	t    *testing.T
 	opt  *server.Options
@@ -46,7 +46,7 @@ func (s *fragileServer) stop() {
 	s.nats.WaitForShutdown()
 }
 
-// lose lets the server come back with nothing in its store.
+// lose restarts the server with an empty store.
 func (s *fragileServer) lose() {
 	s.t.Helper()
 	s.stop()
@@ -54,8 +54,9 @@ func (s *fragileServer) lose() {
 	s.start()
 }
 
-// TestQueueLost loses the store of a queue: while all of it is on the target, while transactions wait in it, and while a
-// table's rows do. What the hints say is done: a source that still has its log goes on from where the target is.
+// TestQueueLost loses the store of a queue: while all of it is on the target, while transactions
+// wait in it, and while a table's rows do. It follows the hints: a source that still has its log
+// continues from the target's log position.
 func TestQueueLost(t *testing.T) {
 	t.Parallel()
 	for _, x := range []pair{{"mysql to postgres", mysql8, pg15}, {"mariadb to mariadb", maria, maria}, {"postgres to mariadb", pg15, maria}} {
@@ -81,7 +82,7 @@ func TestQueueLost(t *testing.T) {
 			}
 			more()
 			h.upToDate()
-			// All of it is on the target.
+			// Everything in it is on the target.
 			nats.lose()
 			h.lost()
 			h.fromTarget()
@@ -96,7 +97,7 @@ func TestQueueLost(t *testing.T) {
 			h.lost()
 			if from.Engine == "postgres" {
 				o := cli(t, append(h.capture, "--until", "now", "--from-target")...)
-				if o.code != 11 || !strings.Contains(o.errOut, "The source has released what was in the queue") || !strings.Contains(o.errOut, "--anew copies again") || strings.Contains(o.errOut, "another process") {
+				if o.code != 11 || !strings.Contains(o.errOut, "The source has released what was in the queue") || !strings.Contains(o.errOut, "To copy again, use --anew") || strings.Contains(o.errOut, "another process") {
 					t.Errorf("exit %d\n%s", o.code, o.errOut)
 				}
 				must(t, append(h.capture, "--until", "now", "--anew")...)
@@ -107,9 +108,9 @@ func TestQueueLost(t *testing.T) {
 			h.upToDate()
 			must(t, "diff", src, dst)
 			if from.Engine == "postgres" {
-				return // the rest is of sources that have their log
+				return // the rest is for sources that still have their log
 			}
-			// Rows of a table do.
+			// Rows of a table wait in it.
 			h.sub("reload", "item")
 			must(t, append(h.apply, "--until", "now")...)
 			must(t, append(h.capture, "--until", "now")...)
@@ -128,27 +129,28 @@ func TestQueueLost(t *testing.T) {
 	}
 }
 
-// lost demands that the capture says what has happened, and names the way on.
+// lost requires the capture to report what has happened, and to name the way to continue.
 func (h *halves) lost() {
 	h.t.Helper()
 	o := cli(h.t, append(h.capture, "--until", "now")...)
-	if o.code != 11 || !strings.Contains(o.errOut, "its store was lost") || !strings.Contains(o.errOut, "The same command with --from-target") || strings.Contains(o.errOut, "another process") {
+	if o.code != 11 || !strings.Contains(o.errOut, "its store was lost") || !strings.Contains(o.errOut, "Run the same command with --from-target") || strings.Contains(o.errOut, "another process") {
 		h.t.Fatalf("exit %d\n%s", o.code, o.errOut)
 	}
 }
 
-// fromTarget does what the hint says, and is killed at first.
+// fromTarget follows the hint, and is killed the first time.
 func (h *halves) fromTarget() {
 	h.t.Helper()
 	c := running(h.t, append(h.capture, "--from-target")...)
-	c.says("its queue begins anew where the target is", 1)
+	c.says("its queue starts again at the target's log position", 1)
 	_ = c.Process.Kill()
-	_ = c.Wait() // killed, as it has to be
+	_ = c.Wait() // killed on purpose
 	must(h.t, append(h.capture, "--until", "now", "--from-target")...)
 	must(h.t, append(h.apply, "--until", "now")...)
 }
 
-// TestFolderLost loses the folder of a queue in which a transaction waits, that one process captures and applies.
+// TestFolderLost loses the queue folder of a single process that captures and applies, while a
+// transaction waits in it.
 func TestFolderLost(t *testing.T) {
 	t.Parallel()
 	for _, x := range []pair{{"mariadb to postgres", maria, pg15}, {"postgres to mysql", pg15, mysql8}} {
@@ -174,7 +176,7 @@ func TestFolderLost(t *testing.T) {
 			if from.Engine == "postgres" {
 				for _, more := range [][]string{nil, {"--from-target"}} {
 					o := cli(t, append(slices.Clone(now), more...)...)
-					if o.code != 11 || !strings.Contains(o.errOut, "The source has released what was in the queue") || !strings.Contains(o.errOut, "--anew copies again") || strings.Contains(o.errOut, "another process") {
+					if o.code != 11 || !strings.Contains(o.errOut, "The source has released what was in the queue") || !strings.Contains(o.errOut, "To copy again, use --anew") || strings.Contains(o.errOut, "another process") {
 						t.Errorf("exit %d\n%s", o.code, o.errOut)
 					}
 				}

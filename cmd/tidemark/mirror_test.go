@@ -13,7 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// farPlace gives the URL of a place on another machine, to which the way can be cut, and the folder there.
+// farPlace returns the URL of a place on another machine, the folder there, and a connection to it
+// that can be cut.
 func farPlace(t *testing.T, name string) (url, folder string, way *proxy) {
 	t.Helper()
 	ssh := testdb.SSH(t)
@@ -26,9 +27,9 @@ func farPlace(t *testing.T, name string) (url, folder string, way *proxy) {
 	return fmt.Sprintf("sftp://%s@%s%s/%s?key=%s&known_hosts=%s", ssh.User, way.addr, ssh.Dir, name, ssh.Key, known), filepath.Join(ssh.Dir, name), way
 }
 
-// A backup into three places goes on when one of them is killed and the disk of another is full: it is
-// whole in the one that is left, and nothing is listed in the others, which prune cleans, and to which the
-// next backup goes again.
+// A backup into three places continues when one of them is killed and the disk of another is full:
+// it is complete in the remaining one, and not listed in the others; prune cleans those, and the
+// next backup uses them again.
 func TestBackupIntoSeveralPlaces(t *testing.T) {
 	t.Parallel()
 	url := little(t).URL("postgres")
@@ -39,7 +40,7 @@ func TestBackupIntoSeveralPlaces(t *testing.T) {
 	small := smallDisk(t, "", "root", 6<<20)
 	places := []string{far, small, near}
 
-	// The first one makes all of them.
+	// The first backup creates all of them.
 	o := must(t, "backup", url, far, near, "--progress", "none")
 	if !strings.Contains(o.out, "\nTARGET ") || strings.Contains(o.out, "LOST") {
 		t.Errorf("got\n%s", o.out)
@@ -51,12 +52,12 @@ func TestBackupIntoSeveralPlaces(t *testing.T) {
 	var out, errOut bytes.Buffer
 	backup.Stdout, backup.Stderr = &out, &errOut
 	way.stopAfter(1 << 20)
-	_ = backup.Run() // its code is looked at
+	_ = backup.Run() // its exit code is checked
 	text := out.String() + errOut.String()
 	if code := backup.ProcessState.ExitCode(); code != 16 {
 		t.Fatalf("exit %d: %s", code, text)
 	}
-	for _, want := range []string{"target sftp://", "target file://" + small, "no space left on device", "LOST", "the backup is in some of the targets only"} {
+	for _, want := range []string{"target sftp://", "target file://" + small, "no space left on device", "LOST", "the backup is only in some of the targets"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
@@ -81,7 +82,7 @@ func TestBackupIntoSeveralPlaces(t *testing.T) {
 	remount(t, small, 256<<20)
 	o = must(t, append([]string{"backup", url}, append(places, "--progress", "none")...)...)
 	for _, place := range places {
-		if o := must(t, "verify", place, "latest"); !strings.Contains(o.out, "all is as it was written") {
+		if o := must(t, "verify", place, "latest"); !strings.Contains(o.out, "no faults") {
 			t.Errorf("%s:\n%s", place, o.out)
 		}
 	}
@@ -91,8 +92,9 @@ func TestBackupIntoSeveralPlaces(t *testing.T) {
 	_ = o
 }
 
-// Each of two places has the same chains and logical backups, and is enough by itself: to verify, to restore
-// from, to prune. What one of them missed, no later backup builds on, and there is nothing of it there.
+// Each of two places has the same chains and logical backups, and suffices alone: to verify, to
+// restore from, to prune. If one of them missed a backup, no later backup there builds on it, and
+// nothing of it is there.
 func TestChainsInSeveralPlaces(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 15, "-c", "autovacuum=off")

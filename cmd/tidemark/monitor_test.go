@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestMonitorTables finds a stream's figures on the target, where nobody takes them for
-// tables of the user.
+// TestMonitorTables finds a stream's figures on the target, where they are not mistaken for the
+// user's tables.
 func TestMonitorTables(t *testing.T) {
 	t.Parallel()
 	for _, to := range []func(*testing.T) *testdb.Server{pg15, maria} {
@@ -19,7 +19,7 @@ func TestMonitorTables(t *testing.T) {
 			t.Parallel()
 			src, dst, name := pg15(t).NewDatabase(t, "src"), srv.NewDatabase(t, "dst"), streamName()
 			testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY)")
-			if srv.Engine == "postgres" { // a table of an earlier version gets the columns that it lacks
+			if srv.Engine == "postgres" { // a table of an earlier version gets its missing columns
 				testdb.Query(t, dst, "CREATE SCHEMA tidemark; CREATE TABLE tidemark.capmon (monitor_time timestamptz, capture text)")
 			} else {
 				testdb.Query(t, dst, "CREATE TABLE tidemark_capmon (monitor_time datetime(6), capture text)")
@@ -54,8 +54,8 @@ func TestMonitorTables(t *testing.T) {
 	}
 }
 
-// TestMonitorElsewhere keeps the figures of a capture, which does not see the target, in a database that
-// is no end of the stream, and goes on while that is away.
+// TestMonitorElsewhere stores the figures of a capture, which does not connect to the target, in a
+// third database, and continues while that is unavailable.
 func TestMonitorElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, to := range []func(*testing.T) *testdb.Server{pg15, mysql8} {
@@ -86,14 +86,14 @@ func TestMonitorElsewhere(t *testing.T) {
 				t.Errorf("%s figures of an apply", n)
 			}
 			way.stop()
-			f.says("goes on; its monitor tables cannot be written", 1)
+			f.says("continues, but its monitor tables cannot be written", 1)
 			testdb.Query(t, src, "INSERT INTO t VALUES (2)")
-			f.await("going on", func() bool { return strings.Contains(must(t, "status").out, " 2 rows captured") })
+			f.await("captured rows", func() bool { return strings.Contains(must(t, "status").out, " 2 rows captured") })
 			way.start()
-			f.says("monitor tables are written again", 1)
+			f.says("monitor tables can be written again", 1)
 			wrote(2)
 			f.interrupt()
-			// The target may get another URL, of the same kind; this half does not look at it.
+			// The target may get another URL, of the same kind; this half does not connect to it.
 			args = append(args[:7:7], "--until", "now")
 			args[2] = "mysql://nobody@127.0.0.1:2/none"
 			if o := cli(t, args...); o.code != 2 || !strings.Contains(o.errOut, "--target-moved") {

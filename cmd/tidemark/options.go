@@ -11,8 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 )
 
-// flags adds to a command the options that it knows. The function it gives reads them: defaults first, then what the task
-// file says, then the flags.
+// flags adds its options to a command. The function it gives reads them: defaults first, then the
+// task file, then the flags.
 func flags[O any, P interface {
 	*O
 	option.Set
@@ -20,7 +20,8 @@ func flags[O any, P interface {
 	return flagsAs[O, P](cmd, cmd.Name())
 }
 
-// flagsAs does it under another name than the command's own: that of a command within a group is "ha-scan".
+// flagsAs does the same under another name than the command's own: a command within a group is
+// "ha-scan".
 func flagsAs[O any, P interface {
 	*O
 	option.Set
@@ -43,13 +44,14 @@ func flagsAs[O any, P interface {
 	}
 }
 
-// companions are the commands whose task file a command is given too, for its part: what they know is no mistake.
+// companions are the commands that share a task file with a command: their options in it are not
+// mistakes.
 var companions = map[string][]string{"capture": {"apply"}, "apply": {"capture"},
 	"check": {"copy", "replicate"}, "diff": {"copy", "replicate"}, "repair": {"copy", "replicate"}, "cutover": {"replicate"}}
 
-// stranger is the error of an option in a task file that a command does not know.
+// stranger is the error of an option in a task file that a command does not have.
 func stranger(verb, name string, v option.Value) error {
-	if v.Line == 0 { // DMS's settings are of all kinds of tasks
+	if v.Line == 0 { // DMS's settings cover all kinds of tasks
 		return nil
 	}
 	book := optionBook()
@@ -59,7 +61,7 @@ func stranger(verb, name string, v option.Value) error {
 		}
 	}
 	spoken := strings.ReplaceAll(verb, "-", " ")
-	hint := "tidemark " + spoken + " --help lists them"
+	hint := "tidemark " + spoken + " --help lists them."
 	near := book.Of(verb).Near(name)
 	if verbs := book.Verbs(name); name != "config" && len(verbs) > 0 {
 		slices.Sort(verbs)
@@ -70,8 +72,8 @@ func stranger(verb, name string, v option.Value) error {
 	return inFile(&tidemark.Error{Op: "read task file", Object: fmt.Sprintf("line %d", v.Line), Kind: tidemark.Invalid, Err: fmt.Errorf("%s has no option %s", spoken, name), Hint: hint}, v.File)
 }
 
-// optionBook describes all options, in the order of the manual's page. A group that several verbs take in says in its
-// lines which of them know each.
+// optionBook describes all options, in the order of the manual's page. A group that several verbs
+// share tells in its lines which of them have each.
 func optionBook() option.Book {
 	var (
 		moving    movingOptions

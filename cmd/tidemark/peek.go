@@ -27,9 +27,9 @@ func peekCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peek [STREAM]",
 		Short: "Print the transactions in a stream's durable queue",
-		Long: `Print the transactions that are in the durable queue of a stream, readably or as JSON, the
-oldest first. Nothing is taken out. Also while the stream runs: what is applied meanwhile
-may be gone before it is printed.`,
+		Long: `Print the transactions in the durable queue of a stream, as text or as JSON, oldest first.
+Nothing is removed. It also works while the stream runs: transactions that are applied
+meanwhile may be gone before they are printed.`,
 		Example: `  tidemark peek
   tidemark peek shop --limit 5
   tidemark peek shop --json | jq .table`,
@@ -75,7 +75,7 @@ func (o *peekOptions) peek(ctx context.Context, name string, out io.Writer) erro
 		where = o.queue // with its password
 	}
 	if where == "direct" {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "peek", Object: name, Err: errors.New("has no queue but memory"), Hint: "Only streams set up with --queue durable, or with servers of NATS or Kafka, have one."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "peek", Object: name, Err: errors.New("has only an in-memory queue"), Hint: "Only streams with --queue durable, or with a queue on NATS or Kafka servers, can be peeked at."}
 	}
 	q := peek.Question{Limit: o.limit, JSON: o.json}
 	if where == "durable" {
@@ -85,7 +85,7 @@ func (o *peekOptions) peek(ctx context.Context, name string, out io.Writer) erro
 			}
 		}
 	}
-	o.size, o.replicas = 0, 0 // whoever only looks changes nothing
+	o.size, o.replicas = 0, 0 // peek changes nothing
 	log, err := o.openQueue(ctx, &o.stateOptions, name, where)
 	if err != nil {
 		return err

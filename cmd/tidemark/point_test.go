@@ -12,11 +12,11 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// mark is a moment in a server's log, in all the ways in which it can be said.
+// mark is a moment in a server's log, in all forms of specifying it.
 type mark struct{ position, gtid, time string }
 
-// marked writes a row to table t of a source, and says where that is: behind it, and before
-// whatever is written later. Times in MySQL's log are whole seconds.
+// marked writes a row to table t of a source, and returns the log position after it and before
+// anything written later. Times in MySQL's log are whole seconds.
 func marked(t *testing.T, srv *testdb.Server, url string, id int) (m mark) {
 	t.Helper()
 	testdb.Query(t, url, fmt.Sprintf("INSERT INTO t VALUES (%d)", id))
@@ -33,7 +33,7 @@ func marked(t *testing.T, srv *testdb.Server, url string, id int) (m mark) {
 	return m
 }
 
-// TestReplicatePoints begins and ends streams at places, GTIDs and times.
+// TestReplicatePoints starts and ends streams at log positions, GTIDs and times.
 func TestReplicatePoints(t *testing.T) {
 	t.Parallel()
 	for _, from := range []func(*testing.T) *testdb.Server{pg15, ownMariaDB} {
@@ -70,7 +70,7 @@ func TestReplicatePoints(t *testing.T) {
 				holds(3, "--until", marks[2].gtid)
 			}
 			holds(4, "--until", marks[3].position, "--queue", "direct")
-			later := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano) // nothing comes until then
+			later := time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano) // nothing is written before then
 			holds(5, "--until", later)
 			must(t, append(args, "--remove")...)
 			if srv.Engine == "postgres" {
@@ -81,22 +81,22 @@ func TestReplicatePoints(t *testing.T) {
 				holds(5, "--from", m, "--until", "now", "--queue", "durable")
 				must(t, append(args, "--remove")...)
 			}
-			if o := cli(t, append(args, "--from", "binlog")...); o.code != 2 || !strings.Contains(o.errOut, "neither now nor a time") {
+			if o := cli(t, append(args, "--from", "binlog")...); o.code != 2 || !strings.Contains(o.errOut, "is not now, a time or a log position") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
-			if o := cli(t, append(args, "--from", "16/B374D848")...); o.code != 2 || !strings.Contains(o.errOut, "is no place in the log") {
+			if o := cli(t, append(args, "--from", "16/B374D848")...); o.code != 2 || !strings.Contains(o.errOut, "is not a log position") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
 		})
 	}
 }
 
-// TestStopAfter lets a stream pause behind its copy, once, as DMS's task settings say.
+// TestStopAfter pauses a stream after its copy, once, as DMS's task settings say.
 func TestStopAfter(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ key, says, rows string }{
-		{"StopTaskCachedChangesNotApplied", "it was to stop after the copy", "1"},
-		{"StopTaskCachedChangesApplied", "it was to stop when the changes that came during the copy are applied", "2"},
+		{"StopTaskCachedChangesNotApplied", "stopped after the copy, as requested", "1"},
+		{"StopTaskCachedChangesApplied", "stopped once the changes that came during the copy were applied, as requested", "2"},
 	} {
 		t.Run(x.key, func(t *testing.T) {
 			t.Parallel()
@@ -105,7 +105,8 @@ func TestStopAfter(t *testing.T) {
 				testdb.Query(t, url, "CREATE TABLE t (id int PRIMARY KEY)")
 			}
 			testdb.Query(t, src, "INSERT INTO t VALUES (1)")
-			// The copy has its view, and waits for this lock until there is a change behind that.
+			// The copy has its snapshot, and waits for this lock until a change follows that
+			// snapshot.
 			conn, err := pgx.Connect(t.Context(), dst)
 			if err != nil {
 				t.Fatal(err)
@@ -126,14 +127,14 @@ func TestStopAfter(t *testing.T) {
 			})
 			testdb.Query(t, src, "INSERT INTO t VALUES (2)")
 			exec("COMMIT")
-			f.ends(0, "stopped: stream "+name+": "+x.says+". The same command goes on.")
+			f.ends(0, "stopped: stream "+name+": "+x.says+". The same command resumes it.")
 			if n := testdb.Query(t, dst, "SELECT count(*) FROM t"); n != x.rows {
 				t.Errorf("the target has %s rows, want %s", n, x.rows)
 			}
 			testdb.Query(t, src, "INSERT INTO t VALUES (3)")
 			g := running(t, args...)
 			g.await("row 3", func() bool { return testdb.Query(t, dst, "SELECT count(*) FROM t") == "3" })
-			g.interrupt() // it did not stop by itself
+			g.interrupt() // it did not stop unprompted
 			must(t, "replicate", src, dst, "--name", name, "--remove")
 		})
 	}

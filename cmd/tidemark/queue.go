@@ -13,16 +13,16 @@ import (
 	"github.com/tidemarkdb/tidemark/queue/kafka"
 )
 
-// queueOptions say what lies between the halves of a stream, and how it is kept.
+// queueOptions choose the queue between the halves of a stream, and how it stores messages.
 type queueOptions struct {
-	queue        string        // --queue; none: what the stream has, and direct, which needs nothing, for a new one
-	dir          string        // --queue-dir; none: beside the catalogue, which is of the same user
+	queue        string        // --queue; none: the stream's present one, and direct, which needs nothing, for a new stream
+	dir          string        // --queue-dir; none: beside the catalogue, which has the same owner
 	size         int64         // --queue-size 10GB: some hours of a busy source, and less than a disk
-	message      int64         // --queue-message 1000kB: what servers of NATS take unless they are told otherwise is 1MB
+	message      int64         // --queue-message 1000kB: the default limit of NATS servers is 1MB
 	transactions int           // --trans-batch 0: as many as fit into a message
 	interval     time.Duration // --commit-interval 0s: latency comes first
-	compress     bool          // --queue-compress off: it costs the processor's time
-	replicas     int           // --queue-replicas 0: what the servers have as default
+	compress     bool          // --queue-compress off: it costs CPU
+	replicas     int           // --queue-replicas 0: the servers' default
 	warn         func(tidemark.Finding)
 }
 
@@ -30,21 +30,21 @@ func (o *queueOptions) warnBy(warn func(tidemark.Finding)) { o.warn = warn }
 
 func (o *queueOptions) table() option.Table {
 	return option.Table{
-		option.New("queue", "text", "", "Between capture and apply: direct, durable, or the URL of NATS or Kafka. direct: memory, and the source keeps its log until it is applied; durable: a queue on this machine's disk; nats://user@host:4222, tls://... (NATS with JetStream); kafka://user@host:9092/topic, kafka+tls://... (Kafka). Default: direct, and for a stream that is there what it has.", func(v string) error {
+		option.New("queue", "text", "", "Queue between capture and apply: direct, durable, or the URL of NATS or Kafka. direct: memory, and the source keeps its log until it is applied; durable: a queue on this machine's disk; nats://user@host:4222, tls://... (NATS with JetStream); kafka://user@host:9092/topic, kafka+tls://... (Kafka). Default: direct; an existing stream keeps its queue.", func(v string) error {
 			o.queue = v
 			return checkQueue(v)
 		}).For("replicate cutover peek capture apply").CommonTo("replicate capture apply"),
 		option.New("queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", option.Text(&o.dir)).For("replicate cutover peek"),
-		option.New("queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", option.Size(&o.size)).For("replicate cutover capture apply"),
-		option.New("queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", option.Size(&o.message)).For("replicate cutover capture apply"),
-		option.New("trans-batch", "number", "0", "Transactions of the source in a message of the queue at most (IBM's TRANS_BATCH_SZ); 0: as many as fit.", option.Number(0, 1<<20, &o.transactions)).For("replicate cutover capture"),
-		option.New("commit-interval", "duration", "0s", "Least time between two writes to a durable queue (IBM's COMMIT_INTERVAL): fewer and larger messages, for latency; 0s: write what has come as soon as the write before is done.", option.Duration(&o.interval)).For("replicate cutover capture"),
-		option.New("queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", option.OnOff(&o.compress)).For("replicate cutover capture apply"),
-		option.New("queue-replicas", "number", "0", "On how many servers of a cluster each message is, 1 to 5; 0 means one with NATS, and what the cluster has as default with Kafka.", option.Number(0, 5, &o.replicas)).For("replicate cutover capture apply"),
+		option.New("queue-size", "size", "10GB", "Maximum size of the queue; when it is full, capture waits, and the source keeps its log.", option.Size(&o.size)).For("replicate cutover capture apply"),
+		option.New("queue-message", "size", "1000kB", "Maximum size of a message in the queue, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", option.Size(&o.message)).For("replicate cutover capture apply"),
+		option.New("trans-batch", "number", "0", "Maximum number of source transactions in a message of the queue (IBM's TRANS_BATCH_SZ); 0: as many as fit.", option.Number(0, 1<<20, &o.transactions)).For("replicate cutover capture"),
+		option.New("commit-interval", "duration", "0s", "Minimum time between two writes to a durable queue (IBM's COMMIT_INTERVAL): fewer and larger messages, at the cost of latency; 0s: write again as soon as the previous write is done.", option.Duration(&o.interval)).For("replicate cutover capture"),
+		option.New("queue-compress", "on/off", "off", "Compress the queue's messages with zstd.", option.OnOff(&o.compress)).For("replicate cutover capture apply"),
+		option.New("queue-replicas", "number", "0", "How many servers of a cluster store each message, 1 to 5; 0 means one with NATS, and the cluster's default with Kafka.", option.Number(0, 5, &o.replicas)).For("replicate cutover capture apply"),
 	}.In(option.Queues)
 }
 
-// checkQueue says what is wrong with where a queue is to be.
+// checkQueue tells what is wrong with the location of a queue.
 func checkQueue(where string) error {
 	switch {
 	case where == "", where == "direct", where == "durable":
@@ -103,7 +103,7 @@ func (o *queueOptions) openQueue(ctx context.Context, state *stateOptions, strea
 	}
 	log, err := queue.New(ctx, store, queue.Options{MaxMessage: int(o.message), MaxTransactions: o.transactions, Compress: o.compress})
 	if err != nil {
-		_ = store.Close() // the first error is the one to tell
+		_ = store.Close() // the first error is the one to report
 		return nil, err
 	}
 	return log, nil
@@ -123,8 +123,8 @@ func (o *replicateOptions) remover() func(ctx context.Context, stream, where str
 	}
 }
 
-// spool is the folder for transactions that are too large for memory: beside the catalogue,
-// since the system's for temporary files may be memory itself.
+// spool is the folder for transactions that are too large for memory: beside the catalogue, since
+// the system's temporary folder may itself be in memory.
 func (o *stateOptions) spool() string {
 	path, err := o.statePath()
 	if err != nil {

@@ -16,24 +16,24 @@ import (
 	"github.com/tidemarkdb/tidemark/mapping"
 )
 
-// isDatabase says whether the target of a restore is a database and not a folder.
+// isDatabase reports whether the target of a restore is a database and not a folder.
 func isDatabase(target string) bool {
 	scheme, _, ok := strings.Cut(target, "://")
 	return ok && strings.ToLower(scheme) != "file"
 }
 
-// What of restore's options is for one kind of target only.
+// Options of restore that are only for one kind of target.
 var (
 	onlyFolder   = []string{"parallelism", "sessions", "buffers", "delta", "force", "tablespace-map", "to", "exclusive", "timeline", "action", "program", "standby", "standby-slot"}
 	onlyDatabase = []string{"table-mappings", "table", "schema", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "buffer", "retry-for", "resume", "plan", "zero-dates",
 		"unrepresentable", "tinyint1-bool", "owners", "grants", "reject-limit", "reject-dir", "definer", "no-binlog", "index-memory", "index-workers"}
 )
 
-// fitting refuses options that mean nothing to the kind of target.
+// fitting refuses options that do not apply to the kind of target.
 func fitting(cmd *cobra.Command, database bool) error {
-	others, what, hint := onlyDatabase, "is for logical backups, which go into a database", "leave it out, or give a database's URL in place of the folder"
+	others, what, hint := onlyDatabase, "is only for logical backups, which are restored into a database", "Leave it out, or give a database's URL instead of the folder."
 	if database {
-		others, what, hint = onlyFolder, "is for the files of a server, which go into a folder", "leave it out, or give a folder in place of the URL"
+		others, what, hint = onlyFolder, "is only for the files of a server, which are restored into a folder", "Leave it out, or give a folder instead of the URL."
 	}
 	for _, name := range others {
 		if option.Given(cmd, name) {
@@ -74,7 +74,7 @@ func (o *restoreOptions) refill(cmd *cobra.Command, place, id, target string, ca
 	return o.copied(cmd, cat, watch, run, rep, err)
 }
 
-// resumedBackup is the backup of the run that is to go on: there may be a newer one by now.
+// resumedBackup is the backup of the run that is resumed: there may be a newer one by now.
 func resumedBackup(ctx context.Context, cat *catalog.Catalog, r *repo.Repo, name string) (string, error) {
 	run, err := cat.Run(ctx, name)
 	if err != nil {
@@ -83,5 +83,5 @@ func resumedBackup(ctx context.Context, cat *catalog.Catalog, r *repo.Repo, name
 	if id, ok := strings.CutPrefix(run.Source, job.RefillSource(r, "")); ok {
 		return id, nil
 	}
-	return "latest", nil // which is said not to be the run's source
+	return "latest", nil // which is then reported as not the run's source
 }

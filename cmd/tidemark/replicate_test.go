@@ -16,9 +16,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// bank has what a stream may trip over: hot parents, a unique value beside the key, a
-// trigger whose rows are in the log too, a cascade, partitions, values out of line, a
-// table whose rows only all columns tell apart, generated and identity columns.
+// bank has typical pitfalls for a stream: hot parents, a unique value besides the key, a trigger
+// whose rows are in the log too, a cascade, partitions, out-of-line values, a table whose rows only
+// differ across all columns, generated and identity columns.
 const bank = `
 CREATE TABLE branch (id int PRIMARY KEY, total int NOT NULL DEFAULT 0, twice int GENERATED ALWAYS AS (total * 2) STORED);
 CREATE TABLE account (id int PRIMARY KEY, branch int NOT NULL REFERENCES branch ON DELETE CASCADE, email text UNIQUE, balance int NOT NULL DEFAULT 0, big text);
@@ -58,11 +58,11 @@ func nothingOfAStream(t *testing.T, url string) {
 	}
 }
 
-// streamName keeps tests apart that share a server: slots are the whole server's.
+// streamName keeps tests on one server apart: slots belong to the whole server.
 func streamName() string { return fmt.Sprintf("t%d", time.Now().UnixNano()) }
 
-// TestReplicate copies and follows a source under load, is killed and cut off at any
-// moment, and comes to the same rows.
+// TestReplicate copies and follows a source under load, is killed and disconnected at any moment,
+// and ends with equal rows.
 func TestReplicate(t *testing.T) {
 	t.Parallel()
 	for _, major := range []int{15, 18} {
@@ -132,19 +132,19 @@ func TestReplicate(t *testing.T) {
 	}
 }
 
-// interrupted is the exit code of a process that got SIGINT or SIGKILL at any moment. Before
-// main begins, SIGINT just ends a process, without a word, of which a shell says 130 as well.
+// interrupted returns the exit code of a process that got SIGINT or SIGKILL at any moment. Before
+// main starts, SIGINT just ends a process silently, which a shell reports as 130 as well.
 func interrupted(cmd *exec.Cmd, errOut fmt.Stringer) int {
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // it says where it stands
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // prints its stacks
 	defer late.Stop()
-	_ = cmd.Wait() // its state says more
+	_ = cmd.Wait() // its state tells more
 	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() && ws.Signal() == syscall.SIGINT && errOut.String() == "" {
 		return 130
 	}
 	return cmd.ProcessState.ExitCode()
 }
 
-// awaitMetric waits until a metric is shown and above zero.
+// awaitMetric waits until a metric is present and above zero.
 func awaitMetric(t *testing.T, addr, name string) {
 	t.Helper()
 	var text []byte
@@ -164,7 +164,7 @@ func awaitMetric(t *testing.T, addr, name string) {
 	t.Errorf("no %s above 0 in\n%s", name, text)
 }
 
-// awaitStream waits until a process that replicates has come behind its copy.
+// awaitStream waits until a replicating process has finished its copy.
 func awaitStream(t *testing.T, cmd *exec.Cmd, errOut *bytes.Buffer, name string) {
 	t.Helper()
 	for w := (waiting{t: t, what: "the stream " + name}); !w.over(); time.Sleep(100 * time.Millisecond) {
@@ -173,12 +173,12 @@ func awaitStream(t *testing.T, cmd *exec.Cmd, errOut *bytes.Buffer, name string)
 		}
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it is only wanted gone
+	_ = cmd.Wait() // it only has to be gone
 	t.Fatalf("it does not follow\n%s", errOut)
 }
 
-// TestReplicateTypes sends every type through the log, which the copy would bring in
-// its own way, and finds the same values.
+// TestReplicateTypes sends every type through the log, since the copy would transfer it in its own
+// way, and finds the same values.
 func TestReplicateTypes(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)
@@ -210,7 +210,7 @@ func TestReplicateTypes(t *testing.T) {
 	must(t, append(args[:5:5], "--remove")...)
 }
 
-// TestReplicateRefuses names what cannot be, and leaves nothing behind.
+// TestReplicateRefuses names what is impossible, and leaves nothing behind.
 func TestReplicateRefuses(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)
@@ -227,12 +227,12 @@ func TestReplicateRefuses(t *testing.T) {
 	refused(7, `replica identity of public.b: none, and no primary key`)
 	refused(7, "ALTER TABLE public.b REPLICA IDENTITY FULL")
 	nothingOfAStream(t, src)
-	refused(2, "is no name of a stream", "--name", "No Name")
-	refused(2, "batches keep no order of commits", "--apply-mode", "batch", "--commit-order", "source")
-	refused(2, "know no conflicts of single changes", "--apply-mode", "batch", "--conflict", "ignore")
+	refused(2, "is not a valid name of a stream", "--name", "No Name")
+	refused(2, "batches do not keep the order of commits", "--apply-mode", "batch", "--commit-order", "source")
+	refused(2, "cannot handle conflicts of single changes", "--apply-mode", "batch", "--conflict", "ignore")
 	testdb.Query(t, src, "DROP TABLE b")
 
-	// A copy that fails leaves no slot.
+	// A failed copy leaves no slot.
 	testdb.Query(t, dst, "CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (7)")
 	refused(8, "")
 	nothingOfAStream(t, src)
@@ -244,22 +244,22 @@ func TestReplicateRefuses(t *testing.T) {
 	}
 	// Another catalogue does not know the stream.
 	var out, errOut bytes.Buffer
-	if code := run(t.Context(), []string{"replicate", src, dst, "--name", name, "--until", "now", "--state", t.TempDir() + "/other.db"}, &out, &errOut); code != 17 || !strings.Contains(errOut.String(), "of which this catalogue knows nothing") {
+	if code := run(t.Context(), []string{"replicate", src, dst, "--name", name, "--until", "now", "--state", t.TempDir() + "/other.db"}, &out, &errOut); code != 17 || !strings.Contains(errOut.String(), "which this catalogue does not know") {
 		t.Errorf("exit %d\n%s", code, &errOut)
 	}
-	// The source has a row that the target cannot take.
+	// The source has a row that the target rejects.
 	testdb.Query(t, dst, "INSERT INTO a VALUES (2)")
 	testdb.Query(t, src, "INSERT INTO a VALUES (2)")
 	refused(14, "duplicate key")
 	testdb.Query(t, dst, "DELETE FROM a WHERE id = 2")
 	refused(0, "")
-	// Columns that the target does not have: one that can be added, one of which nobody
-	// knows what stands in the rows that were there, and one that has another name now.
+	// Columns that the target lacks: one that can be added, one whose values in existing rows are
+	// unknown, and one that was renamed.
 	testdb.Query(t, src, "ALTER TABLE a ADD x int DEFAULT 7; UPDATE a SET x = id WHERE id = 1")
 	refused(0, "ADD COLUMN IF NOT EXISTS x integer DEFAULT 7")
 	must(t, "diff", src, dst)
 	testdb.Query(t, src, "ALTER TABLE a ADD y timestamptz DEFAULT now()")
-	refused(0, "stopped: public.a: has no column y on the target, which the source's table has. Add the column y to the target. Then tidemark sub reload public.a.")
+	refused(0, "stopped: public.a: has no column y on the target, but the source's table has it. Add the column y to the target. Then run tidemark sub reload public.a.")
 	testdb.Query(t, dst, "ALTER TABLE a ADD y timestamptz")
 	must(t, "sub", "start", "a", "--no-load", "--name", name)
 	testdb.Query(t, src, "UPDATE a SET y = 'epoch'")
@@ -276,8 +276,8 @@ func TestReplicateRefuses(t *testing.T) {
 	nothingOfAStream(t, src)
 }
 
-// TestReplicateAsOrdinaryUser warns of triggers that fire because the target's user may not
-// turn them off, and is right once it may.
+// TestReplicateAsOrdinaryUser warns of triggers that fire because the target's user may not disable
+// them, and yields the right rows once the user may.
 func TestReplicateAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)
@@ -286,7 +286,7 @@ func TestReplicateAsOrdinaryUser(t *testing.T) {
 	user := "u_" + name
 	to := role(t, srv, dst, user, "GRANT CREATE ON DATABASE "+testdb.Query(t, dst, "SELECT current_database()")+" TO r; GRANT CREATE ON SCHEMA public TO r")
 	args := []string{"replicate", src, to, "--name", name, "--until", "now"}
-	if o := must(t, args...); !strings.Contains(o.errOut, "warning: triggers: triggers of the target fire") || !strings.Contains(o.errOut, "public.account. As a superuser") {
+	if o := must(t, args...); !strings.Contains(o.errOut, "warning: triggers: the target's triggers fire") || !strings.Contains(o.errOut, "public.account. As a superuser") {
 		t.Errorf("no warning in\n%s", o.errOut)
 	}
 	testdb.Query(t, dst, "GRANT SET ON PARAMETER session_replication_role TO "+user)

@@ -26,13 +26,13 @@ type restoreOptions struct {
 	recoveryOptions
 	delta  bool              // --delta off: a folder has to be empty, so that nothing in it is lost
 	force  bool              // --force off: another server's data is not overwritten by mistake
-	spaces map[string]string // --tablespace-map, where tablespaces go, by where they were; none: there
+	spaces map[string]string // --tablespace-map, new paths of tablespaces, by the old ones; none: the old ones
 }
 
 func (o *restoreOptions) overTable() option.Table {
 	return option.Table{
-		option.New("delta", "on/off", "off", "Write only what differs. DIR has an older or damaged state of the same server: what is there is compared, and what the backup does not have is removed.", option.OnOff(&o.delta)).CommonTo("restore"),
-		option.New("force", "on/off", "off", "With --delta: also where DIR has another server's data, or nobody can say whose.", option.OnOff(&o.force)),
+		option.New("delta", "on/off", "off", "Write only what differs. DIR has an older or damaged state of the same server: its files are compared, and files that are not in the backup are removed.", option.OnOff(&o.delta)).CommonTo("restore"),
+		option.New("force", "on/off", "off", "With --delta: even if DIR has another server's data, or data of an unknown server.", option.OnOff(&o.force)),
 	}.In(option.Restores)
 }
 
@@ -50,37 +50,37 @@ func restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore REPO [BACKUP] DIR|URL",
 		Short: "Restore a backup into a folder, or a logical one into a database",
-		Long: `Write the files of a backup into an empty folder, from which PostgreSQL can be started; or,
-where a database's URL stands in place of the folder, the definitions and rows of a logical
-backup (backup --logical) into that database. BACKUP is its id, the beginning of one, or latest:
-the newest one that fits the target.
+		Long: `Write the files of a backup into an empty folder, from which you can start PostgreSQL; or, if
+you give a database's URL instead of the folder, the definitions and rows of a logical backup
+(backup --logical) into that database. BACKUP is its ID, the beginning of one, or latest: the
+newest one that fits the target.
 
 Into a folder:
 
-Tablespaces go to where they were, unless --tablespace-map says otherwise. Files get the
-permissions that they had, and, where it runs as root, the owner of the name that they had.
-The file without which a server does not start comes last: a restore that ended early
-is not taken for one.
+Tablespaces go back to their old paths, unless --tablespace-map says otherwise. Files get
+their old permissions and, if it runs as root, the owner of the same name. The file without
+which a server does not start is written last: nobody can mistake an interrupted restore for a
+complete one.
 
-With --delta DIR may have an older or a damaged state of the same server, which does not run:
-what is there is compared with the backup's checksums, only what differs is written, and what
-the backup does not have is removed.
+With --delta DIR may have an older or damaged state of the same server, which must not be
+running: its files are compared with the backup's checksums, only differences are written, and
+files that are not in the backup are removed.
 
-Without --to the server that is started has what the backup has. With it, it goes on with the
-archived log (tidemark archive) up to there: end (of the log), immediate (the backup's own
-end), a time, a place in the log (LSN), xid:NUMBER, or the name of a restore point. What would be
-missing for that is said before anything is written, and so is how much log there is to
-replay. BACKUP is then the newest that ended before, unless it is named.
+Without --to the server starts with the backup's state. With it, the server replays the
+archived log (tidemark archive) up to: end (of the log), immediate (the backup's own end), a
+time, an LSN, xid:NUMBER, or the name of a restore point. Anything missing for that is
+reported before anything is written, and so is the amount of log to replay. BACKUP is then the
+newest one that ended before, unless you name one.
 
-With --database only the named databases come back, and those of the system: the others are
-there as zeros that take no room, cannot be opened, and are to be dropped.
+With --database only the named databases are restored, and the system's: the others are there
+as zeros that take no space, cannot be opened, and should be dropped.
 
-With --standby the copy becomes a standby of the server that is named; without it, also that of
-a standby's backup starts as a server of its own.
+With --standby the copy becomes a standby of the named server; without it, even a backup of a
+standby starts as an independent server.
 
-Into a database it is a copy whose source is the backup: with its plan (--plan), its choice of
-tables, its bad rows, and its --resume after whatever stopped it. Each byte is compared
-with what was written before the rows that it belongs to are committed.`,
+Into a database, restore works as a copy whose source is the backup: with a plan (--plan), a
+choice of tables, rejected rows, and --resume after any interruption. All bytes are checked
+against their checksums before the rows in them are committed.`,
 		Example: `  tidemark restore /backup/main /var/lib/postgresql/15/restored
   tidemark restore /backup/main 20261122-0200 /srv/pg --tablespace-map /fast/space=/srv/space
   tidemark restore /backup/main /var/lib/postgresql/15/main --delta
@@ -144,14 +144,14 @@ func (o *restoreOptions) restore(cmd *cobra.Command, place, id, dir string, cat 
 	return o.storageEnd(cmd, w, run, rep, err)
 }
 
-// partial says what of a backup is restored; nil: all of it. finish is what is to be done when all files
-// are there.
+// partial tells what of a backup is restored; nil: all of it. finish is what remains to do when all
+// files are there.
 func (o *restoreOptions) partial(m *repo.Manifest, finish func(context.Context, string) error) (*engines.Partial, func(context.Context, string) error, error) {
 	if len(o.databases) == 0 {
 		return nil, finish, nil
 	}
 	if o.delta || o.primary != "" {
-		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: "--database", Err: errors.New("some databases alone come back into an empty folder, and as a server of its own"), Hint: "Leave out --delta and --standby: the databases of a server share one log, so that the others cannot stay as they are."}
+		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: "--database", Err: errors.New("needs an empty folder and a server of its own"), Hint: "Leave out --delta and --standby: the databases of a server share one log, so that the others cannot stay as they are."}
 	}
 	part, err := engines.PartOf(m.Databases, o.databases)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A restored copy becomes a standby of the server that is named, whose password stands in a
-// file alone. The backup of that standby becomes a server of its own, and what it has kept of a
-// standby's settings is said.
+// A restored copy becomes a standby of the named server, whose password is stored only in a file.
+// The backup of that standby becomes an independent server, and the output lists which of a
+// standby's settings it has kept.
 func TestRestoreAsAStandby(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 15)
@@ -48,7 +48,7 @@ func TestRestoreAsAStandby(t *testing.T) {
 	must(t, "backup", at, other, "--via", "protocol", "--progress", "none")
 	third := filepath.Join(dir, "third")
 	o = must(t, "restore", other, third)
-	if !strings.Contains(o.out, "it starts as a server of its own: standby.signal was not carried over; these settings were, and have no effect without it: primary_conninfo (postgresql.auto.conf), primary_slot_name (postgresql.auto.conf)") {
+	if !strings.Contains(o.out, "it starts as an independent server: standby.signal was not restored; these settings were, and have no effect without it: primary_conninfo (postgresql.auto.conf), primary_slot_name (postgresql.auto.conf)") {
 		t.Errorf("got\n%s", o.out)
 	}
 	if got := testdb.Query(t, s.Beside(t, third).URL("postgres"), "SELECT pg_is_in_recovery(), count(*) FROM item"); got != "f\t2" {

@@ -22,30 +22,30 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// recoveryOptions say how far a restored server recovers, and what it is then.
+// recoveryOptions tell how far a restored server recovers, and its role then.
 type recoveryOptions struct {
 	wanted  bool        // --to was given
-	target  logs.Target // --to; none: what the backup has. --exclusive off; --timeline 0: the newest
-	action  string      // --action promote: most want a server that takes writes
+	target  logs.Target // --to; none: the backup's own end. --exclusive off; --timeline 0: the newest
+	action  string      // --action promote: most users want a server that accepts writes
 	primary string      // --standby; none: a server of its own
 	slot    string      // --standby-slot; none
-	program string      // --program; none: where this one is now
+	program string      // --program; none: this program's present path
 	tried   string      // a file of the archive that recovery needs; "": there is no recovery
 }
 
 func (o *recoveryOptions) table() option.Table {
 	return option.Table{
-		option.New("to", "text", "", "Recover up to end, a time, an LSN, or a restore point. The archived log is used; also: immediate, xid:NUMBER, and name:TEXT for a restore point that looks like another.", o.recoveryTarget).CommonTo("restore"),
-		option.New("exclusive", "on/off", "off", "End just before that time, place or transaction, and not just behind it.", option.OnOff(&o.target.Exclusive)),
-		option.New("timeline", "number", "0", "Recover into this timeline; 0: the newest that comes from the backup.", func(v string) error {
+		option.New("to", "text", "", "Recover to end, a time, an LSN, or a restore point. It uses the archived log; also: immediate, xid:NUMBER, and name:TEXT for a restore point whose name looks like one of the others.", o.recoveryTarget).CommonTo("restore"),
+		option.New("exclusive", "on/off", "off", "Stop just before that time, LSN or transaction, not just after it.", option.OnOff(&o.target.Exclusive)),
+		option.New("timeline", "number", "0", "Recover along this timeline; 0: the newest that descends from the backup.", func(v string) error {
 			n, err := strconv.ParseUint(v, 10, 32)
 			o.target.Timeline = uint32(n)
 			return err
 		}),
-		option.New("action", "promote|pause|shutdown", "promote", "What the server does when it is there: take writes, wait as a standby that can be looked at, or stop.", option.OneOf([]string{"promote", "pause", "shutdown"}, &o.action)),
-		option.New("standby", "text", "", "Make it a standby of this primary. Its URL is as postgres://user@host:port/?passfile=FILE, without a password in it.", option.Text(&o.primary)).CommonTo("restore"),
-		option.New("standby-slot", "text", "", "The physical slot of the primary that keeps the log for the standby; it has to be there.", option.Text(&o.slot)),
-		option.New("program", "file", "", "Where the restored server finds this program, which fetches the log for it; default: where it is now.", option.Text(&o.program)),
+		option.New("action", "promote|pause|shutdown", "promote", "What the server does once it is there: accept writes, wait as a standby that you can query, or shut down.", option.OneOf([]string{"promote", "pause", "shutdown"}, &o.action)),
+		option.New("standby", "text", "", "Make it a standby of this primary. Its URL looks like postgres://user@host:port/?passfile=FILE, without a password in it.", option.Text(&o.primary)).CommonTo("restore"),
+		option.New("standby-slot", "text", "", "The primary's physical slot that keeps the log for the standby; it must exist.", option.Text(&o.slot)),
+		option.New("program", "file", "", "Path at which the restored server finds this program, which fetches the log for it; default: its current path.", option.Text(&o.program)),
 	}.In(option.Recovery)
 }
 
@@ -76,16 +76,16 @@ func (o *recoveryOptions) recoveryTarget(v string) (err error) {
 		if at, ok := parseMoment(v); ok {
 			t.Kind, t.Name, t.Time = logs.AtTime, "", at
 		} else if likeMoment.MatchString(v) {
-			return errors.New("is no time and no LSN: write 2026-11-21 19:30:00, with a zone such as +01:00 or UTC if it is not this machine's, or 2/5F0A3B8; of a restore point called so, name:" + v)
+			return errors.New("is neither a time nor an LSN: use 2026-11-21 19:30:00, with a zone such as +01:00 or UTC if it is not this machine's, or 2/5F0A3B8; for a restore point of this name, use name:" + v)
 		}
 	}
 	return err
 }
 
-// likeMoment is what looks as if a time or a place in the log was meant and not the name of a restore point.
+// likeMoment matches what looks like a time or an LSN and not like the name of a restore point.
 var likeMoment = regexp.MustCompile(`(?i)^\s*[-+]?[0-9]|[0-9]:[0-9]|^[0-9a-f]+/[0-9a-z]+$|^\s*(now|today|yesterday|tomorrow|latest|newest|last)\b|^\s*(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)[a-z]*[ ,.-]+[0-9]`)
 
-// parseMoment reads a date and time, in this machine's zone where it names none.
+// parseMoment reads a date and time, in this machine's zone if it names none.
 func parseMoment(v string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05-07", "2006-01-02 15:04:05 MST", time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, v, time.Local); err == nil {
@@ -95,11 +95,12 @@ func parseMoment(v string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// planRestore chooses the backup, and says how the server recovers from it; nil: with what it has.
+// planRestore chooses the backup, and tells how the server recovers from it; nil: with the backup's
+// own log.
 func (o *restoreOptions) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*repo.Manifest, func(context.Context, string) error, error) {
 	ctx := cmd.Context()
 	if o.primary != "" && o.wanted || o.slot != "" && o.primary == "" {
-		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Err: errors.New("a standby has no end of its recovery, and only a standby has a slot"), Hint: "Give --standby with or without --standby-slot, or --to."}
+		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Err: errors.New("--standby and --to exclude each other, and --standby-slot needs --standby"), Hint: "Give --standby, with or without --standby-slot, or --to."}
 	}
 	if !o.wanted {
 		m, err := o.chooseBackup(ctx, r, id, false)
@@ -135,7 +136,7 @@ func (o *restoreOptions) planRestore(cmd *cobra.Command, r *repo.Repo, id string
 	return nil, nil, first
 }
 
-// candidates are the backups from which the target may be reached, the newest first.
+// candidates are the backups from which the target may be reached, newest first.
 func (o *restoreOptions) candidates(ctx context.Context, r *repo.Repo, id string) ([]*repo.Manifest, error) {
 	if id != "latest" {
 		m, err := o.chooseBackup(ctx, r, id, false)
@@ -158,7 +159,7 @@ func (o *restoreOptions) candidates(ctx context.Context, r *repo.Repo, id string
 	return early, nil
 }
 
-// reachable looks whether the archive leads from a backup to the target.
+// reachable checks whether the archive leads from a backup to the target.
 func (o *restoreOptions) reachable(ctx context.Context, a *logs.Archive, m *repo.Manifest) (logs.Replay, error) {
 	need, err := spanOf(m)
 	if err != nil {
@@ -183,11 +184,11 @@ func spanOf(m *repo.Manifest) (logs.Span, error) {
 	return need, nil
 }
 
-// replayRate is about what a server replays on one processor, to say how long it takes: of a
-// load whose pages are in memory more, of one that waits for a disk less.
+// replayRate is roughly what a server replays on one processor, for the estimate of the time: more
+// if the pages are in memory, less if it waits for a disk.
 const replayRate = 50 << 20
 
-// forecast says what the server will do when it is started.
+// forecast tells what the server will do when it is started.
 func (o *restoreOptions) forecast(cmd *cobra.Command, m *repo.Manifest, replay logs.Replay) {
 	took := time.Duration(float64(replay.Bytes()) / replayRate * float64(time.Second)).Round(time.Second)
 	if o.json {
@@ -205,9 +206,9 @@ func (o *restoreOptions) forecast(cmd *cobra.Command, m *repo.Manifest, replay l
 	}
 	last := ""
 	if !replay.At.IsZero() {
-		last = "; its last commit is of " + replay.At.Format("2006-01-02 15:04:05.999999 UTC")
+		last = "; its last commit is at " + replay.At.Format("2006-01-02 15:04:05.999999 UTC")
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "recovery from backup %s to %s, in timeline %d: %s of log to replay in %s, about %s at 50 MB/s%s\n",
+	fmt.Fprintf(cmd.ErrOrStderr(), "recovery from backup %s to %s, on timeline %d: %s of log to replay in %s, about %s at 50 MB/s%s\n",
 		m.ID, o.target, replay.Timeline, screen.Bytes(replay.Bytes()), screen.Count(replay.Segments, "segment"), max(took, time.Second), last)
 }
 
@@ -229,14 +230,14 @@ func (o *restoreOptions) recovery(r *repo.Repo, replay logs.Replay) func(context
 	return func(_ context.Context, dir string) error { return rec.Write(dir) }
 }
 
-// fetchCommand is the restore_command with which a server has this program fetch its log.
+// fetchCommand is the restore_command by which a server fetches its log with this program.
 func (o *restoreOptions) fetchCommand() string { return physical.RestoreCommand(o.fetchWords()...) }
 
 // fetchWords are the words of that command.
 func (o *restoreOptions) fetchWords() []string {
 	program := o.program
 	if program == "" {
-		program, _ = os.Executable() // where that is not known, it is in the path
+		program, _ = os.Executable() // otherwise it must be in the path
 	}
 	if program == "" {
 		program = "tidemark"
@@ -254,8 +255,8 @@ func (o *restoreOptions) fetchWords() []string {
 	return words
 }
 
-// standby says how the restored copy becomes a standby. Where the repository has an archive of the
-// log, that has what the primary has removed already.
+// standby tells how the restored copy becomes a standby. If the repository has an archive of the
+// log, that has what the primary has already removed.
 func (o *restoreOptions) standby(ctx context.Context, r *repo.Repo, system string) (func(context.Context, string) error, error) {
 	of, err := physical.ParseStandbyOf(o.primary)
 	if err != nil {

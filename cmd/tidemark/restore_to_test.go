@@ -18,21 +18,21 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A past is what a server has committed, while it was archived and backed up.
+// A past is what a server has committed while it was archived and backed up.
 type past struct {
 	srv         *testdb.Server
 	url         string
-	dir, place  string // where the server's user may write
+	dir, place  string // folders that the server's user may write to
 	program     string
-	read, write []string // options that open the repository, and with which it is made
-	half, ids   []string // ids that were there at the restore point "half", and all of them
-	lsn         string   // of it
-	early       []string // ids that were there when a transaction was the last one
-	xid         string   // of it
+	read, write []string // options that open the repository, and options that create it
+	half, ids   []string // ids present at the restore point "half", and all of them
+	lsn         string   // of "half"
+	early       []string // ids present when a certain transaction was the last one
+	xid         string   // of that transaction
 	back        int64    // a moment between it and the next one, microseconds since 1970
 }
 
-// newPast makes what a server's past is to be kept in. With encrypt the repository is encrypted.
+// newPast prepares the folders for a server's past. With encrypt the repository is encrypted.
 func newPast(t *testing.T, srv *testdb.Server, encrypt bool) *past {
 	t.Helper()
 	p := &past{srv: srv, url: srv.URL("postgres"), dir: srv.TempDir(t)}
@@ -57,7 +57,7 @@ func newPast(t *testing.T, srv *testdb.Server, encrypt bool) *past {
 	return p
 }
 
-// archive archives a server in the past's repository.
+// archive archives a server into the past's repository.
 func (p *past) archive(t *testing.T, url string) *archiver {
 	t.Helper()
 	a := startArchiver(t, append([]string{url, p.place, "--slot", "arch", "--slot-use", "make", "--partial", "50ms", "--compress", "lz4"}, p.write...)...)
@@ -67,7 +67,7 @@ func (p *past) archive(t *testing.T, url string) *archiver {
 	return a
 }
 
-// kept waits until a server's log is in the archive up to its end.
+// kept waits until a server's log is archived up to its end.
 func (p *past) kept(t *testing.T, url string) {
 	t.Helper()
 	end := testdb.Query(t, url, "SELECT pg_current_wal_flush_lsn()")
@@ -76,7 +76,7 @@ func (p *past) kept(t *testing.T, url string) {
 	})
 }
 
-// lived makes a server that is backed up under load, and goes on.
+// lived creates a server that is backed up under load, and keeps running afterwards.
 func lived(t *testing.T, major int) *past {
 	t.Helper()
 	p := newPast(t, testdb.OwnPostgresSegments(t, major, 1, "-c", "autovacuum=off", "-c", "track_commit_timestamp=on", "-c", "max_wal_size=256MB"), major == 18)
@@ -102,7 +102,7 @@ func lived(t *testing.T, major int) *past {
 	testdb.Query(t, aside, "UPDATE item SET id = -id WHERE id % 100 = 0")
 	p.half = ids()
 	p.lsn = testdb.Query(t, p.url, "SELECT pg_create_restore_point('half')")
-	// Between two loads there is one transaction by itself: of those that commit at once nobody knows the order.
+	// One transaction runs alone between two loads: the order of concurrent commits is unknown.
 	if err := load("150").Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func lived(t *testing.T, major int) *past {
 	return p
 }
 
-// restored starts a server that is restored to a point, and gives what it has.
+// restored starts a server restored to a point in time, and returns its ids.
 func (p *past) restored(t *testing.T, name string, args ...string) (srv *testdb.Server, url string, ids []string) {
 	t.Helper()
 	dir := filepath.Join(p.dir, name)
@@ -149,7 +149,7 @@ func (p *past) restored(t *testing.T, name string, args ...string) (srv *testdb.
 	return srv, url, strings.Split(testdb.Query(t, url, "SELECT string_agg(id::text, ',' ORDER BY id) FROM item"), ",")
 }
 
-// same compares ids, in whatever order.
+// same compares ids in any order.
 func same(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	got, want = slices.Clone(got), slices.Clone(want)
@@ -160,8 +160,8 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestRestoreToAPoint brings back exactly what was committed before a time, a transaction, a
-// place and a restore point, and goes on from there in a new timeline that is archived too.
+// TestRestoreToAPoint restores exactly what was committed before a time, a transaction, an LSN and
+// a restore point, and continues from there in a new timeline that is archived too.
 func TestRestoreToAPoint(t *testing.T) {
 	t.Parallel()
 	for _, major := range []int{15, 18} {
@@ -192,8 +192,9 @@ func TestRestoreToAPoint(t *testing.T) {
 	}
 }
 
-// TestRestoreOverAPromotion brings back what was committed in either timeline from the backup of a standby that has
-// been promoted since. A backup in whose time the standby is promoted is refused, and says so.
+// TestRestoreOverAPromotion restores what was committed in either timeline from the backup of a
+// standby that has since been promoted. If the standby is promoted during a backup, that backup is
+// refused with a message.
 func TestRestoreOverAPromotion(t *testing.T) {
 	t.Parallel()
 	primary := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "max_wal_size=64MB")
@@ -247,7 +248,8 @@ func TestRestoreOverAPromotion(t *testing.T) {
 	same(t, "the old timeline", got, old)
 }
 
-// amid is a client's end of a connection. When the client says a text, something is done before anybody hears it.
+// amid is a client's end of a connection. When the client sends a certain text, something is done
+// before the server receives it.
 type amid struct {
 	net.Conn
 	text []byte
@@ -263,7 +265,7 @@ func (a *amid) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// refused looks at what is said before anything is written.
+// refused checks the errors reported before anything is written.
 func (p *past) refused(t *testing.T) {
 	dir := filepath.Join(p.dir, "refused")
 	names := archived(t, p.place)
@@ -282,11 +284,11 @@ func (p *past) refused(t *testing.T) {
 		code int
 		says string
 	}{
-		"to come":     {time.Now().Add(time.Hour).Format(time.RFC3339), 6, "its last commit is of "},
+		"to come":     {time.Now().Add(time.Hour).Format(time.RFC3339), 6, "its last commit is at "},
 		"long ago":    {"2001-01-01", 6, "that ended before"},
 		"no point":    {"never made", 6, `restore point "never made" is not in it`},
 		"too far":     {"FF/0", 6, "the log of timeline "},
-		"before it":   {"0/100028", 2, "it lies before the end of the backup"},
+		"before it":   {"0/100028", 2, "it is before the end of the backup"},
 		"no xid":      {"xid:x", 2, "xid"},
 		"no timeline": {"end", 6, "the archive has no history of timeline 9"},
 		"no database": {"end", 6, "It has template1, "},
@@ -306,7 +308,7 @@ func (p *past) refused(t *testing.T) {
 	}
 }
 
-// goesOn archives a server that was restored to the restore point, in its own timeline.
+// goesOn archives a server restored to the restore point, in its own timeline.
 func (p *past) goesOn(t *testing.T) {
 	_, url, _ := p.restored(t, "second", "--to", "name:half", "--timeline", "1")
 	a := p.archive(t, url)

@@ -21,14 +21,14 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// many are the options that make many ranges, and events of them.
+// many are the options for many ranges, with an event for each.
 var many = []string{"--json", "--range-size", "16kB", "--lanes", "2"}
 
 func copyArgs(src, dst string, more ...string) []string {
 	return append(append([]string{"copy", src, dst}, many...), more...)
 }
 
-// lastRun is the name of this test's last run.
+// lastRun returns the name of this test's last run.
 func lastRun(t *testing.T) string {
 	t.Helper()
 	cat, err := catalog.Open(statePath(t))
@@ -51,8 +51,8 @@ func killedHalfway(t *testing.T, src, dst string, lines int) {
 	}
 }
 
-// TestSourceChangesWhileKilled moves rows between the ranges of killed copies. Of
-// the tables that were full some are as they were before; none is a mixture.
+// TestSourceChangesWhileKilled moves rows between the ranges of killed copies. Some of the complete
+// tables are as before; none is a mixture.
 func TestSourceChangesWhileKilled(t *testing.T) {
 	for name, srv := range map[string]func(*testing.T) *testdb.Server{
 		"postgres": func(t *testing.T) *testdb.Server { return testdb.Postgres(t, 16) },
@@ -83,26 +83,26 @@ func TestSourceChangesWhileKilled(t *testing.T) {
 					t.Errorf("%s is neither what it is now nor what it was before", table)
 				}
 			}
-			if fresh < 3 { // the two that did not change, and what was not full
+			if fresh < 3 { // the two unchanged tables, and the incomplete ones
 				t.Errorf("only %d tables are as they are now", fresh)
 			}
 			nothingOfOurs(t, dst)
 			o := must(t, "report", "last")
-			if fresh < len(killTableNames) && !strings.Contains(o.out, "has changed since the run began") {
+			if fresh < len(killTableNames) && !strings.Contains(o.out, "has changed since the run started") {
 				t.Errorf("the report does not say so:\n%s", o.out)
 			}
 		})
 	}
 }
 
-// started is a process whose output is read up to its first lines.
+// started starts a process whose output has been read up to its first lines.
 func started(t *testing.T, lines int, args ...string) (*exec.Cmd, *bufio.Reader, *bytes.Buffer) {
 	t.Helper()
 	cmd := process(t, args...)
 	errOut := &bytes.Buffer{}
 	cmd.Stderr = errOut
 	out, in := startInStep(t, cmd)
-	t.Cleanup(func() { out.Close(); cmd.Process.Kill() }) // where the test has ended before it
+	t.Cleanup(func() { out.Close(); cmd.Process.Kill() }) // if the test ended before it
 	for range lines {
 		if _, err := in.ReadString('\n'); err != nil {
 			t.Fatalf("its output ended: %v\n%s", err, errOut)
@@ -120,11 +120,11 @@ func drain(in *bufio.Reader) {
 }
 
 func exitCode(cmd *exec.Cmd) int {
-	_ = cmd.Wait() // the state says more
+	_ = cmd.Wait() // its state tells more
 	return cmd.ProcessState.ExitCode()
 }
 
-// TestTwoResumeAtOnce lets one process go on with a run, and refuses the other.
+// TestTwoResumeAtOnce lets one process resume a run, and refuses the other.
 func TestTwoResumeAtOnce(t *testing.T) {
 	t.Parallel()
 	src := killSource(t, testdb.Postgres(t, 16), 8000)
@@ -133,7 +133,7 @@ func TestTwoResumeAtOnce(t *testing.T) {
 	cmd, in, errOut := started(t, 1, copyArgs(src, dst, "--resume", "last")...)
 	o := cli(t, "copy", src, dst, "--resume", "last")
 	host, _ := os.Hostname()
-	want := fmt.Sprintf("tidemark: lock run %s: process %d on %s is working on this run\nhint: wait for that process, or end it, and resume then\n", lastRun(t), cmd.Process.Pid, host)
+	want := fmt.Sprintf("tidemark: lock run %s: process %d on %s is working on this run\nhint: Wait for that process to end, then resume.\n", lastRun(t), cmd.Process.Pid, host)
 	if o.code != 2 || o.errOut != want {
 		t.Errorf("exit %d\n%s\nwant 2\n%s", o.code, o.errOut, want)
 	}
@@ -145,7 +145,7 @@ func TestTwoResumeAtOnce(t *testing.T) {
 	sameCounts(t, src, dst)
 }
 
-// TestInterrupted presses Ctrl-C: the run can be resumed, and says how.
+// TestInterrupted presses Ctrl-C: the run can be resumed, and the output says how.
 func TestInterrupted(t *testing.T) {
 	for name, from := range map[string]func(t *testing.T) (string, string){
 		"copy": func(t *testing.T) (string, string) {
@@ -165,7 +165,7 @@ func TestInterrupted(t *testing.T) {
 			cmd.Process.Signal(os.Interrupt)
 			drain(in)
 			code := exitCode(cmd)
-			want := "tidemark: copy: stopped\nhint: go on with the same command and --resume " + lastRun(t) + "\n"
+			want := "tidemark: copy: stopped\nhint: Add --resume " + lastRun(t) + " to the same command.\n"
 			if code != 130 || !strings.HasSuffix(asText(errOut.String()), want) {
 				t.Fatalf("exit %d\n%s\nwant 130\n%s", code, errOut, want)
 			}
@@ -180,29 +180,29 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestResumeRefused asks for what must not be done.
+// TestResumeRefused requests what must not be done.
 func TestResumeRefused(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 16)
 	src, dst, other := killSource(t, srv, 10), srv.NewDatabase(t, "dst"), srv.NewDatabase(t, "other")
 	mask := func(url string) string { return strings.Replace(url, ":"+srv.Password+"@", "@", 1) }
 	o := cli(t, "copy", src, dst, "--resume", "last")
-	expect(t, o, 6, "tidemark: find run last: there is no copy from "+mask(src)+" to "+mask(dst)+"\nhint: `tidemark runs` lists the runs that there are\n")
+	expect(t, o, 6, "tidemark: find run last: there is no copy from "+mask(src)+" to "+mask(dst)+"\nhint: tidemark runs lists the runs.\n")
 	must(t, "copy", src, dst)
 	run := lastRun(t)
 	o = cli(t, "copy", src, dst, "--resume", "last")
-	expect(t, o, 2, "tidemark: resume "+run+": has finished already\nhint: start a new copy without --resume\n")
+	expect(t, o, 2, "tidemark: resume "+run+": has already finished\nhint: Start a new copy without --resume.\n")
 	o = cli(t, "copy", src, dst, "--resume", "nonsense")
-	expect(t, o, 6, "tidemark: find run nonsense: no run has this name\nhint: `tidemark runs` lists the runs that there are\n")
+	expect(t, o, 6, "tidemark: find run nonsense: no run has this ID\nhint: tidemark runs lists the runs.\n")
 	o = cli(t, "copy", src, other, "--resume", run[:20])
-	expect(t, o, 2, "tidemark: resume "+run+": was a copy with "+mask(dst)+", not "+mask(other)+"\nhint: give the same source and target as before\n")
+	expect(t, o, 2, "tidemark: resume "+run+": was a copy with "+mask(dst)+", not "+mask(other)+"\nhint: Give the same source and target as before.\n")
 	if n := testdb.Query(t, other, "SELECT count(*) FROM pg_class WHERE relname IN ('keyed', 'copied')"); n != "0" {
 		t.Errorf("%s tables were made in the other database", n)
 	}
 	must(t, "diff", src, dst)
 }
 
-// expect checks the exit code and all of what was said about the error.
+// expect checks the exit code and the complete error text.
 func expect(t *testing.T, o outcome, code int, errOut string) {
 	t.Helper()
 	if o.code != code || o.errOut != errOut {
@@ -210,15 +210,14 @@ func expect(t *testing.T, o outcome, code int, errOut string) {
 	}
 }
 
-// TestKilledInTheLastStep kills a copy that has only its marker rows left to
-// remove. The target cannot tell such a run from one that has not begun, so the
-// catalogue must know already.
+// TestKilledInTheLastStep kills a copy that only has its marker rows left to remove. The target
+// cannot distinguish such a run from one that has not started, so the catalogue must know already.
 func TestKilledInTheLastStep(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 16)
 	src, dst := killSource(t, srv, 2000), srv.NewDatabase(t, "dst")
-	cmd, in, _ := started(t, 12, copyArgs(src, dst)...) // by now the marker table is there
-	// The marks cannot be removed while somebody reads them, but new ones can be made.
+	cmd, in, _ := started(t, 12, copyArgs(src, dst)...) // by now the marker table exists
+	// The marks cannot be removed while a session reads them, but new ones can be written.
 	held := exec.Command("psql", "-X", "-q", dst, "-c", "BEGIN", "-c", "SELECT count(*) FROM tidemark.copied", "-c", "SELECT pg_sleep(600)")
 	if err := held.Start(); err != nil {
 		t.Fatal(err)
@@ -230,7 +229,7 @@ func TestKilledInTheLastStep(t *testing.T) {
 	soon(t, "the copy waits to remove its marks", func() bool {
 		return testdb.Query(t, dst, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = to_regclass('tidemark.copied')") == "1"
 	})
-	// Nor can the catalogue be written from now on.
+	// The catalogue cannot be written from now on either.
 	state, err := sql.Open("sqlite", statePath(t))
 	if err != nil {
 		t.Fatal(err)
@@ -243,18 +242,18 @@ func TestKilledInTheLastStep(t *testing.T) {
 		}
 	}
 	held.Process.Kill()
-	_ = held.Wait() // killed, as it says
+	_ = held.Wait() // killed, as Wait reports
 	testdb.Query(t, dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()")
 	soon(t, "the marks are removed", func() bool {
 		return testdb.Query(t, dst, "SELECT to_regclass('tidemark.copied') IS NULL") == "t"
 	})
 	cmd.Process.Kill()
-	_ = cmd.Wait() // killed, as it says
+	_ = cmd.Wait() // killed, as Wait reports
 	if _, err := state.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	o := cli(t, "copy", src, dst, "--resume", "last")
-	expect(t, o, 2, "tidemark: resume "+lastRun(t)+": has finished already\nhint: start a new copy without --resume\n")
+	expect(t, o, 2, "tidemark: resume "+lastRun(t)+": has already finished\nhint: Start a new copy without --resume.\n")
 	must(t, "diff", src, dst)
 	sameCounts(t, src, dst)
 }
@@ -264,8 +263,8 @@ var epochOf = map[string]string{
 	"mariadb":  "SELECT rows_n FROM tidemark_copied WHERE range_id = 0",
 }
 
-// waits counts the sessions of a database that wait for a lock. MariaDB looks for itself only if nobody has asked
-// it for 0.1 s, and says until then what it said before.
+// waits counts the sessions of a database that wait for a lock. MariaDB refreshes its data only if
+// nobody has queried it for 0.1 s, and returns the old data until then.
 var waits = map[string]string{
 	"postgres": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
 	"mariadb": `DO SLEEP(0.2);
@@ -273,8 +272,8 @@ var waits = map[string]string{
 		(SELECT count(*) FROM information_schema.processlist WHERE db = database() AND state LIKE 'Waiting for%lock%')`,
 }
 
-// TestFrozenProcessIsShutOut stops a process in the middle of its rows, takes its
-// run up elsewhere, and lets it go on: none of its rows get through any more.
+// TestFrozenProcessIsShutOut stops a process in the middle of its rows, resumes its run elsewhere,
+// and lets the process continue: none of its rows get through.
 func TestFrozenProcessIsShutOut(t *testing.T) {
 	for name, srv := range map[string]func(*testing.T) *testdb.Server{
 		"postgres": func(t *testing.T) *testdb.Server { return testdb.Postgres(t, 16) },
@@ -302,14 +301,14 @@ func TestFrozenProcessIsShutOut(t *testing.T) {
 			}
 			ended := make(chan int, 1)
 			go func() { ended <- exitCode(taker) }()
-			// Was it stopped between a marker and its commit, the other waits for that.
+			// If it was stopped between a marker and its commit, the other waits for that.
 			soon(t, "the other has taken the run, or waits", func() bool {
 				return len(ended) == 1 || testdb.Query(t, dst, epochOf[name]) == "2" || testdb.Query(t, dst, waits[name]) != "0"
 			})
 			frozen.Process.Signal(syscall.SIGCONT)
 			drain(in)
 			code := exitCode(frozen)
-			if code != 2 || !regexp.MustCompile(`"write run \w+: another process has taken this run over"`).MatchString(errOut.String()) {
+			if code != 2 || !regexp.MustCompile(`"write run \w+: another process has taken over this run"`).MatchString(errOut.String()) {
 				t.Errorf("the frozen one: exit %d\n%s", code, errOut)
 			}
 			if code := <-ended; code != 0 {
@@ -321,8 +320,8 @@ func TestFrozenProcessIsShutOut(t *testing.T) {
 	}
 }
 
-// TestWaitsForALock copies into a table that another session has locked: the screen
-// says who has, and when that ends the copy goes on.
+// TestWaitsForALock copies into a table that another session has locked: the screen names that
+// session, and the copy continues once it ends.
 func TestWaitsForALock(t *testing.T) {
 	t.Parallel()
 	src, dst := shopOn(t, pg15(t)), shopOn(t, pg15(t))
@@ -340,7 +339,7 @@ func TestWaitsForALock(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, mostly
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has usually ended
 	soon(t, "a word of the lock", func() bool { return strings.Contains(said.String(), "waiting: ") })
 	if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
@@ -352,7 +351,7 @@ func TestWaitsForALock(t *testing.T) {
 	}
 }
 
-// aTableIsFull says whether any table that has rows has all of them on the target.
+// aTableIsFull reports whether any table with rows has all of them on the target.
 func aTableIsFull(src, dst string) bool {
 	for _, name := range killTableNames {
 		sql := "SELECT count(*) FROM " + name
@@ -365,13 +364,13 @@ func aTableIsFull(src, dst string) bool {
 	return false
 }
 
-// TestSpeedAfterResume counts the rows of this attempt alone when it says how fast
-// it was; the tables have all.
+// TestSpeedAfterResume: the reported speed counts only the rows of this attempt; the tables have
+// all.
 func TestSpeedAfterResume(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)
 	src, dst := killSource(t, srv, 8000), srv.NewDatabase(t, "dst")
-	for lines := 60; ; lines += 10 { // until a table was full: others may be read again, if anything has changed
+	for lines := 60; ; lines += 10 { // until a table was complete: others may be read again if anything has changed
 		killedHalfway(t, src, dst, lines)
 		if aTableIsFull(src, dst) {
 			break
@@ -379,11 +378,11 @@ func TestSpeedAfterResume(t *testing.T) {
 		dst = srv.NewDatabase(t, "dst")
 	}
 	o := must(t, "copy", src, dst, "--resume", "last")
-	m := regexp.MustCompile(`\n([\d,]+) rows, \S+ \S+ in ([\d.]+) s \(\S+ \S+, ([\d,]+) rows/s\) after ([\d,]+) rows of earlier attempts;`).FindStringSubmatch(o.out)
+	m := regexp.MustCompile(`\n([\d,]+) rows, \S+ \S+ in ([\d.]+) s \(\S+ \S+, ([\d,]+) rows/s\), after ([\d,]+) rows in earlier attempts;`).FindStringSubmatch(o.out)
 	if m == nil {
 		t.Fatalf("no such line in\n%s", o.out)
 	}
-	var n [3]float64 // rows, rows a second, rows of before
+	var n [3]float64 // rows, rows a second, earlier rows
 	for i, s := range []string{m[1], m[3], m[4]} {
 		n[i], _ = strconv.ParseFloat(strings.ReplaceAll(s, ",", ""), 64)
 	}

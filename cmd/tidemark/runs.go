@@ -49,7 +49,7 @@ func runsCommand() *cobra.Command {
 	return cmd
 }
 
-// stateOf tells a run that was killed from one that runs.
+// stateOf distinguishes a run that was killed from one that is running.
 func stateOf(cat *catalog.Catalog, r catalog.Run) string {
 	if r.State == catalog.Running && !cat.Alive(r.ID) {
 		return "killed"
@@ -60,8 +60,8 @@ func stateOf(cat *catalog.Catalog, r catalog.Run) string {
 func reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RUN",
-		Short: "Show a run's table statistics and where its time went",
-		Long:  "Show a run's table statistics and where its time went. RUN is an ID, the beginning of one, or last.",
+		Short: "Show a run's table statistics, and where its time went",
+		Long:  "Show a run's table statistics, and where its time went. RUN is an ID, the beginning of one, or last.",
 		Example: `  tidemark report last
   tidemark report 01K9 --json`,
 		Args: args(0, 1, "report RUN"),
@@ -95,7 +95,7 @@ func reportCommand() *cobra.Command {
 	return cmd
 }
 
-// onCatalog carries out a command that looks at the catalogue.
+// onCatalog runs a command that reads the catalogue.
 func onCatalog[P interface{ catalogue() *stateOptions }](read func(map[string]option.Value) (P, error), do func(cmd *cobra.Command, given []string, o P, cat *catalog.Catalog) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, given []string) error {
 		o, err := read(nil)
@@ -111,7 +111,7 @@ func onCatalog[P interface{ catalogue() *stateOptions }](read func(map[string]op
 	}
 }
 
-// completeRuns offers the names of the runs to the shell.
+// completeRuns completes the IDs of runs in the shell.
 func completeRuns(read func(map[string]option.Value) (*catalogueOptions, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		o, err := read(nil)

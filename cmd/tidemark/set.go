@@ -16,19 +16,19 @@ import (
 	"github.com/tidemarkdb/tidemark/job/stream"
 )
 
-// settable are the options that a stream can change while it runs.
+// settable are the options that can be changed while a stream runs.
 var settable = []string{"agents", "apply-memory", "apply-mode", "buffer", "capture-memory", "commit-count", "commit-interval", "commit-order", "conflict", "conflict-rule", "monitor-interval", "ok-sqlstates", "queue-size"}
 
 func setCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set OPTION=VALUE ...",
 		Short: "Change options of a stream while it runs",
-		Long: `Change options of a stream while it runs, in this process or another of this machine: within
-its monitor interval it ends its sessions and goes on with new ones, which takes about as
-long as to connect. Nothing is lost or doubled by it. What is set holds until the process
-ends; the next one begins with what its command line and task file say.
+		Long: `Change options of a stream while it runs, in this process or another one on this machine.
+Within its monitor interval it ends its sessions and opens new ones, which takes about as long
+as connecting. Nothing is lost or applied twice. The change lasts until the process ends; the
+next one starts with its command line and task file.
 
-These can be set: ` + strings.Join(settable, ", ") + ".",
+These options can be set: ` + strings.Join(settable, ", ") + ".",
 		Example: `  tidemark set agents=32
   tidemark set apply-memory=256MB commit-count=50 --name shop
   tidemark set`,
@@ -45,10 +45,10 @@ These can be set: ` + strings.Join(settable, ", ") + ".",
 		for _, text := range given {
 			name, value, ok := strings.Cut(text, "=")
 			if !ok || !slices.Contains(settable, name) {
-				return &tidemark.Error{Kind: tidemark.Invalid, Op: "set", Object: text, Err: errors.New("is not OPTION=VALUE of an option that can be set"), Hint: "These can: " + strings.Join(settable, ", ") + "."}
+				return &tidemark.Error{Kind: tidemark.Invalid, Op: "set", Object: text, Err: errors.New("is not OPTION=VALUE with an option that can be set"), Hint: "These can be set: " + strings.Join(settable, ", ") + "."}
 			}
 			if err := new(replicateOptions).Table().Find(name).Set(value); err != nil {
-				return &tidemark.Error{Kind: tidemark.Invalid, Op: "set", Object: text, Err: err, Hint: "tidemark manual options has what each option takes."}
+				return &tidemark.Error{Kind: tidemark.Invalid, Op: "set", Object: text, Err: err, Hint: "tidemark manual options lists the values of each option."}
 			}
 			values[name] = value
 		}
@@ -64,7 +64,7 @@ func (o *catalogueOptions) set(cmd *cobra.Command, cat *catalog.Catalog, values 
 		name := stream.RecordOf(o.name, half)
 		known, err := cat.Stream(cmd.Context(), name)
 		if err != nil || known.Run == "" || !cat.Alive("stream-"+name) {
-			continue // or still at the copy before it
+			continue // or it is still at the copy before the stream
 		}
 		found = true
 		if len(values) > 0 {
@@ -85,12 +85,12 @@ func (o *catalogueOptions) set(cmd *cobra.Command, cat *catalog.Catalog, values 
 			fmt.Fprintf(cmd.OutOrStdout(), " %s=%s", option, now[option])
 		}
 		if len(now) == 0 {
-			fmt.Fprint(cmd.OutOrStdout(), " nothing was set since it began")
+			fmt.Fprint(cmd.OutOrStdout(), " nothing has been set since it started")
 		}
 		fmt.Fprintln(cmd.OutOrStdout())
 	}
 	if !found {
-		return &tidemark.Error{Kind: tidemark.NotFound, Op: "set", Object: o.name, Err: errors.New("no stream of that name runs on this machine"), Hint: "Give options when you start it: tidemark replicate --help."}
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "set", Object: o.name, Err: errors.New("no stream of that name is running on this machine"), Hint: "Give the options when you start it: tidemark replicate --help."}
 	}
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestSet changes a stream that runs, which goes on with what was set.
+// TestSet changes options of a running stream, which continues with them.
 func TestSet(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)
 	src, dst, name := srv.NewDatabase(t, "src"), srv.NewDatabase(t, "dst"), streamName()
 	testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY)")
-	if o := cli(t, "set", "agents=3", "--name", name); o.code != 6 || !strings.Contains(o.errOut, "no stream of that name runs") {
+	if o := cli(t, "set", "agents=3", "--name", name); o.code != 6 || !strings.Contains(o.errOut, "no stream of that name is running") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)
 	}
 	f := running(t, "replicate", src, dst, "--name", name, "--queue", "durable")
@@ -27,7 +27,7 @@ func TestSet(t *testing.T) {
 		}
 	}
 	must(t, "set", "agents=3", "commit-count=7", "--name", name)
-	f.says("goes on with agents=3 commit-count=7\n", 1)
+	f.says("continues with agents=3 commit-count=7\n", 1)
 	agents := func(n string) func() bool {
 		return func() bool {
 			o := cli(t, "status", "--name", name, "--json")
@@ -40,7 +40,7 @@ func TestSet(t *testing.T) {
 		t.Errorf("set says %q", o.out)
 	}
 	must(t, "set", "conflict=ignore", "--name", name)
-	f.says("goes on with agents=3 commit-count=7 conflict=ignore", 1)
+	f.says("continues with agents=3 commit-count=7 conflict=ignore", 1)
 	testdb.Query(t, dst, "INSERT INTO t VALUES (3)")
 	testdb.Query(t, src, "INSERT INTO t VALUES (3)")
 	f.follows(src, dst, "t", 4)
@@ -53,7 +53,7 @@ func TestSet(t *testing.T) {
 		return last != nil && last.QueueBytes > 0 && math.Abs(float64(last.QueueBytes)/last.QueuePercent*100-64<<20) < 1<<20
 	})
 	f.interrupt()
-	// The next process begins as it is told.
+	// The next process starts with its own options.
 	f = running(t, "replicate", src, dst, "--name", name)
 	f.await("16 agents", agents("16"))
 	f.follows(src, dst, "t", 5)

@@ -13,17 +13,17 @@ import (
 func skipCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "skip [FILE:OFFSET]",
-		Short: "Skip an event of MySQL's log that a stream cannot take",
-		Long: `Skip one event of the log of a MySQL or MariaDB source that a stream cannot take: one
-that is damaged or unknown, or a statement that was logged in place of its rows. The
-event is named by its log position, as the message that stopped the stream does.
+		Short: "Skip an event of MySQL's log that a stream cannot apply",
+		Long: `Skip one event in the log of a MySQL or MariaDB source that a stream cannot apply: one that is
+damaged or unknown, or a statement that was logged instead of its rows. Name the event by its
+log position, as in the message that stopped the stream.
 
-The stream skips it when it runs the next time, and notes what it held among the
-exceptions of the target. What else its transaction has done is applied, so the target
-can differ from the source afterwards: compare them with tidemark diff.
+The stream skips it the next time it runs, and records its contents among the exceptions of
+the target. The rest of its transaction is applied, so the target may differ from the source
+afterwards: compare them with tidemark diff.
 
-Without a position it lists those that the stream skips. Where capture and apply are two
-processes, say it where tidemark capture runs.`,
+Without a position it lists the events that the stream skips. If capture and apply are two
+processes, run it where tidemark capture runs.`,
 		Example: `  tidemark skip binlog.000007:1234
   tidemark skip --name shop
   tidemark exceptions`,
@@ -33,7 +33,7 @@ processes, say it where tidemark capture runs.`,
 		if len(given) == 1 {
 			name, err := stream.Skip(cmd.Context(), cat, o.name, given[0])
 			if err == nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "stream %s skips the event at %s when it runs the next time\n", name, given[0])
+				fmt.Fprintf(cmd.ErrOrStderr(), "stream %s will skip the event at %s the next time it runs\n", name, given[0])
 			}
 			return err
 		}

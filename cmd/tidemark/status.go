@@ -19,8 +19,8 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show streams: tables, rates, latency, and what limits them",
 		Long: `Show the streams that were set up from this machine: whether they run, how fast, how far
-behind, where the time goes between a commit on the source and the one on the target, and
-which of their tables are not active. tidemark sub lists all tables of one.`,
+behind, where the time goes between a commit on the source and its commit on the target, and
+which of their tables are not active. tidemark sub lists all tables of one stream.`,
 		Example: `  tidemark status
   tidemark status --watch
   tidemark status --json`,

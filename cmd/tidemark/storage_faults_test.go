@@ -16,8 +16,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A repository's disk runs full. The backup ends and is not listed, the archive waits and goes on without a hole, a
-// prune finds room to remove something, a restore can be made; and when there is room, all is well.
+// A repository's disk fills up. The backup ends and is not listed, the archive waits and continues
+// without a gap, a prune finds space to remove something, a restore still works; and once there is
+// space, everything works.
 func TestRepositoryDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Log("a small disk can be mounted by root alone; continuous integration runs as root")
@@ -46,7 +47,7 @@ func TestRepositoryDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		for size := 1 << 20; size > 0; size /= 2 { // to the last byte
+		for size := 1 << 20; size > 0; size /= 2 { // down to the last byte
 			for err = nil; err == nil; {
 				_, err = f.Write(make([]byte, size))
 			}
@@ -60,7 +61,7 @@ func TestRepositoryDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = a.Process.Kill() // it mostly has ended
+		_ = a.Process.Kill() // it has usually ended
 		_ = a.Wait()
 	}()
 	soon(t, "the slot", func() bool {
@@ -68,7 +69,7 @@ func TestRepositoryDiskFull(t *testing.T) {
 	})
 	fill()
 	testdb.Query(t, url, "INSERT INTO item SELECT g, md5(g::text) || md5((-g)::text) FROM generate_series(1, 40000) g")
-	soon(t, "the archive's complaint", func() bool { return strings.Contains(said.String(), "is not archived, tries again in") })
+	soon(t, "the archive's complaint", func() bool { return strings.Contains(said.String(), "is not archived, retry in") })
 	must(t, "restore", place, filepath.Join(t.TempDir(), "data"), "--progress", "none")
 	must(t, "prune", place, "--keep", "last=1")
 	if err := os.Remove(filler); err != nil {
@@ -105,11 +106,11 @@ func TestRepositoryDiskFull(t *testing.T) {
 	}
 }
 
-// An outage is a way to a server that breaks off when some bytes have gone there, and after a time, or never,
-// is there again.
+// An outage is a connection to a server that breaks after a number of bytes, and recovers after a
+// time, or never.
 type outage struct {
 	mu    sync.Mutex
-	left  int64 // bytes until then
+	left  int64 // bytes until it breaks
 	back  time.Duration
 	down  bool
 	conns []net.Conn
@@ -140,7 +141,7 @@ func (o *outage) serve(client, server net.Conn) {
 	}
 }
 
-// pass counts bytes, and breaks all connections off when there were enough.
+// pass counts bytes, and breaks all connections once the limit is reached.
 func (o *outage) pass(n int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,8 +165,9 @@ func (o *outage) up() {
 	o.down, o.conns = false, nil
 }
 
-// A repository on another machine is lost amid a backup. If it comes back soon, the backup goes on; if not, it ends, says
-// so in a line, and is not listed when the place is there again, and the next one is whole.
+// A repository on another machine is lost during a backup. If it comes back soon, the backup
+// continues; if not, the backup ends with one line, and is not listed once the place is back, and
+// the next one is complete.
 func TestRepositoryLost(t *testing.T) {
 	t.Parallel()
 	ssh, s3 := testdb.SSH(t), testdb.S3(t)
@@ -181,7 +183,7 @@ func TestRepositoryLost(t *testing.T) {
 	for _, kind := range []string{"sftp", "s3"} {
 		for _, back := range []time.Duration{time.Second, 0} {
 			if kind == "s3" && back == 0 && !eachStep {
-				continue // its client tries for a minute
+				continue // its client retries for a minute
 			}
 			t.Run(fmt.Sprintf("%s, back %v", kind, back), func(t *testing.T) {
 				t.Parallel()

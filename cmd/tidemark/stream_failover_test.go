@@ -8,9 +8,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestStreamFailover lets a standby take the source's place, and the stream goes on from
-// there: first one that has all, then one that lacks what the target has already, which is
-// said and not passed over.
+// TestStreamFailover promotes a standby in place of the source, and the stream continues from
+// there: first a standby that has everything, then one that lacks what the target already has,
+// which is an error and is not ignored.
 func TestStreamFailover(t *testing.T) {
 	t.Parallel()
 	for major, queue := range map[int]string{17: "direct", 18: "durable"} {
@@ -35,11 +35,11 @@ func TestStreamFailover(t *testing.T) {
 				t.Errorf("two at once\n%s", o.out)
 			}
 			f.interrupt()
-			lost(t, there, dst, name, 2, "--source-moved if the source's server was replaced")
+			lost(t, there, dst, name, 2, "--source-moved if a replica has taken the source's place")
 			if o := cli(t, "replicate", there, dst, "--name", name, "--until", "now", "--source-moved"); o.code == 0 || !strings.Contains(o.errOut, "standby") {
 				t.Errorf("from a standby: exit %d\n%s", o.code, o.errOut)
 			}
-			testdb.Query(t, src, "INSERT INTO item VALUES (-2, 'on the primary')") // the stream does not run
+			testdb.Query(t, src, "INSERT INTO item VALUES (-2, 'on the primary')") // while the stream is down
 			end := testdb.Query(t, src, "SELECT pg_current_wal_flush_lsn()")
 			f.await("replay", func() bool { return testdb.Query(t, there, "SELECT pg_last_wal_replay_lsn() >= '"+end+"'") == "t" })
 			primary.Kill(t)
@@ -52,7 +52,7 @@ func TestStreamFailover(t *testing.T) {
 			testdb.Query(t, there, "UPDATE item SET v = 'again'")
 			equal(t, there, dst, name) // the catalogue knows the new source by now
 
-			// The old primary comes back with what the new one does not have.
+			// The old primary comes back with transactions that the new one lacks.
 			primary.Restart(t)
 			o = cli(t, "replicate", src, dst, "--name", name, "--until", "now", "--source-moved")
 			if o.code != 11 || !strings.Contains(o.errOut, "timeline 1") {

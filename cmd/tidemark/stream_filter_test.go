@@ -11,8 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// filterTables are filtered by a key, by all columns, and where partitions say what tells
-// a row; one is whole.
+// filterTables are filtered by a key, by all columns, and where the partitions define how a row is
+// identified; one is unfiltered.
 const filterTables = `
 CREATE TABLE tenant (region text, id int, name text, secret text, big text, PRIMARY KEY (region, id));
 CREATE TABLE note (id int PRIMARY KEY, kind int, big text, secret text); ALTER TABLE note REPLICA IDENTITY FULL, ALTER big SET STORAGE EXTERNAL;
@@ -34,8 +34,8 @@ tables:
   plain: {drop: [secret]}
 `
 
-// TestStreamFilters takes rows into and out of the filters of a stream in all ways, and
-// leaves out columns: values of these do not leave the source, where it can do that.
+// TestStreamFilters moves rows into and out of the filters of a stream in all ways, and excludes
+// columns: their values do not leave the source, if it can filter columns.
 func TestStreamFilters(t *testing.T) {
 	t.Parallel()
 	for _, x := range []pair{{"15 to 15", pg15, pg15}, {"18 to mariadb", func(t *testing.T) *testdb.Server { return testdb.Postgres(t, 18) }, maria}} {
@@ -65,10 +65,10 @@ func TestStreamFilters(t *testing.T) {
 			if got := testdb.Query(t, dst, "SELECT count(*) FROM tenant WHERE region = 'US'"); got != "0" {
 				t.Errorf("%s rows are there that the filter leaves out", got)
 			}
-			// The rules that it began with hold to the end.
+			// The rules it started with apply to the end.
 			other := written(t, "other.yaml", strings.Replace(filterRules, "kind = 1", "kind = 2", 1))
 			o := cli(t, "replicate", src, dst, "--config", other, "--name", name, "--until", "now")
-			if o.code == 0 || !strings.Contains(o.errOut, "public.note: its row filter is another than when the stream began") {
+			if o.code == 0 || !strings.Contains(o.errOut, "public.note: its row filter has changed since the stream started") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
 			testdb.Query(t, src, "ALTER TABLE plain ADD late int")
@@ -80,16 +80,16 @@ func TestStreamFilters(t *testing.T) {
 	}
 }
 
-// TestStreamFiltersRefused names what a filter must not be before anything is done, and a
-// row that the log does not tell.
+// TestStreamFiltersRefused names invalid filters before anything is done, and a row that is not in
+// the log.
 func TestStreamFiltersRefused(t *testing.T) {
 	t.Parallel()
 	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
 	testdb.Load(t, src, strings.NewReader(filterTables))
 	testdb.Query(t, src, "ALTER TABLE tenant ALTER big SET STORAGE EXTERNAL; UPDATE tenant SET big = repeat('y', 9000)")
 	for where, want := range map[string]string{
-		"tenant: {where: name = 'x'}":               "public.tenant: its row filter is by name, which the replica identity does not have",
-		"day: {where: n + id > 3}":                  "public.day: its row filter is by n, which the replica identity does not have",
+		"tenant: {where: name = 'x'}":               "public.tenant: its row filter uses name, which the replica identity does not have",
+		"day: {where: n + id > 3}":                  "public.day: its row filter uses n, which the replica identity does not have",
 		"note: {where: random() < 0.5}":             "public.note: the server does not take its row filter for a publication",
 		"note: {where: id in (select id from day)}": "public.note: the server does not take its row filter for a publication",
 	} {
@@ -105,7 +105,7 @@ func TestStreamFiltersRefused(t *testing.T) {
 	args := []string{"replicate", src, dst, "--config", written(t, "rules.yaml", "tables:\n  tenant: {where: region <> 'US'}\n"), "--name", name, "--until", "now"}
 	must(t, args...)
 	testdb.Query(t, src, "UPDATE tenant SET region = 'EU' WHERE id = 3")
-	if o := cli(t, args...); o.code == 0 || !strings.Contains(o.errOut, "public.tenant: an update took a row into the row filter") || !strings.Contains(o.errOut, "REPLICA IDENTITY FULL") {
+	if o := cli(t, args...); o.code == 0 || !strings.Contains(o.errOut, "public.tenant: an update moved a row into the row filter") || !strings.Contains(o.errOut, "REPLICA IDENTITY FULL") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)
 	}
 	testdb.Query(t, src, "ALTER TABLE tenant REPLICA IDENTITY FULL")
@@ -116,8 +116,8 @@ func TestStreamFiltersRefused(t *testing.T) {
 	must(t, append(args, "--remove")...)
 }
 
-// soughtTables are filtered where the log is captured: by what changes, by a part of the key,
-// and by values of several types.
+// soughtTables are filtered where the log is captured: by changing columns, by part of the key, and
+// by values of several types.
 const soughtTables = `
 CREATE TABLE item (id int PRIMARY KEY, region varchar(8), n int, big text, v int)%[1]s;
 CREATE TABLE tenant (region varchar(8) NOT NULL, id int NOT NULL, v int, PRIMARY KEY (region, id))%[1]s;
@@ -136,11 +136,11 @@ const soughtRules = `{"rules": [
     {"filter-type": "source", "column-name": "on_day", "filter-conditions": [{"filter-operator": "gte", "value": "2026-01-10"}, {"filter-operator": "null"}]},
     {"filter-type": "source", "column-name": "price", "filter-conditions": [{"filter-operator": "ste", "value": "49.95"}]}]}]}`
 
-// outsideOf finds rows that the rules leave out.
+// outsideOf counts rows that the rules exclude.
 const outsideOf = `SELECT (SELECT count(*) FROM item WHERE region NOT IN ('EU', 'CH') OR region IS NULL OR n NOT BETWEEN 10 AND 60 OR n IS NULL) +
 	(SELECT count(*) FROM tenant WHERE region = 'US') + (SELECT count(*) FROM sale WHERE on_day < '2026-01-10' OR price > 49.95 OR price IS NULL)`
 
-// seek takes rows into and out of the filters until stop is closed.
+// seek moves rows into and out of the filters until stop is closed.
 func seek(t *testing.T, url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	region := func() string { return []string{"'EU'", "'US'", "'CH'", "'JP'"}[rnd.IntN(4)] }
@@ -176,8 +176,8 @@ func seek(t *testing.T, url string, seed uint64, stop chan struct{}) {
 	}
 }
 
-// TestStreamFiltersHere filters the rows of sources that cannot do so themselves, in a
-// stream and in two halves of one, while rows go in and out.
+// TestStreamFiltersHere filters the rows of sources that cannot filter them, in a stream and in two
+// halves of one, while rows enter and leave the filter.
 func TestStreamFiltersHere(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -236,16 +236,16 @@ func TestStreamFiltersHere(t *testing.T) {
 					t.Errorf("nothing is in %s", table)
 				}
 			}
-			// The rules that it began with hold to the end.
+			// The rules it started with apply to the end.
 			other := written(t, "other.json", strings.Replace(soughtRules, `"US"`, `"JP"`, 1))
-			if o := cli(t, slices.Concat(verbs[:1], args, []string{"--table-mappings", other})...); o.code != 7 || !strings.Contains(o.errOut, ".tenant: its row filter is another than when the stream began") {
+			if o := cli(t, slices.Concat(verbs[:1], args, []string{"--table-mappings", other})...); o.code != 7 || !strings.Contains(o.errOut, ".tenant: its row filter has changed since the stream started") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
 		})
 	}
 }
 
-// TestStreamFiltersHereRefused says what cannot be filtered, before anything is done.
+// TestStreamFiltersHereRefused reports filters that are impossible, before anything is done.
 func TestStreamFiltersHereRefused(t *testing.T) {
 	t.Parallel()
 	pg14 := func(t *testing.T) *testdb.Server { return testdb.Postgres(t, 14) }

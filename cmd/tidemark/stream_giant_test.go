@@ -8,15 +8,15 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// giantLimit is what a process that replicates may take: 256 MB, and --apply-memory,
+// giantLimit is the memory that a replicating process may use: 256 MB, and --apply-memory,
 // --capture-memory, twice --buffer and the queue's window.
 const giantLimit = (256 + 64 + 32 + 2*8 + 8) << 20
 
-// backlogLimit is what it may take where every transaction is small: 256 MB, and --apply-memory.
+// backlogLimit is the same if every transaction is small: 256 MB, and --apply-memory.
 const backlogLimit = (256 + 64) << 20
 
-// TestStreamGiant lets a transaction that is larger than all memory for transactions pass
-// every kind of stream. What comes behind it is not lost.
+// TestStreamGiant sends a transaction larger than all transaction memory through every kind of
+// stream. Later transactions are not lost.
 func TestStreamGiant(t *testing.T) {
 	t.Parallel()
 	src := pg15(t).NewDatabase(t, "src")
@@ -50,7 +50,7 @@ func TestStreamGiant(t *testing.T) {
 		args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
 		must(t, args...)
 		testdb.Query(t, src, "BEGIN; INSERT INTO g SELECT seq, concat('row ', seq, repeat('x', 80)) FROM seq_1_to_300000; UPDATE small SET n = n + 1; COMMIT; UPDATE small SET n = n + 1")
-		// All of it is there, or nothing: also if the process is killed amid it.
+		// All of it arrives, or nothing: also if the process is killed in the middle of it.
 		f := running(t, args[:5]...)
 		f.await("transaction on the target", func() bool {
 			return testdb.Query(t, dst, "SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle' AND backend_xid IS NOT NULL AND now() - xact_start > interval '100 ms') + (SELECT count(*) FROM g)") != "0" // it may be over
@@ -65,8 +65,8 @@ func TestStreamGiant(t *testing.T) {
 	})
 }
 
-// TestStreamBacklog catches up in batches with 100 MB through the durable queue. What the
-// queue has written and read shall not stay in memory.
+// TestStreamBacklog catches up in batches with 100 MB through the durable queue. Data that the
+// queue has written and read must not stay in memory.
 func TestStreamBacklog(t *testing.T) {
 	t.Parallel()
 	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
@@ -77,12 +77,12 @@ func TestStreamBacklog(t *testing.T) {
 		DO $$ BEGIN FOR i IN 0..19999 LOOP INSERT INTO g SELECT i * 10 + k, repeat(md5((i * 10 + k)::text), 15) FROM generate_series(1, 10) k; COMMIT; END LOOP; END $$;`))
 	u := peak(peakOf(t, process(t, append(args, "--apply-mode", "batch", "--progress", "lines")...)))
 	passed(t, u, backlogLimit, dst, 200_000)
-	if !strings.Contains(u.out, "batches came to") {
+	if !strings.Contains(u.out, "batches with ") {
 		t.Errorf("no batches\n%s", u.out)
 	}
 }
 
-// A usage is what a process took, and said.
+// A usage is a process's memory and output.
 type usage struct {
 	bytes int64
 	out   string
@@ -90,7 +90,7 @@ type usage struct {
 
 func peak(n int64, out string) usage { return usage{n, out} }
 
-// passed checks that all rows are there, and what it took.
+// passed checks that all rows have arrived, and the memory used.
 func passed(t *testing.T, u usage, limit int64, dst string, rows int) {
 	t.Helper()
 	t.Logf("%d MB", u.bytes>>20)

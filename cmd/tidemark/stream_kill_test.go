@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A following is a process that replicates.
+// A following is a replicating process.
 type following struct {
 	*exec.Cmd
 	t   *testing.T
@@ -38,7 +38,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// running starts a process that replicates. It is killed when the test ends.
+// running starts a replicating process. It is killed when the test ends.
 func running(t *testing.T, args ...string) *following {
 	t.Helper()
 	f := &following{Cmd: process(t, append(args, "--monitor-interval", "1s", "--progress", "lines")...), t: t}
@@ -46,11 +46,11 @@ func running(t *testing.T, args ...string) *following {
 	if err := f.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = f.Process.Kill() }) // it has ended, mostly
+	t.Cleanup(func() { _ = f.Process.Kill() }) // it has usually ended
 	return f
 }
 
-// await waits until yes.
+// await waits until yes returns true.
 func (f *following) await(what string, yes func() bool) {
 	f.t.Helper()
 	for w := (waiting{t: f.t, what: what}); !w.over(); time.Sleep(50 * time.Millisecond) {
@@ -61,13 +61,13 @@ func (f *following) await(what string, yes func() bool) {
 	f.t.Fatalf("no %s within %v\n%s", what, patience, &f.err)
 }
 
-// says waits until it has said a text so many times.
+// says waits until the output contains text this many times.
 func (f *following) says(text string, times int) {
 	f.t.Helper()
 	f.await(text, func() bool { return strings.Count(f.err.String(), text) >= times })
 }
 
-// follows waits until the target has a row that is written to the source now.
+// follows writes a row to the source, and waits until the target has it.
 func (f *following) follows(src, dst, table string, id int) {
 	f.t.Helper()
 	insert, find := "INSERT INTO "+table+" (id) VALUES (%)", "SELECT count(*) FROM "+table+" WHERE id = %"
@@ -76,10 +76,10 @@ func (f *following) follows(src, dst, table string, id int) {
 	f.await("row "+strconv.Itoa(id), func() bool { n, err := testdb.TryQuery(dst, at(find)); return err == nil && n == "1" })
 }
 
-// ends waits for its end, and checks its exit code.
+// ends waits for the process to end, and checks its exit code.
 func (f *following) ends(code int, texts ...string) {
 	f.t.Helper()
-	_ = f.Wait() // its state says more
+	_ = f.Wait() // its state tells more
 	if got := f.ProcessState.ExitCode(); got != code {
 		f.t.Errorf("exit %d, not %d\n%s", got, code, &f.err)
 	}
@@ -90,7 +90,7 @@ func (f *following) ends(code int, texts ...string) {
 	}
 }
 
-// interrupt stops it as Ctrl-C does, at whatever moment.
+// interrupt stops it as Ctrl-C does, at any moment.
 func (f *following) interrupt() {
 	f.t.Helper()
 	_ = f.Process.Signal(syscall.SIGINT)
@@ -99,7 +99,7 @@ func (f *following) interrupt() {
 	}
 }
 
-// equal ends a stream well: both sides have the same rows.
+// equal ends a stream normally: both sides have the same rows.
 func equal(t *testing.T, src, dst, name string, args ...string) {
 	t.Helper()
 	o := cli(t, append([]string{"cutover", src, dst, "--name", name}, args...)...)
@@ -108,8 +108,8 @@ func equal(t *testing.T, src, dst, name string, args ...string) {
 	}
 }
 
-// TestStreamServersKilled kills the servers at both ends of a stream, time and again and
-// under load. The process goes on by itself.
+// TestStreamServersKilled repeatedly kills the servers at both ends of a stream, under load. The
+// process continues automatically.
 func TestStreamServersKilled(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -131,9 +131,9 @@ func TestStreamServersKilled(t *testing.T) {
 			wg.Go(func() { trade(t, src, seed, stop) })
 			f.follows(src, dst, "history", -1)
 			for i, srv := range []*testdb.Server{to, from, to} {
-				retries := strings.Count(f.err.String(), "trying again")
+				retries := strings.Count(f.err.String(), "retrying")
 				srv.Kill(t)
-				f.says("trying again", retries+1)
+				f.says("retrying", retries+1)
 				srv.Restart(t)
 				f.follows(src, dst, "history", -2-i)
 			}
@@ -148,7 +148,7 @@ func TestStreamServersKilled(t *testing.T) {
 
 func ownPostgres(t *testing.T) *testdb.Server { return testdb.OwnPostgres(t, 15) }
 
-// lazyPostgres writes its log only for commits that wait for it, so that a crash takes all others away.
+// lazyPostgres flushes its log only for commits that wait for it, so that a crash loses all others.
 func lazyPostgres(t *testing.T) *testdb.Server {
 	srv := ownPostgres(t)
 	url := srv.NewDatabase(t, "lazy")
@@ -159,8 +159,9 @@ func lazyPostgres(t *testing.T) *testdb.Server {
 }
 func ownMariaDB(t *testing.T) *testdb.Server { return testdb.OwnMariaDB(t) }
 
-// TestKilledBehindAnAddedColumn kills a stream that has given the target a column which came
-// behind a transaction that is not applied yet. The next one hears again how the table was before.
+// TestKilledBehindAnAddedColumn kills a stream that has already given the target a column added
+// after a transaction that is not applied yet. The next one sees the table's earlier definition
+// again.
 func TestKilledBehindAnAddedColumn(t *testing.T) {
 	t.Parallel()
 	src, dst := pg15(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst")
@@ -174,7 +175,7 @@ func TestKilledBehindAnAddedColumn(t *testing.T) {
 	held := make(chan struct{})
 	go func() {
 		defer close(held)
-		_, _ = testdb.TryQuery(dst, "BEGIN; SELECT n FROM b WHERE id = 1 FOR UPDATE; SELECT SLEEP(599)") // it is ended
+		_, _ = testdb.TryQuery(dst, "BEGIN; SELECT n FROM b WHERE id = 1 FOR UPDATE; SELECT SLEEP(599)") // the test ends it
 	}()
 	f.await("lock", func() bool { return testdb.Query(t, dst, sleeps) != "" })
 	testdb.Query(t, src, "BEGIN; UPDATE b SET n = 1; INSERT INTO a VALUES (2); COMMIT")

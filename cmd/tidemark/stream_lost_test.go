@@ -15,14 +15,14 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// again begins a stream anew after it was lost, and finds both sides equal.
+// again recreates a lost stream, and finds both sides equal.
 func again(t *testing.T, src, dst, name string) {
 	t.Helper()
 	must(t, "replicate", src, dst, "--name", name, "--until", "now", "--anew", "--prep", "truncate")
 	must(t, "diff", src, dst)
 }
 
-// lost runs a stream that cannot go on.
+// lost runs a stream that cannot continue.
 func lost(t *testing.T, src, dst, name string, code int, texts ...string) {
 	t.Helper()
 	o := cli(t, "replicate", src, dst, "--name", name, "--until", "now")
@@ -33,7 +33,7 @@ func lost(t *testing.T, src, dst, name string, code int, texts ...string) {
 	}
 }
 
-// TestStreamSlotDropped drops the slot under a stream that runs.
+// TestStreamSlotDropped drops the slot of a running stream.
 func TestStreamSlotDropped(t *testing.T) {
 	t.Parallel()
 	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
@@ -41,7 +41,7 @@ func TestStreamSlotDropped(t *testing.T) {
 	must(t, "replicate", src, dst, "--name", name, "--until", "now")
 	f := running(t, "replicate", src, dst, "--name", name)
 	f.follows(src, dst, "history", -1)
-	soon(t, "the end of the slot", func() bool { // which is in use again, if the stream is quicker
+	soon(t, "the end of the slot", func() bool { // still in use if the stream reconnects faster
 		_, err := testdb.TryQuery(src, `DO $$ BEGIN
 			PERFORM pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE slot_name = 'tidemark_`+name+`';
 			PERFORM pg_drop_replication_slot('tidemark_`+name+`');
@@ -53,7 +53,7 @@ func TestStreamSlotDropped(t *testing.T) {
 	again(t, src, dst, name)
 }
 
-// TestStreamSlotInvalidated lets the server give up the slot of a stream that stands still.
+// TestStreamSlotInvalidated has the server invalidate the slot of a stopped stream.
 func TestStreamSlotInvalidated(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgres(t, 15, "-c", "max_slot_wal_keep_size=1MB", "-c", "max_wal_size=32MB")
@@ -79,26 +79,27 @@ func TestStreamBinlogGone(t *testing.T) {
 	must(t, "replicate", src, dst, "--name", name, "--until", "now")
 	testdb.Query(t, src, "INSERT INTO history (id) VALUES (1); FLUSH BINARY LOGS; FLUSH BINARY LOGS")
 	file := strings.Fields(testdb.Query(t, src, "SHOW MASTER STATUS"))[0]
-	// A file that the session of a stream that has ended still reads stays.
+	// A file stays while the session of an ended stream still reads it.
 	for begun := time.Now(); !strings.HasPrefix(testdb.Query(t, src, "PURGE BINARY LOGS TO '"+file+"'; SHOW BINARY LOGS"), file); time.Sleep(50 * time.Millisecond) {
 		testdb.Query(t, src, "INSERT INTO history (id) SELECT COALESCE(MAX(id), 0) + 1 FROM history")
 		if time.Since(begun) > patience {
 			t.Fatal("the log is not purged")
 		}
 	}
-	lost(t, src, dst, name, 11, "the server has no file", "binlog_expire_logs_seconds", "--anew")
+	lost(t, src, dst, name, 11, "the server no longer has file", "binlog_expire_logs_seconds", "--anew")
 	again(t, src, dst, name)
 	testdb.Query(t, src, "RESET MASTER; INSERT INTO history (id) VALUES (-3)")
 	lost(t, src, dst, name, 11, "opy again", "--anew")
 	again(t, src, dst, name)
-	// The same file is there again, with other transactions. Servers note in whole seconds when it was begun.
+	// The same file name exists again, with other transactions. Servers record its creation time in
+	// whole seconds.
 	time.Sleep(1100 * time.Millisecond)
 	testdb.Query(t, src, "RESET MASTER; UPDATE branch SET name = concat(name, repeat('x', 20)); UPDATE branch SET total = total + 1; INSERT INTO history (id) VALUES (-4)")
 	lost(t, src, dst, name, 11, "is not the one that the stream has read", "--anew")
 	again(t, src, dst, name)
 }
 
-// copied is a catalogue with what another one holds.
+// copied returns a catalogue with the content of another one.
 func copied(t *testing.T, from string) (to string) {
 	t.Helper()
 	to = filepath.Join(t.TempDir(), "other.db")
@@ -112,8 +113,8 @@ func copied(t *testing.T, from string) (to string) {
 	return to
 }
 
-// TestStreamTwice lets two processes with a catalogue each follow one stream: the later
-// one takes over, and the first one ends.
+// TestStreamTwice has two processes with separate catalogues follow one stream: the later one takes
+// over, and the first one ends.
 func TestStreamTwice(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -137,7 +138,7 @@ func TestStreamTwice(t *testing.T) {
 			if err := second.Start(); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = second.Process.Kill() }) // it has ended, mostly
+			t.Cleanup(func() { _ = second.Process.Kill() }) // it has usually ended
 			first.ends(11, "another apply of this stream has taken over")
 			f.follows(src, dst, "history", -2)
 			close(stop)
@@ -150,10 +151,11 @@ func TestStreamTwice(t *testing.T) {
 	}
 }
 
-// belowZero finds a figure below zero in a report.
+// belowZero finds a negative number in a report.
 var belowZero = regexp.MustCompile(`(^|[\s(])-\d`)
 
-// TestStreamClockOfPostgres follows a server whose clock is an hour ahead, and one whose is behind.
+// TestStreamClockOfPostgres follows a server whose clock is an hour fast, and one whose clock is
+// slow.
 func TestStreamClockOfPostgres(t *testing.T) {
 	t.Parallel()
 	srv := pg15(t)
@@ -167,7 +169,7 @@ func TestStreamClockOfPostgres(t *testing.T) {
 		testdb.Query(t, direct, "INSERT INTO history (id) VALUES (1); INSERT INTO history (id) VALUES (2)")
 		begun := time.Now()
 		o := must(t, args...)
-		if strings.Contains(o.out, "seem to be applied before they were committed.") != (ahead > 0) || belowZero.MatchString(o.out) {
+		if strings.Contains(o.out, "appear to be applied before they were committed.") != (ahead > 0) || belowZero.MatchString(o.out) {
 			t.Errorf("%v ahead:\n%s", ahead, o.out)
 		}
 		if took := time.Since(begun); took > 30*time.Minute {
@@ -194,7 +196,7 @@ func TestStreamClock(t *testing.T) {
 		must(t, args...)
 		testdb.Query(t, src, fmt.Sprintf(x.set, "+ 3600")+"INSERT INTO history VALUES (1, 1, 1, NOW())")
 		begun := time.Now()
-		if o := must(t, args...); !strings.Contains(o.out, "The clocks differ: 1 transactions seem to be applied before they were committed.") {
+		if o := must(t, args...); !strings.Contains(o.out, "The clocks differ: 1 transactions appear to be applied before they were committed.") {
 			t.Errorf("an hour ahead:\n%s", o.out)
 		} else if belowZero.MatchString(o.out) {
 			t.Errorf("a latency below zero:\n%s", o.out)

@@ -15,19 +15,20 @@ import (
 
 var keysOfS3 sync.Once
 
-// s3Bucket makes a bucket and gives the URL of a place in it, and the folder that the server keeps it in.
+// s3Bucket creates a bucket and returns the URL of a place in it, and the folder where the server
+// keeps it.
 func s3Bucket(t *testing.T, bucket string) (url, dir string) {
 	t.Helper()
 	s := testdb.S3(t)
 	keysOfS3.Do(func() {
-		os.Setenv("AWS_ACCESS_KEY_ID", s.User) // of all tests: they run in parallel
+		os.Setenv("AWS_ACCESS_KEY_ID", s.User) // for all tests: they run in parallel
 		os.Setenv("AWS_SECRET_ACCESS_KEY", s.Password)
 	})
 	dir = filepath.Join(s.Dir, bucket)
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o777); err != nil { // the server is another user
+	if err := os.Chmod(dir, 0o777); err != nil { // the server runs as another user
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("s3://%s/main?endpoint=%s:%d&tls=off&region=us-east-1", bucket, s.Host, s.Port), filepath.Join(dir, "main")
@@ -42,13 +43,14 @@ func have(t *testing.T, pattern ...string) []string {
 	return found
 }
 
-// A repository is striped over a folder and a bucket: full, incremental and logical backups are spread over
-// both, and come back by whichever is named. Without one of them nothing is done, and where it is now can be said.
+// A repository is striped over a folder and a bucket: full, incremental and logical backups are
+// spread over both, and restore from either URL. If one of them is missing nothing is done; its new
+// location can be given.
 func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 	t.Parallel()
 	s := little(t)
 	url := s.URL("postgres")
-	testdb.Query(t, url, "ALTER SYSTEM SET wal_keep_size = '256MB'") // so that the oldest is older than the backups, and leaves no hole
+	testdb.Query(t, url, "ALTER SYSTEM SET wal_keep_size = '256MB'") // so that the oldest segment is older than the backups, and there is no gap
 	testdb.Query(t, url, "SELECT pg_reload_conf()")
 	testdb.Query(t, url, "CREATE TABLE item AS SELECT g AS id, md5(g::text) AS text FROM generate_series(1, 20000) g; ALTER TABLE item ADD PRIMARY KEY (id); CHECKPOINT")
 	near := filepath.Join(t.TempDir(), "near")
@@ -67,7 +69,7 @@ func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 	}
 	must(t, "backup", url, near, "--logical", "--include", "public.item", "--progress", "none")
 	for _, place := range []string{near, far} {
-		if o := must(t, "verify", place); !strings.Contains(o.out, "all is as it was written") {
+		if o := must(t, "verify", place); !strings.Contains(o.out, "no faults") {
 			t.Errorf("%s:\n%s", place, o.out)
 		}
 	}
@@ -86,13 +88,13 @@ func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 		t.Errorf("%s rows came back", n)
 	}
 
-	// It has moved.
+	// The folder has moved.
 	moved := near + "-moved"
 	if err := os.Rename(near, moved); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"verify", far}, {"backup", url, far}, {"prune", far, "--keep", "last=1"}, {"archive", "push", far, wal[0]}} {
-		if o := cli(t, args...); o.code != 6 || !strings.Contains(o.errOut, "open repository "+near+": place 1 of the 2 that the repository is striped over is missing: there is none") || !strings.Contains(o.errOut, "--stripe-place") {
+		if o := cli(t, args...); o.code != 6 || !strings.Contains(o.errOut, "open repository "+near+": place 1 of the 2 that the repository is striped over is missing: there is no repository") || !strings.Contains(o.errOut, "--stripe-place") {
 			t.Errorf("tidemark %v: exit %d\n%s", args, o.code, o.errOut)
 		}
 	}
@@ -106,11 +108,11 @@ func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 	}
 	must(t, "backup", url, moved, far, "--stripe", "--delta", "--progress", "none")
 	must(t, "prune", far, "--keep", "last=1")
-	if o := must(t, "verify", moved); !strings.Contains(o.out, "all is as it was written") || strings.Contains(o.out, "left over") {
+	if o := must(t, "verify", moved); !strings.Contains(o.out, "no faults") || strings.Contains(o.out, "left over") {
 		t.Errorf("after prune:\n%s", o.out)
 	}
 
-	// What is lost in one place is found, with its place.
+	// Data lost in one place is found, and the place is named.
 	packs := have(t, farDir, "packs/*/*")
 	if err := os.Remove(packs[0]); err != nil {
 		t.Fatal(err)
@@ -121,7 +123,8 @@ func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 	}
 }
 
-// A place that is a hundred times slower than the other slows nothing down: it gets what it takes, and is named.
+// A place that is a hundred times slower than the other does not slow down the backup: it gets as
+// much as it can take, and is named.
 func TestStripeWithASlowPlace(t *testing.T) {
 	t.Parallel()
 	s := little(t)

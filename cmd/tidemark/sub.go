@@ -18,12 +18,12 @@ import (
 // subOptions are the options of sub.
 type subOptions struct {
 	catalogueOptions
-	noLoad bool // --no-load off: a table that is not loaded is of no use
+	noLoad bool // --no-load off: a table without its rows is of no use
 }
 
 func (o *subOptions) own() option.Table {
 	return option.Table{
-		option.New("no-load", "on/off", "off", "sub start: load the table yourself. Say tidemark sub loaddone then.", option.OnOff(&o.noLoad)),
+		option.New("no-load", "on/off", "off", "sub start: load the table yourself. Then run tidemark sub loaddone.", option.OnOff(&o.noLoad)),
 	}.In(option.Streams)
 }
 
@@ -35,26 +35,26 @@ func subCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sub [start|stop|reload|loaddone TABLE]",
 		Short: "Start, stop or reload single tables of a stream",
-		Long: `Show the tables of a stream and their states, or start, stop or reload one of them while
-all others flow.
+		Long: `Show the tables of a stream and their states, or start, stop or reload one of them while all
+others continue.
 
-A stopped table's changes are passed over. reload and start load it from the source in
-small chunks, beside the stream, and a load that was stopped goes on where it was. The
-process that replicates does it within a second or so, which is waited for, or when it runs
-again: only then it is known whether the source has the table. Where that
-is two processes, say it where tidemark apply runs, or reload and start where tidemark
-capture does.`,
+The changes of a stopped table are skipped. reload and start load it from the source in small
+chunks, beside the stream; a load that was interrupted resumes where it was. A running stream
+does this within a second or so, and the command waits for it; a stopped stream does it when
+it runs again, and only then checks whether the source has the table. If capture and apply are
+two processes, run it where tidemark apply runs; reload and start also work where tidemark
+capture runs.`,
 		Example: `  # all tables and their states
   tidemark sub
 
-  # a table that the source has got since
+  # add a table that is new on the source
   tidemark sub start public.invoice
 
-  # pass over the changes of a table; later load it anew
+  # skip the changes of a table; load it again later
   tidemark sub stop public.audit
   tidemark sub reload public.audit
 
-  # load it oneself
+  # load a table yourself
   tidemark sub start public.audit --no-load
   tidemark sub loaddone public.audit`,
 		Args: args(0, 2, "sub [start|stop|reload|loaddone TABLE]"),
@@ -65,7 +65,7 @@ capture does.`,
 			return o.tables(cmd, cat)
 		}
 		if len(given) != 2 || !slices.Contains(subActions, given[0]) {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "sub", Object: given[0], Err: errors.New("is no action with a table"), Hint: "usage: tidemark " + cmd.Use}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "sub", Object: given[0], Err: errors.New("is not an action on a table"), Hint: "Usage: tidemark " + cmd.Use}
 		}
 		table, state, err := stream.Subscribe(cmd.Context(), job.Env{Catalog: cat}, o.name, given[0], given[1], o.noLoad)
 		if err != nil {
@@ -75,7 +75,7 @@ capture does.`,
 		if here, err := stream.Here(cmd.Context(), cat, o.name); err != nil {
 			return err
 		} else if !cat.Alive("stream-" + here.Name) {
-			when = "; the stream does not run: it will be so when it does"
+			when = "; the stream is not running, this takes effect when it runs"
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s%s\n", table, state, when)
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestTablesStop changes tables in ways that a stream does not tell: each stops by itself,
-// with what to do, and the others flow. Loaded anew, all are equal again.
+// TestTablesStop changes tables in ways that a stream cannot follow: each stops alone, with
+// instructions, and the others keep flowing. Once reloaded, all are equal again.
 func TestTablesStop(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -66,14 +66,14 @@ func TestTablesStop(t *testing.T) {
 			testdb.Query(t, src, "CREATE TABLE g (id int PRIMARY KEY, n int, x int)")
 			change("a", "b", "c", "e", "f")
 			o := must(t, args...)
-			for _, text := range []string{"b: has no column x any more", "c: its column n is of another type than before", "d: is not on the source any more", "a: is stopped, and its changes are passed over: stopped by hand"} {
+			for _, text := range []string{"b: no longer has the column x", "c: its column n is of another type than before", "d: is no longer on the source", "a: is stopped, and its changes are skipped: stopped by hand"} {
 				if !strings.Contains(o.out+o.errOut, text) {
 					t.Errorf("no %q in\n%s%s", text, o.errOut, o.out)
 				}
 			}
 			states("a stopped, b stopped, c stopped, d stopped, f active")
 			status := must(t, "status", "--name", name).out
-			for _, text := range []string{"tables: 1 active, 4 stopped", "public.a stopped since ", ": stopped by hand", "public.b stopped since ", "has no column x any more", "hint: "} {
+			for _, text := range []string{"tables: 1 active, 4 stopped", "public.a stopped since ", ": stopped by hand", "public.b stopped since ", "no longer has the column x", "hint: "} {
 				if !strings.Contains(status, text) {
 					t.Errorf("no %q in the status:\n%s", text, status)
 				}
@@ -97,11 +97,11 @@ func TestTablesStop(t *testing.T) {
 			must(t, args...)
 			must(t, "diff", src, dst)
 
-			// A change that does not fit stops its table, and the rest of its transaction is applied.
+			// A conflicting change stops its table, and the rest of its transaction is applied.
 			testdb.Query(t, dst, "DELETE FROM f WHERE id = 3")
 			testdb.Query(t, src, "BEGIN; UPDATE f SET n = 33 WHERE id = 3; UPDATE a SET n = 33 WHERE id = 3; COMMIT")
 			testdb.Query(t, src, "UPDATE f SET n = 11 WHERE id = 1")
-			if o := must(t, append(args, "--conflict", "disable")...); !strings.Contains(o.errOut, "f: update of the row id=3: an update met 0 rows") {
+			if o := must(t, append(args, "--conflict", "disable")...); !strings.Contains(o.errOut, "f: update of the row id=3: an update matched 0 rows") {
 				t.Errorf("it says\n%s", o.errOut)
 			}
 			states("a active, b active, c active, d stopped, e active, f stopped, g active")
@@ -114,9 +114,9 @@ func TestTablesStop(t *testing.T) {
 	}
 }
 
-// TestReload loads a table anew while it is written to, and everything else too, and the
-// process is killed on the way. Its rows change their keys, exchange unique values, are
-// deleted, and have values out of line that the log does not tell.
+// TestReload reloads a table while it and all others are written to, and kills the process
+// meanwhile. Its rows change their keys, exchange unique values, are deleted, and have out-of-line
+// values that the log omits.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -154,7 +154,7 @@ func TestReload(t *testing.T) {
 				}
 				time.Sleep(time.Duration(700+rnd.IntN(1000)) * time.Millisecond)
 				_ = cmd.Process.Kill()
-				_ = cmd.Wait() // it is only wanted gone
+				_ = cmd.Wait() // it only has to be gone
 			}
 			close(stop)
 			wg.Wait()
@@ -169,7 +169,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestReloadTypes loads every table of the zoo anew through a stream.
+// TestReloadTypes reloads every table of the zoo through a stream.
 func TestReloadTypes(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -179,12 +179,12 @@ func TestReloadTypes(t *testing.T) {
 	}{
 		{"mariadb to mariadb", maria, maria, nil},
 		{"mysql to mysql", mysql8, mysql8, nil},
-		{"mysql to postgres", mysql8, pg15, []string{"--zero-dates", "null", "--exclude", "*.t_str"}}, // which has NUL in text
+		{"mysql to postgres", mysql8, pg15, []string{"--zero-dates", "null", "--exclude", "*.t_str"}}, // it has NUL in text
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			src, dst, name := filled(t, x.src(t), "types-zoo/mysql.sql"), x.dst(t).NewDatabase(t, "dst"), streamName()
-			testdb.Query(t, src, "DELETE FROM t_enum WHERE id = 7; ALTER TABLE t_myisam ENGINE=InnoDB, DROP PRIMARY KEY, ADD PRIMARY KEY (id, g)") // no member of its ENUM
+			testdb.Query(t, src, "DELETE FROM t_enum WHERE id = 7; ALTER TABLE t_myisam ENGINE=InnoDB, DROP PRIMARY KEY, ADD PRIMARY KEY (id, g)") // not a member of its ENUM
 			args := append([]string{"replicate", src, dst, "--name", name, "--until", "now"}, x.args...)
 			must(t, args...)
 			loads := 0
@@ -203,7 +203,7 @@ func TestReloadTypes(t *testing.T) {
 			}
 			must(t, append([]string{"diff", src, dst}, x.args...)...)
 
-			// What comes behind a load is of the same tables.
+			// Changes after a load are to the same tables.
 			testdb.Query(t, src, "DELETE FROM t_int WHERE id = 1; UPDATE t_num SET id = id + 100; UPDATE t_geo SET id = id + 100; UPDATE t_time SET id = id + 100; UPDATE t_enum SET id = id + 100; UPDATE t_charsets SET id = id + 100")
 			must(t, "sub", "reload", "fk_child", "--name", name)
 			o = must(t, args...)
@@ -216,7 +216,7 @@ func TestReloadTypes(t *testing.T) {
 	}
 }
 
-// items makes tables and fills one with rows, some of which have a value out of line.
+// items creates tables and fills one with rows, some of which have an out-of-line value.
 func items(t *testing.T, src string, rows int) {
 	t.Helper()
 	testdb.Query(t, src, "CREATE TABLE item (id int PRIMARY KEY, u int UNIQUE, n int NOT NULL, big text)")
@@ -252,14 +252,14 @@ func churn(t *testing.T, url string, seed uint64, rows int, stop chan struct{}) 
 	})
 }
 
-// TestTypeBefore changes types of columns before anything of their tables has come.
+// TestTypeBefore changes column types before any change of their tables has arrived.
 func TestTypeBefore(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		name     string
 		src, dst func(*testing.T) *testdb.Server
 		alter    string
-		mended   bool // where both are altered it goes on
+		mended   bool // whether altering both lets it continue
 	}{
 		{"postgres to postgres", pg15, pg15, "ALTER TABLE % ALTER s TYPE varchar(40)", true},
 		{"mariadb to postgres", maria, pg15, "ALTER TABLE % MODIFY s varchar(40)", false},
@@ -300,8 +300,8 @@ func TestTypeBefore(t *testing.T) {
 	}
 }
 
-// TestReloadActing loads a table whose rows change, on the source, without a word in its log:
-// by foreign keys that take rows away or set them NULL with those that they reference.
+// TestReloadActing reloads a table whose rows change on the source without a trace in its log:
+// foreign keys delete them or set them NULL together with the rows they reference.
 func TestReloadActing(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -334,7 +334,7 @@ func TestReloadActing(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				rnd := rand.New(rand.NewPCG(seed, 3))
-				for n := 0; n < 500; n++ { // a slow machine might read a chunk again for ever
+				for n := 0; n < 500; n++ { // a slow machine might reread a chunk forever
 					select {
 					case <-stop:
 						return
@@ -355,12 +355,12 @@ func TestReloadActing(t *testing.T) {
 			f := running(t, args...)
 			time.Sleep(time.Second)
 			_ = f.Process.Kill()
-			_ = f.Wait() // killed, as it has to be
+			_ = f.Wait() // killed on purpose
 			f = running(t, args...)
 			f.await("active table", func() bool { return !strings.Contains(must(t, "sub", "--name", name).out, "loading") })
 			close(stop)
 			wg.Wait()
-			f.says("trans/s", 1) // before it has begun a signal is its end
+			f.says("trans/s", 1) // a signal before the stream starts would end it
 			f.interrupt()
 			must(t, append(args, "--until", "now")...)
 			if o := must(t, "sub", "--name", name); strings.Contains(o.out, "stopped") {

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestStreamTargetMoved gives a stream's target another URL. What was applied there has to prove
-// that it is the same one.
+// TestStreamTargetMoved gives a stream's target another URL. The progress recorded there must prove
+// that it is the same target.
 func TestStreamTargetMoved(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -39,7 +39,7 @@ func TestStreamTargetMoved(t *testing.T) {
 			done(replicate(dst))
 			testdb.Query(t, src, "INSERT INTO a VALUES (2)")
 
-			// A stream of the same name from elsewhere, of which another catalogue knows.
+			// A stream of the same name from another source, known to another catalogue.
 			from := pg15(t).NewDatabase(t, "from")
 			testdb.Query(t, from, "CREATE TABLE a (id int PRIMARY KEY)")
 			var errOut bytes.Buffer
@@ -49,13 +49,13 @@ func TestStreamTargetMoved(t *testing.T) {
 			}
 			defer run(t.Context(), append(args, "x"+name[1:], "--remove"), &bytes.Buffer{}, &errOut)
 			progress := map[string]string{"postgres": "tidemark.applied", "mysql": "tidemark_applied"}[x.name]
-			testdb.Query(t, other, "UPDATE "+progress+" SET queue = '"+name+"'") // two slots of a server cannot have one name
+			testdb.Query(t, other, "UPDATE "+progress+" SET queue = '"+name+"'") // two slots of a server cannot share a name
 
-			refused(replicate(empty), tidemark.Invalid, "--target-moved if the target has another URL now")
+			refused(replicate(empty), tidemark.Invalid, "--target-moved if the target has a new URL")
 			refused(replicate(empty, "--target-moved"), tidemark.NotFound, "was never applied to")
-			refused(replicate(other, "--target-moved"), tidemark.Invalid, "is another one in")
+			refused(replicate(other, "--target-moved"), tidemark.Invalid, "is not the stream of the same name in")
 			if x.name == "mysql" {
-				refused(replicate(from, "--target-moved"), tidemark.Invalid, "a target of another kind is another one")
+				refused(replicate(from, "--target-moved"), tidemark.Invalid, "a stream cannot move to another engine")
 			}
 			again := strings.Replace(dst, "127.0.0.1", "localhost", 1)
 			if again == dst {
@@ -72,13 +72,13 @@ func TestStreamTargetMoved(t *testing.T) {
 			if x.name == "postgres" {
 				db := func(url string) string { return url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")] }
 				clone := func(suffix string) string {
-					soon(t, "the clone", func() bool { // when nobody is in it any more
+					soon(t, "the clone", func() bool { // once nobody is connected to it
 						_, err := testdb.TryQuery(src, "CREATE DATABASE "+db(dst)+suffix+" TEMPLATE "+db(dst))
 						return err == nil
 					})
 					return strings.Replace(dst, db(dst), db(dst)+suffix, 1)
 				}
-				// Made of the target when it had all that it has now, and before that.
+				// Clones of the target with all that it has now, and from before that.
 				early := clone("_early")
 				testdb.Query(t, src, "INSERT INTO a VALUES (3)")
 				done(replicate(dst))

@@ -17,13 +17,13 @@ import (
 func utilitiesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "utilities",
-		Short: "Show what runs now: work in all, work done, time left",
+		Short: "Show what runs now: total work, completed work, ETA",
 		Long: `Show the backups, restores, archives, verifications, copies and streams that run with this
 catalogue, as Db2's LIST UTILITIES SHOW DETAIL does: type, start, state, phase, total and
-completed work, rate and the time left. What each says of itself is a second old at most.
+completed work, rate and ETA. The figures are at most a second old.
 
-One whose process is gone without having ended (a kill, a crash of the machine) is dead, and
-is shown for a day with how far it had come. tidemark runs lists what has ended.`,
+If a process disappears without ending (a kill, a crash of the machine), it is listed as dead
+for a day, with the progress it had made. tidemark runs lists what has ended.`,
 		Example: `  tidemark utilities
   tidemark utilities --watch
   tidemark utilities --json`,
@@ -41,7 +41,7 @@ is shown for a day with how far it had come. tidemark runs lists what has ended.
 	return cmd
 }
 
-// deadShown is how long what was killed is shown.
+// deadShown is how long a killed run is shown.
 const deadShown = 24 * time.Hour
 
 func utilities(ctx context.Context, cat *catalog.Catalog, now time.Time) ([]screen.Utility, error) {
@@ -103,7 +103,7 @@ func fillIn(ctx context.Context, cat *catalog.Catalog, u *screen.Utility, stream
 	}
 	switch s.State {
 	case job.Idle:
-		u.Work.Phase = "following, has all"
+		u.Work.Phase = "following, caught up"
 	case job.Applying:
 	default:
 		u.Work.Phase = "following, " + s.Doing
@@ -111,8 +111,8 @@ func fillIn(ctx context.Context, cat *catalog.Catalog, u *screen.Utility, stream
 	return nil
 }
 
-// recorded does something that the catalogue lists while it runs, and afterwards as a run. What
-// guards data goes on where the catalogue cannot be written.
+// recorded runs something that the catalogue lists while it runs, and afterwards as a run. What
+// protects data runs even if the catalogue cannot be written.
 func (o *stateOptions) recorded(ctx context.Context, verb, source, target string, look func() catalog.Work, do func(context.Context) error) error {
 	cat, err := o.openCatalog()
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
-// restoreAndStart restores a backup into a folder that is removed again, and tries whether a server starts there,
-// and whether its tables, indexes and pages are whole.
+// restoreAndStart restores a backup into a temporary folder, and checks that a server starts there,
+// and that its tables, indexes and pages are intact.
 func (o *verifyOptions) restoreAndStart(cmd *cobra.Command, r *repo.Repo, m *repo.Manifest) (_ *screen.StartedBackup, err error) {
 	ctx, begun := cmd.Context(), time.Now()
 	if m.Engine != "postgres" || m.BackupLabel == "" {
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore and start", Object: m.ID, Err: errors.New("it is no backup of a PostgreSQL server's files"), Hint: "Only such are started."}
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore and start", Object: m.ID, Err: errors.New("it is not a backup of a PostgreSQL server's files"), Hint: "Name a backup that was made without --logical."}
 	}
 	base := o.dir
 	if base == "" {
@@ -37,10 +37,10 @@ func (o *verifyOptions) restoreAndStart(cmd *cobra.Command, r *repo.Repo, m *rep
 		work, err = filepath.Abs(work)
 	}
 	if err == nil {
-		err = os.Chmod(work, 0o755) // the server's user has to get through
+		err = os.Chmod(work, 0o755) // the server's user needs to enter it
 	}
 	if err != nil {
-		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "restore and start", Object: base, Err: errors.New(cause(err).Error()), Hint: "Name a folder with --work-dir in which a backup can be restored."}
+		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "restore and start", Object: base, Err: errors.New(cause(err).Error()), Hint: "Name a folder with --work-dir in which the server's user can work."}
 	}
 	out := &screen.StartedBackup{Backup: m.ID, Bytes: m.Bytes}
 	dir := filepath.Join(work, "data")
@@ -66,16 +66,17 @@ func (o *verifyOptions) restoreAndStart(cmd *cobra.Command, r *repo.Repo, m *rep
 // removed removes the folder of a trial.
 func removed(work string) error {
 	if err := os.RemoveAll(work); err != nil {
-		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "remove", Object: work, Err: errors.New(cause(err).Error()), Hint: "Remove it by hand."}
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "remove", Object: work, Err: errors.New(cause(err).Error()), Hint: "Remove it yourself."}
 	}
 	return nil
 }
 
-// roomFor refuses a folder in which a restored backup has no room, with a tenth for what a server writes.
+// roomFor refuses a folder without enough space for a restored backup, plus a tenth for what a
+// server writes.
 func roomFor(base string, bytes int64) error {
 	free, known := backup.Free(base)
 	if need := bytes + bytes/10 + 64<<20; known && free < need {
-		return &tidemark.Error{Kind: tidemark.Full, Op: "restore and start", Object: base, Err: fmt.Errorf("%s are free there, and about %s are needed", screen.Bytes(free), screen.Bytes(need)), Hint: "Name another folder with --work-dir."}
+		return &tidemark.Error{Kind: tidemark.Full, Op: "restore and start", Object: base, Err: fmt.Errorf("%s are free, about %s are needed", screen.Bytes(free), screen.Bytes(need)), Hint: "Name another folder with --work-dir."}
 	}
 	return nil
 }
@@ -95,13 +96,14 @@ func (o *verifyOptions) restoreTo(cmd *cobra.Command, r *repo.Repo, m *repo.Mani
 	return x.Run(cmd.Context())
 }
 
-// A startedReport says both, what is stored and what came of it.
+// A startedReport has both results: of what is stored, and of the started server.
 type startedReport struct {
 	*repo.VerifyReport
 	Start *screen.StartedBackup `json:"start,omitempty"`
 }
 
-// verifyAndStart looks at what is stored of one backup, and if that is right, whether a server starts from it.
+// verifyAndStart checks what is stored of one backup, and if that is intact, whether a server
+// starts from it.
 func (o *verifyOptions) verifyAndStart(cmd *cobra.Command, r *repo.Repo, m *repo.Manifest, verify func(ctx context.Context) (*repo.VerifyReport, error)) error {
 	begun := time.Now()
 	rep, err := verify(cmd.Context())

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
-// writeAt changes a file of a server.
+// writeAt overwrites part of a server's file.
 func writeAt(t *testing.T, path string, at int64, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -28,7 +28,7 @@ func writeAt(t *testing.T, path string, at int64, text string) {
 	}
 }
 
-// A backup is restored, started, looked at and removed again; what is wrong in it is named.
+// A backup is restored, started, checked and removed again; faults in it are named.
 func TestRestoreAndStart(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 18, "-c", "max_prepared_transactions=5", "-c", "autovacuum=off")
@@ -51,7 +51,7 @@ func TestRestoreAndStart(t *testing.T) {
 	}
 	must(t, "backup", url, place, "--progress", "none")
 	o := verify()
-	said := regexp.MustCompile(`restored: [^\n]*\nstarted with [^\n]* \(18\.[^\n]*\): recovered up to 0/[0-9A-F]+ in [^;]*; \d+ B-tree indexes and \d+ tables of 4 databases checked by amcheck, [\d,]+ pages of [\d,]+ files by their checksums\nall is as it has to be;`)
+	said := regexp.MustCompile(`restored: [^\n]*\nstarted with [^\n]* \(18\.[^\n]*\): recovered up to 0/[0-9A-F]+ in [^;]*; \d+ B-tree indexes and \d+ tables of 4 databases checked by amcheck, [\d,]+ pages of [\d,]+ files by their checksums\nno faults;`)
 	if o.code != 0 || !said.MatchString(o.out) || !strings.Contains(o.errOut, "recover\namcheck\npages\n") {
 		t.Fatalf("exit %d\n%s%s", o.code, o.out, o.errOut)
 	}

@@ -12,21 +12,21 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// windowsOf says which moments backups can be restored to.
+// windowsOf tells to which moments backups can be recovered.
 func windowsOf(ctx context.Context, r *repo.Repo, all []*repo.Manifest) ([]logs.Window, error) {
 	var bases []logs.Base
 	for _, m := range all {
 		if m.Form == repo.Logical || m.Kind == repo.Partial {
 			continue
 		}
-		if need, err := spanOf(m); err == nil { // others are restored as they are
+		if need, err := spanOf(m); err == nil { // others are restored without recovery
 			bases = append(bases, logs.Base{ID: m.ID, Need: need, Ended: m.Ended})
 		}
 	}
 	return logs.New(r, repo.Codec{}).Windows(ctx, bases)
 }
 
-// printServers says of each server whose backups or log a repository has what can be restored.
+// printServers tells for each server in the repository what can be restored.
 func printServers(w io.Writer, l *backupsList) {
 	var systems []string
 	newest, counts := map[string]*repo.Manifest{}, map[string]int{}
@@ -44,12 +44,12 @@ func printServers(w io.Writer, l *backupsList) {
 		}
 	}
 	if a := l.Archive; a != nil && newest[a.System] == nil {
-		fmt.Fprintf(w, "no backup of the server with the system identifier %s, whose log is archived\n", a.System)
+		fmt.Fprintf(w, "the log of the server with the system identifier %s is archived, but there is no backup of it\n", a.System)
 		printArchive(w, l)
 	}
 }
 
-// printArchive says what is archived, and what can be restored with it.
+// printArchive tells what is archived, and what can be recovered with it.
 func printArchive(w io.Writer, l *backupsList) {
 	fmt.Fprintf(w, "    log archived: %s, %s stored; ", screen.Count(l.Archive.Files, "file"), screen.Bytes(l.Archive.Stored))
 	for i, e := range l.Archive.Spans {
@@ -61,28 +61,28 @@ func printArchive(w io.Writer, l *backupsList) {
 	fmt.Fprintln(w)
 	local := func(t time.Time) string { return t.Local().Format(time.DateTime) }
 	for _, v := range l.Windows {
-		until := "with no commit in the last of it"
+		until := "with no commit at its end"
 		if !v.Until.IsZero() {
-			until = "with its last commit of " + local(v.Until)
+			until = "with the last commit at " + local(v.Until)
 		}
-		fmt.Fprintf(w, "    timeline %d can be restored from %s (%s, the end of %s) to %s, %s\n", v.Timeline, local(v.Since), v.From, v.Backups[0], v.To, until)
+		fmt.Fprintf(w, "    timeline %d can be recovered from %s (%s, the end of %s) to %s, %s\n", v.Timeline, local(v.Since), v.From, v.Backups[0], v.To, until)
 		if v.Missing != "" {
-			fmt.Fprintf(w, "        %s is missing there, and later log is archived\n", v.Missing)
+			fmt.Fprintf(w, "        %s is missing there, but later log is archived\n", v.Missing)
 		}
 	}
 	if len(l.Windows) == 0 {
-		fmt.Fprintln(w, "    nothing is archived behind a backup: each is restored as it ended")
+		fmt.Fprintln(w, "    no log is archived after any backup: a restore ends where the backup ended")
 	}
 }
 
-// windowList is a window as it is listed.
+// windowList is a window for the list.
 type windowList struct {
 	Timeline uint32    `json:"timeline"`
-	Backups  []string  `json:"backups"` // from which it is reached, the earliest end first
+	Backups  []string  `json:"backups"` // that reach it, the earliest end first
 	From     string    `json:"from_lsn"`
 	To       string    `json:"to_lsn"`
 	Since    time.Time `json:"from"`        // the first backup's end
-	Until    time.Time `json:"to,omitzero"` // of the last commit, where the last segments have one
+	Until    time.Time `json:"to,omitzero"` // of the last commit, if the last segments have one
 	Missing  string    `json:"missing,omitempty"`
 	Gap      *repo.Gap `json:"gap,omitempty"`
 }
@@ -94,7 +94,7 @@ func listWindows(all []logs.Window) (out []windowList) {
 	return out
 }
 
-// archiveList is what is archived of a server's log.
+// archiveList is the archived log of a server.
 type archiveList struct {
 	System string        `json:"system_id"`
 	Files  int           `json:"files"`
@@ -104,7 +104,7 @@ type archiveList struct {
 
 type archiveSpan struct {
 	Timeline uint32 `json:"timeline"`
-	From     string `json:"from_lsn"` // holes are not in it: the windows say them
+	From     string `json:"from_lsn"` // without gaps: the windows show them
 	To       string `json:"to_lsn"`   // of whole files
 }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// wrongLines are command lines as people write them who do not know this program yet, with words of the hint that each gets.
+// wrongLines are command lines as newcomers to this program write them, with words of the hint that
+// each gets.
 var wrongLines = []struct{ line, hint string }{
 	// misspelt, or of the wrong command
 	{"cpoy postgres://a/x postgres://b/x", "tidemark copy"},
@@ -16,33 +17,33 @@ var wrongLines = []struct{ line, hint string }{
 	{"push /backup 0001", "tidemark archive push"},
 	{"calculate daily.scan", "tidemark ha calculate"},
 	{"ha scna", "tidemark ha scan"},
-	{"postgres://me:secret@old/shop postgres://new/shop", "A command comes first"},
+	{"postgres://me:secret@old/shop postgres://new/shop", "Put a command first"},
 	{"copy a.sql postgres://b/x --lane 4", "Did you mean --lanes?"},
 	{"copy a.sql postgres://b/x --range_size 1GB", "Did you mean --range-size?"},
 	{"copy a.sql postgres://b/x -lanes 4", "copy --help"},
 	{"copy a.sql postgres://b/x --j 4", "one dash: -j"},
 	{"copy a.sql postgres://b/x --agents 4", "It is an option of apply, cutover, replicate"},
-	{"--quiet copy a.sql postgres://b/x", "Options come behind the command"},
+	{"--quiet copy a.sql postgres://b/x", "Put options after the command"},
 	{"copy a.sql postgres://b/x --plan on", "--json=on"},
 	{"copy a.sql postgres://b/x --lanes many", "Parallel sessions"},
 	{"copy a.sql postgres://b/x --lanes", "Parallel sessions"},
 	{"copy a.sql postgres://b/x --prep recreate", "What to do with tables"},
 	{"copy a.sql postgres://b/x --range-size big", "How much of a table"},
-	{"copy postgres://a/x", "usage: tidemark copy"},
-	{"report last 01K9", "usage: tidemark report"},
-	{"replicate postgres://a/x postgres://b/x --until yesterday", "When to end"},
+	{"copy postgres://a/x", "Usage: tidemark copy"},
+	{"report last 01K9", "Usage: tidemark report"},
+	{"replicate postgres://a/x postgres://b/x --until yesterday", "When to stop"},
 	{"status --watch=maybe", "until stopped"},
 	// pgcopydb
 	{"clone --source postgres://a/x --target postgres://b/x", "tidemark copy"},
 	{"fork", "tidemark copy"},
 	{"follow", "tidemark replicate"},
 	{"compare", "tidemark diff"},
-	{"copy --source postgres://a/x --target postgres://b/x", "SOURCE and TARGET stand without an option"},
+	{"copy --source postgres://a/x --target postgres://b/x", "SOURCE and TARGET without an option"},
 	{"copy a.sql postgres://b/x --table-jobs 4", "--lanes"},
 	{"copy a.sql postgres://b/x --index-jobs 4", "--finishers"},
 	{"copy a.sql postgres://b/x --split-tables-larger-than 10GB", "--range-size"},
 	{"copy a.sql postgres://b/x --drop-if-exists", "--prep drop"},
-	{"copy a.sql postgres://b/x --not-consistent", "consistent moment"},
+	{"copy a.sql postgres://b/x --not-consistent", "consistent snapshot"},
 	{"replicate postgres://a/x postgres://b/x --slot-name s", "--name"},
 	{"replicate postgres://a/x postgres://b/x --endpos 0/16B3748", "--until"},
 	{"copy postgres://a/x postgres://b/x --follow", "tidemark replicate"},
@@ -95,8 +96,8 @@ var wrongLines = []struct{ line, hint string }{
 	{"copy postgres://a/x postgres://b/x --verbose-level 3", "--help-all"},
 }
 
-// TestWrongLines gives each wrong command line, and looks whether the answer is exit code 2, what is wrong in one line, and
-// in a second a sentence that leads on.
+// TestWrongLines runs each wrong command line, and checks that the answer is exit code 2, the error
+// in one line, and in a second line a sentence that helps.
 func TestWrongLines(t *testing.T) {
 	if len(wrongLines) < 60 {
 		t.Fatalf("only %d lines", len(wrongLines))
@@ -115,7 +116,7 @@ func TestWrongLines(t *testing.T) {
 	}
 }
 
-// helpless runs a command line as it is, without a catalogue of the test's.
+// helpless runs a command line as it is, without the test's catalogue.
 func helpless(args ...string) outcome {
 	var out, errOut bytes.Buffer
 	code := run(context.Background(), args, &out, &errOut)

@@ -1,5 +1,6 @@
-// Package byhand does by hand what a report says is left to do: what the target has refused is refused once more, with
-// the reason that was printed, and what was not tried is taken once that is there.
+// Package byhand carries out by hand what a report leaves to do: statements that the target refused
+// are refused again, for the printed reason, and statements that were not tried succeed once what
+// they need exists.
 package byhand
 
 import (
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 
 const noError = "it was taken"
 
-// A way brings src to a new database of a server, and returns it with what was said.
+// A way brings src to a new database of a server, and returns it with the output.
 type way struct {
 	name string
 	go_  func(t *testing.T, src string, target *testdb.Server) (dst string, o testdb.Outcome)
@@ -41,8 +42,8 @@ var ways = []way{
 	}},
 }
 
-// Tables whose foreign keys change what a column is computed from, or a check reads: one table for each that the
-// source takes, and two that refer to each other.
+// acting creates tables whose foreign keys change a column that a computed column or a check reads:
+// one table for each such key that the source accepts, and two that refer to each other.
 func acting(t *testing.T, src string) (tables []string) {
 	testdb.Query(t, src, "CREATE TABLE p (id int PRIMARY KEY); INSERT INTO p VALUES (1), (2)")
 	bodies := []string{"pid int, g int AS (pid + 1) STORED", "pid int, g int AS (pid + 1) VIRTUAL", "pid int, g int AS (pid + 1) VIRTUAL, h int AS (g + 1) STORED", "pid int, CHECK (pid > 0)", "pid int"}
@@ -76,7 +77,8 @@ func shown(t *testing.T, db string, tables []string) string {
 	return strings.ReplaceAll(strings.Join(out, "\n"), db[strings.LastIndex(db, "/")+1:], "DB") + testdb.Query(t, db, "SHOW TRIGGERS")
 }
 
-// Between servers of one kind every foreign key that the source takes is on the target, by every way.
+// Between servers of one kind, every foreign key that the source accepts arrives on the target, by
+// every way.
 func TestActingKeysArrive(t *testing.T) {
 	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)} {
 		t.Run(server.Engine, func(t *testing.T) {
@@ -100,7 +102,7 @@ func TestActingKeysArrive(t *testing.T) {
 	}
 }
 
-// withoutTimes leaves out when a trigger was made.
+// withoutTimes removes the creation times of triggers.
 func withoutTimes(s string) string {
 	var out []string
 	for _, line := range strings.Fields(s) {
@@ -111,7 +113,8 @@ func withoutTimes(s string) string {
 	return strings.Join(out, " ")
 }
 
-// Between engines what the target does not take is said before anything is written, and nothing is refused later.
+// Between engines, what the target does not accept is reported before anything is written, and
+// nothing is refused later.
 func TestActingKeysAreForeseen(t *testing.T) {
 	maria, my, pg := testdb.MariaDB(t), testdb.MySQL(t), testdb.Postgres(t, 15)
 	for _, pair := range [][2]*testdb.Server{{maria, my}, {my, maria}, {pg, my}, {pg, maria}} {
@@ -128,18 +131,18 @@ func TestActingKeysAreForeseen(t *testing.T) {
 				acting(t, src)
 			}
 			_, o := ways[0].go_(t, src, pair[1])
-			if o.Code != 0 || strings.Contains(o.Out, "Refused by the target") {
+			if o.Code != 0 || strings.Contains(o.Out, "Rejected by the target") {
 				t.Errorf("exit %d\n%s%s", o.Code, o.ErrOut, o.Out)
 			}
-			if pair[0].Engine != "mysql" && !strings.Contains(o.Out, " takes no ON ") { // what MySQL takes MariaDB takes too
+			if pair[0].Engine != "mysql" && !strings.Contains(o.Out, " takes no ON ") { // MariaDB accepts what MySQL accepts
 				t.Errorf("nothing is said of a foreign key that is left out:\n%s", o.Out)
 			}
 		})
 	}
 }
 
-// What the report prints for hands is run: it is refused with the reason that stands above it, and the rest is taken
-// once what it needs is there.
+// Run the statements that the report prints: a refused one is refused for the reason printed above
+// it, and the others succeed once what they need exists.
 func TestPrintedStatements(t *testing.T) {
 	t.Parallel()
 	my, maria := testdb.MySQL(t), testdb.MariaDB(t)
@@ -158,12 +161,12 @@ func TestPrintedStatements(t *testing.T) {
 			if got := testdb.Query(t, dst, "SELECT count(*) FROM w; INSERT INTO c VALUES (2, 'b'); SELECT name FROM c WHERE id = 2"); !strings.Contains(got, "B") {
 				t.Errorf("what stands behind the refused view is not there: %q", got)
 			}
-			refused, skipped := part(o.Out, "Refused by the target"), part(o.Out, "Not tried")
+			refused, skipped := part(o.Out, "Rejected by the target"), part(o.Out, "Not tried")
 			reason, sql, _ := strings.Cut(refused, "\n")
 			if err := client(t, dst, sql); !strings.Contains(err, "regexp_like") || !strings.Contains(strings.ToLower(reason), "regexp_like") {
 				t.Errorf("by hand the server says %s, and the report %s for\n%s", err, reason, sql)
 			}
-			if w.name == "dump" { // a file's statements are all tried
+			if w.name == "dump" { // a dump's statements are all tried
 				return
 			}
 			if err := client(t, dst, skipped); err == noError {
@@ -180,7 +183,7 @@ func TestPrintedStatements(t *testing.T) {
 	}
 }
 
-// part gives the first list of the report under a title: its comment and its statements.
+// part returns the first list of the report under a title: its comment and its statements.
 func part(out, title string) string {
 	_, rest, _ := strings.Cut(out, "\n"+title)
 	_, rest, _ = strings.Cut(rest, "\n")
@@ -188,7 +191,8 @@ func part(out, title string) string {
 	return strings.TrimSpace(rest)
 }
 
-// restore.sh makes the rest where a statement is refused, says which, and ends with the code of tidemark restore.
+// If a statement is refused, restore.sh runs the rest, names that statement, and ends with the exit
+// code of tidemark restore.
 func TestScriptMakesTheRest(t *testing.T) {
 	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.Postgres(t, 15)} {
 		t.Run(server.Engine, func(t *testing.T) {
@@ -196,7 +200,7 @@ func TestScriptMakesTheRest(t *testing.T) {
 			src, place := server.NewDatabase(t, "src"), t.TempDir()
 			testdb.Query(t, src, "CREATE TABLE c (id int PRIMARY KEY); INSERT INTO c VALUES (1)")
 			last, there := "VIEW %s AS SELECT id FROM c", "SELECT id FROM z"
-			if server.Engine == "postgres" { // whose views are made before the rows
+			if server.Engine == "postgres" { // creates views before the rows
 				last, there = "INDEX %s ON c (id)", "SELECT count(*) FROM pg_indexes WHERE indexname = 'z'"
 			}
 			for _, name := range []string{"a", "z"} {
@@ -204,7 +208,7 @@ func TestScriptMakesTheRest(t *testing.T) {
 			}
 			testdb.Must(t, "backup", "--logical", src, place)
 			folders, _ := filepath.Glob(filepath.Join(place, "dumps", "*"))
-			// A statement that no server takes stands for one that this server does not.
+			// A statement that no server accepts simulates one that this server refuses.
 			sh := exec.Command("sh", "-c", "zstd -dcq after.sql.zst | sed 's/INDEX a ON public[.]c/INDEX a ON nosuch.c/; s/VIEW `a`/VIEW `nosuch`.`a`/; s/VIEW `[^`]*`[.]`a`/VIEW `nosuch`.`a`/' | zstd -cq > x && mv x after.sql.zst")
 			sh.Dir = folders[0]
 			if out, err := sh.CombinedOutput(); err != nil {
@@ -229,7 +233,7 @@ func TestScriptMakesTheRest(t *testing.T) {
 	}
 }
 
-// scripted makes a database again by the script of its backup.
+// scripted rebuilds a database with the script of its backup.
 func scripted(t *testing.T, src string) string {
 	t.Helper()
 	place := t.TempDir()
@@ -243,7 +247,7 @@ func scripted(t *testing.T, src string) string {
 	return src
 }
 
-// client gives sql to the server's client program, and returns what that said.
+// client feeds sql to the server's client program, and returns its output.
 func client(t *testing.T, db, sql string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,11 +10,12 @@ import (
 // byRange gives t two partitions.
 const byRange = "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
 
-// toPostgres is what stops a table there that goes along between MySQL and MariaDB.
+// toPostgres is the reason that stops a table on PostgreSQL, though the change is followed between
+// MySQL and MariaDB.
 func toPostgres(reason string) map[string]string { return map[string]string{"postgres": reason} }
 
-// family are kinds of MySQL and of MariaDB; what goes along between these gives equal definitions. A setup of "" has
-// only t (id int primary key, n int).
+// family are kinds of MySQL and MariaDB; changes followed between these yield equal definitions. An
+// empty setup has only t (id int primary key, n int).
 var family = []kind{
 	{name: "set default", do: []string{"ALTER TABLE t ALTER n SET DEFAULT 5", "INSERT INTO t (id) VALUES (2)", "ALTER TABLE t ALTER COLUMN n DROP DEFAULT", "INSERT INTO t VALUES (3, 3)", "ALTER TABLE t MODIFY n int DEFAULT 7 COMMENT 'a, b'"}},
 	{name: "set not null", do: []string{"UPDATE t SET n = 1", "INSERT INTO t VALUES (2, NULL)", "UPDATE t SET n = 2", "ALTER TABLE t MODIFY n int NOT NULL", "INSERT INTO t VALUES (3, 3)"}},
@@ -25,10 +26,10 @@ var family = []kind{
 	{name: "drop expression", setup: "ALTER TABLE t ADD g int GENERATED ALWAYS AS (n * 2) STORED", do: []string{"INSERT INTO t (id, n) VALUES (2, 2)", "ALTER TABLE t MODIFY g int", "INSERT INTO t VALUES (3, 3, 100)"}, to: toPostgres("g")},
 	{name: "labels at the end", setup: "ALTER TABLE t ADD m enum('sad','glad') DEFAULT 'sad'", do: []string{"ALTER TABLE t MODIFY m enum('sad','glad','so, so') DEFAULT 'sad'", "INSERT INTO t VALUES (2, 2, 'so, so')", "UPDATE t SET m = 'glad' WHERE id = 1"}, to: toPostgres("new label so, so")},
 	{name: "labels between", setup: "ALTER TABLE t ADD m enum('sad','glad') DEFAULT 'sad', ADD s set('a','c')", do: []string{"UPDATE t SET s = 'c'", "ALTER TABLE t MODIFY m enum('none','sad','so-so','glad') DEFAULT 'none', MODIFY s set('a','b','c')", "INSERT INTO t VALUES (2, 2, 'so-so', 'b,c')"}, to: toPostgres("new label")},
-	{name: "labels that go", setup: "ALTER TABLE t ADD m enum('sad','glad','mad') DEFAULT 'sad'", do: []string{"INSERT INTO t VALUES (2, 2, 'mad')", "UPDATE t SET m = 'glad'", "ALTER TABLE t MODIFY m enum('glad','sad')", "INSERT INTO t VALUES (3, 2, 'sad')"}, to: toPostgres("no label mad")},
+	{name: "labels that go", setup: "ALTER TABLE t ADD m enum('sad','glad','mad') DEFAULT 'sad'", do: []string{"INSERT INTO t VALUES (2, 2, 'mad')", "UPDATE t SET m = 'glad'", "ALTER TABLE t MODIFY m enum('glad','sad')", "INSERT INTO t VALUES (3, 2, 'sad')"}, to: toPostgres("no longer has the label mad")},
 	{name: "labels that go with rows", setup: "ALTER TABLE t ADD m enum('sad','glad','mad') DEFAULT 'sad'", do: []string{"INSERT INTO t VALUES (2, 2, 'mad')", "SET sql_mode = ''; ALTER TABLE t MODIFY m enum('glad','sad')", "INSERT INTO t VALUES (3, 2, 'sad')"},
-		to: map[string]string{"": "target refuses", "postgres": "no label mad"}},
-	{name: "null that goes with rows", setup: "INSERT INTO t VALUES (7, NULL)", do: []string{"SET sql_mode = ''; ALTER TABLE t MODIFY n int NOT NULL", "INSERT INTO t VALUES (3, 2)"}, to: map[string]string{"": "target refuses", "postgres": "NULL"}},
+		to: map[string]string{"": "target rejects", "postgres": "no longer has the label mad"}},
+	{name: "null that goes with rows", setup: "INSERT INTO t VALUES (7, NULL)", do: []string{"SET sql_mode = ''; ALTER TABLE t MODIFY n int NOT NULL", "INSERT INTO t VALUES (3, 2)"}, to: map[string]string{"": "target rejects", "postgres": "NULL"}},
 	{name: "places", do: []string{"ALTER TABLE t ADD x int FIRST, ADD y varchar(9) DEFAULT 'a, b' AFTER id, ADD z int NOT NULL", "INSERT INTO t VALUES (1, 2, 'a', 3, 4)", "ALTER TABLE t MODIFY z int NOT NULL FIRST", "INSERT INTO t VALUES (1, 2, 3, 'a', 4)"}, to: toPostgres("z")},
 	{name: "quoted names and modes", do: []string{"SET sql_mode = 'ANSI_QUOTES'; ALTER TABLE \"t\" /* a, b */ ADD \"a,b\" int DEFAULT 3 AFTER \"id\"", "INSERT INTO t VALUES (2, 2, 2)"}},
 	{name: "coalesce", setup: "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 4", do: []string{"ALTER TABLE t COALESCE PARTITION 2", "INSERT INTO t VALUES (15, 1)", "ALTER TABLE t ADD PARTITION PARTITIONS 3", "INSERT INTO t VALUES (16, 1)"}},
@@ -38,9 +39,9 @@ var family = []kind{
 	{name: "reorganize", setup: byRange, do: []string{"ALTER TABLE t REORGANIZE PARTITION p0, p1 INTO (PARTITION a VALUES LESS THAN (5), PARTITION b VALUES LESS THAN (70))", "INSERT INTO t VALUES (60, 1)"}},
 	{name: "truncate partition", setup: byRange, do: []string{"INSERT INTO t VALUES (15, 1)", "ALTER TABLE t TRUNCATE PARTITION p1"}, to: stops("partition p1 was truncated")},
 	{name: "exchange partition", setup: byRange + "; CREATE TABLE u (id int PRIMARY KEY, n int)", table: "u", do: []string{"INSERT INTO t VALUES (15, 1)", "ALTER TABLE t EXCHANGE PARTITION p1 WITH TABLE u"}, to: stops("was exchanged")},
-	{name: "drop table", do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t"}, to: stops("not on the source any more")},
-	{name: "replace table", do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, n int)"}, to: stops("not on the source any more")},
-	{name: "rename table", do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (3, 3)"}, to: stops("not on the source any more")},
+	{name: "drop table", do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t"}, to: stops("no longer on the source")},
+	{name: "replace table", do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, n int)"}, to: stops("no longer on the source")},
+	{name: "rename table", do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (3, 3)"}, to: stops("no longer on the source")},
 	{name: "indexes and constraints", do: []string{"CREATE UNIQUE INDEX i ON t (n)", "INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD CONSTRAINT c CHECK (n < 100), ADD INDEX j (n, id), COMMENT = 'drop, add', ENGINE = InnoDB", "INSERT INTO t VALUES (3, 3)", "ALTER TABLE t RENAME INDEX j TO k, DROP INDEX i, FORCE"}, differs: true},
 }
 
@@ -53,12 +54,13 @@ func init() {
 		}
 	}
 	kinds = append(kinds, kind{name: "convert partition", src: mariadb, setup: byRange, do: []string{"INSERT INTO t VALUES (15, 1)", "ALTER TABLE t CONVERT PARTITION p1 TO TABLE u"}, to: stops("partition p1 was dropped")},
-		kind{name: "create or replace", src: mariadb, do: []string{"INSERT INTO t VALUES (15, 1)", "CREATE OR REPLACE TABLE t (id int PRIMARY KEY, n int)"}, to: stops("not on the source any more")})
+		kind{name: "create or replace", src: mariadb, do: []string{"INSERT INTO t VALUES (15, 1)", "CREATE OR REPLACE TABLE t (id int PRIMARY KEY, n int)"}, to: stops("no longer on the source")})
 }
 
 var counters = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 
-// definition is what a server says of a table: all of it, or what is said alike by MySQL and MariaDB.
+// definition returns a server's definition of a table: all of it, or what MySQL and MariaDB express
+// alike.
 func definition(t testing.TB, url, table string, whole bool) string {
 	if whole {
 		return counters.ReplaceAllString(testdb.Query(t, url, "SHOW CREATE TABLE "+table), "")
@@ -68,7 +70,7 @@ func definition(t testing.TB, url, table string, whole bool) string {
 		testdb.Query(t, url, "SELECT partition_name, partition_method, partition_description FROM information_schema.partitions WHERE table_schema = DATABASE() AND table_name = '"+table+"' ORDER BY partition_name")
 }
 
-// redefined checks that a table that goes along has the source's definition.
+// redefined checks that a table whose changes are followed has the source's definition.
 func (s *stream) redefined(table string) {
 	s.t.Helper()
 	if s.src.isPostgres() || s.tgt.isPostgres() {

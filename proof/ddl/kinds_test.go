@@ -11,28 +11,29 @@ import (
 type kind struct {
 	name  string
 	src   server
-	setup string   // beside t (id int primary key, n int)
-	do    []string // on the source, each a transaction of its own or more; rows among them
-	// What becomes of t, by target's engine, "" is any other: "" goes along, or a part of the reason for which it stops.
+	setup string   // in addition to t (id int primary key, n int)
+	do    []string // on the source, each one or more transactions, including rows
+	// What happens to t, by target engine, "" for any other: "" if the change is followed,
+	// otherwise part of the reason for the stop.
 	to map[string]string
-	// doubt is the reason for which it stops where the stream is behind, if that is another.
+	// doubt is the reason for the stop if the stream lags behind, if that differs.
 	doubt string
-	// lacks names a column that a target's table lacks when all is done.
+	// lacks names a column that a target's table lacks at the end.
 	lacks map[string]string
-	// table is another than t.
+	// table is used instead of t.
 	table string
-	// differs says that definitions are not equal where all goes along.
+	// differs is set if definitions are not equal though every change is followed.
 	differs bool
-	family  bool // one of MySQL and MariaDB, whose short form has the pair of one engine
+	family  bool // of MySQL and MariaDB; the short form includes the pair of one engine
 }
 
 const goes = ""
 
-// parted makes a table p of two partitions, with a row in each.
+// parted creates a table p of two partitions, with a row in each.
 const parted = "CREATE TABLE p (id int PRIMARY KEY, n int) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); " +
 	"CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20); INSERT INTO p VALUES (1, 1), (11, 11)"
 
-// stops is for all engines.
+// stops returns the same reason for all engines.
 func stops(reason string) map[string]string { return map[string]string{"": reason} }
 
 var kinds = []kind{
@@ -42,7 +43,7 @@ var kinds = []kind{
 	{name: "add column, then rename it", src: postgres, do: []string{"ALTER TABLE t ADD x int", "INSERT INTO t VALUES (2, 2, 2)", "ALTER TABLE t RENAME x TO y", "INSERT INTO t VALUES (3, 3, 3)"}, to: stops("x")},
 	{name: "rename column", src: postgres, do: []string{"ALTER TABLE t RENAME n TO m", "INSERT INTO t VALUES (2, 2)"}, to: stops("its column n was renamed to m")},
 	{name: "exchange names", src: postgres, setup: "ALTER TABLE t ADD m int", do: []string{"BEGIN; ALTER TABLE t RENAME n TO x; ALTER TABLE t RENAME m TO n; ALTER TABLE t RENAME x TO m; COMMIT", "INSERT INTO t VALUES (2, 2, 3)"}, to: stops("was renamed to")},
-	{name: "drop column", src: postgres, do: []string{"ALTER TABLE t DROP n", "INSERT INTO t VALUES (2)"}, to: stops("has no column n any more")},
+	{name: "drop column", src: postgres, do: []string{"ALTER TABLE t DROP n", "INSERT INTO t VALUES (2)"}, to: stops("no longer has the column n")},
 	{name: "drop and add again", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t DROP n", "ALTER TABLE t ADD n int", "INSERT INTO t VALUES (3, 3)"}, to: stops("n")},
 	{name: "drop and add again with another type", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t DROP n", "ALTER TABLE t ADD n text", "INSERT INTO t VALUES (3, '3')"}, to: stops("n")},
 	{name: "drop and add in one transaction", src: postgres, do: []string{"BEGIN; INSERT INTO t VALUES (2, 2); ALTER TABLE t DROP n; ALTER TABLE t ADD n int; INSERT INTO t VALUES (3, 3); COMMIT"}, to: stops("n")},
@@ -71,8 +72,8 @@ var kinds = []kind{
 	{name: "truncate partition", src: postgres, setup: parted, table: "p", do: []string{"TRUNCATE p2", "INSERT INTO p VALUES (12, 3)"}, to: stops("p2 was truncated")},
 	{name: "truncate all partitions", src: postgres, setup: parted, table: "p", do: []string{"TRUNCATE p", "INSERT INTO p VALUES (12, 3)"}},
 	{name: "rewrite partition", src: postgres, setup: parted, table: "p", do: []string{"INSERT INTO p VALUES (12, 3)", "VACUUM FULL p2", "INSERT INTO p VALUES (13, 3)"}},
-	{name: "drop table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t"}, to: stops("not on the source any more")},
-	{name: "rename table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (3, 3)"}, to: stops("not on the source any more")},
+	{name: "drop table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t"}, to: stops("no longer on the source")},
+	{name: "rename table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (3, 3)"}, to: stops("no longer on the source")},
 	{name: "indexes and constraints", src: postgres, do: []string{"CREATE UNIQUE INDEX ON t (n)", "INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD CHECK (n < 100)", "INSERT INTO t VALUES (3, 3)", "ALTER TABLE t SET (fillfactor = 90)", "INSERT INTO t VALUES (4, 4)"}},
 	{name: "column that came and went", src: postgres, do: []string{"ALTER TABLE t ADD x int", "ALTER TABLE t DROP x", "INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD y int", "INSERT INTO t VALUES (3, 3, 3)"}, doubt: "dropped and added"},
 	{name: "add column", src: mysql, do: []string{"ALTER TABLE t ADD x int", "INSERT INTO t VALUES (2, 2, 2)"}},
@@ -80,7 +81,7 @@ var kinds = []kind{
 	{name: "add column, then rename it", src: mysql, do: []string{"ALTER TABLE t ADD x int", "INSERT INTO t VALUES (2, 2, 2)", "ALTER TABLE t RENAME COLUMN x TO y", "INSERT INTO t VALUES (3, 3, 3)"}, to: stops("x"), doubt: "renamed"},
 	{name: "rename column", src: mysql, do: []string{"ALTER TABLE t CHANGE n m int", "INSERT INTO t VALUES (2, 2)"}, to: stops("its column n was renamed to m")},
 	{name: "exchange names", src: mysql, setup: "ALTER TABLE t ADD m int", do: []string{"ALTER TABLE t CHANGE n m int, CHANGE m n int", "INSERT INTO t VALUES (2, 2, 3)"}, to: stops("was renamed to")},
-	{name: "drop column", src: mysql, do: []string{"ALTER TABLE t DROP n", "INSERT INTO t VALUES (2)"}, to: stops("has no column n any more")},
+	{name: "drop column", src: mysql, do: []string{"ALTER TABLE t DROP n", "INSERT INTO t VALUES (2)"}, to: stops("no longer has the column n")},
 	{name: "drop and add again", src: mysql, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t DROP n", "ALTER TABLE t ADD n int", "INSERT INTO t VALUES (3, 3)"}, to: stops("n")},
 	{name: "drop and add again without a row before", src: mysql, do: []string{"ALTER TABLE t DROP n", "ALTER TABLE t ADD n int", "INSERT INTO t VALUES (3, 3)"}, to: stops("n")},
 	{name: "drop and add in one statement", src: mysql, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t DROP n, ADD n varchar(9)", "INSERT INTO t VALUES (3, 'q')"}, to: stops("n")},
@@ -94,7 +95,7 @@ var kinds = []kind{
 	{name: "add column, then rename it", src: mariadb, do: []string{"ALTER TABLE t ADD x int", "INSERT INTO t VALUES (2, 2, 2)", "ALTER TABLE t RENAME COLUMN x TO y", "INSERT INTO t VALUES (3, 3, 3)"}, to: stops("x"), doubt: "renamed"},
 	{name: "rename column", src: mariadb, do: []string{"ALTER TABLE t CHANGE n m int", "INSERT INTO t VALUES (2, 2)"}, to: stops("its column n was renamed to m")},
 	{name: "exchange names", src: mariadb, setup: "ALTER TABLE t ADD m int", do: []string{"ALTER TABLE t CHANGE n m int, CHANGE m n int", "INSERT INTO t VALUES (2, 2, 3)"}, to: stops("was renamed to")},
-	{name: "drop column", src: mariadb, do: []string{"ALTER TABLE t DROP n", "INSERT INTO t VALUES (2)"}, to: stops("has no column n any more")},
+	{name: "drop column", src: mariadb, do: []string{"ALTER TABLE t DROP n", "INSERT INTO t VALUES (2)"}, to: stops("no longer has the column n")},
 	{name: "drop and add again", src: mariadb, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t DROP n", "ALTER TABLE t ADD n int", "INSERT INTO t VALUES (3, 3)"}, to: stops("n")},
 	{name: "drop and add again without a row before", src: mariadb, do: []string{"ALTER TABLE t DROP n", "ALTER TABLE t ADD n int", "INSERT INTO t VALUES (3, 3)"}, to: stops("n")},
 	{name: "drop and add in one statement", src: mariadb, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t DROP n, ADD n varchar(9)", "INSERT INTO t VALUES (3, 'q')"}, to: stops("n")},
@@ -109,8 +110,8 @@ var kinds = []kind{
 	{name: "drop partition", src: mariadb, setup: "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))", do: []string{"INSERT INTO t VALUES (15, 1)", "ALTER TABLE t DROP PARTITION p1", "INSERT INTO t VALUES (2, 1)"}, to: stops("partition p1 was dropped")},
 }
 
-// TestKinds changes definitions, once while the stream waits for the source, and once while it is behind. The short form
-// draws some of all the ways.
+// TestKinds changes definitions, once while the stream is idle and once while it lags behind. The
+// short form draws some of the ways.
 func TestKinds(t *testing.T) {
 	type way struct {
 		kind

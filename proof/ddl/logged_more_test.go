@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestLoggedPartitions has what is done with partitions beside what TestLogged has.
+// TestLoggedPartitions covers changes of partitions that TestLogged does not.
 func TestLoggedPartitions(t *testing.T) {
 	const free = "CREATE TABLE q (LIKE p INCLUDING ALL)"
 	for _, k := range []struct {
@@ -26,8 +26,8 @@ func TestLoggedPartitions(t *testing.T) {
 		{"attach a table of the stream", free + "; INSERT INTO q VALUES (25, 1)", []string{"INSERT INTO q VALUES (26, 1)", "ALTER TABLE p ATTACH PARTITION q FOR VALUES FROM (20) TO (30)", "INSERT INTO p VALUES (27, 1)", "UPDATE p SET n = 9 WHERE id > 20"}, ""},
 		{"detach concurrently", "", []string{"INSERT INTO p VALUES (4, 4)", "ALTER TABLE p DETACH PARTITION p2 CONCURRENTLY", "INSERT INTO p VALUES (5, 5)"}, ""},
 		{"drop a schema with a partition", "CREATE SCHEMA x; CREATE TABLE x.p3 PARTITION OF p FOR VALUES FROM (20) TO (30)", []string{"INSERT INTO p VALUES (23, 1)", "DROP SCHEMA x CASCADE", "INSERT INTO p VALUES (6, 6)"}, ""},
-		{"detach behind rows of its transaction", "", []string{"BEGIN; INSERT INTO p VALUES (12, 1); ALTER TABLE p DETACH PARTITION p2; COMMIT"}, "changed its rows before"},
-		{"rename behind rows of its transaction", "", []string{"BEGIN; INSERT INTO p VALUES (12, 1); ALTER TABLE p RENAME n TO m; COMMIT"}, "changed its rows before"},
+		{"detach behind rows of its transaction", "", []string{"BEGIN; INSERT INTO p VALUES (12, 1); ALTER TABLE p DETACH PARTITION p2; COMMIT"}, "already changed its rows"},
+		{"rename behind rows of its transaction", "", []string{"BEGIN; INSERT INTO p VALUES (12, 1); ALTER TABLE p RENAME n TO m; COMMIT"}, "already changed its rows"},
 		{"not null behind an update", "", []string{"INSERT INTO p VALUES (7)", "BEGIN; UPDATE p SET n = 0 WHERE n IS NULL; ALTER TABLE p ALTER n SET NOT NULL; COMMIT"}, ""},
 		{"what a function does", "CREATE FUNCTION part() RETURNS void LANGUAGE plpgsql AS $$ BEGIN CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (20) TO (30); ALTER TABLE p RENAME n TO m; INSERT INTO p VALUES (24, 1); END $$", []string{"SELECT part()", "INSERT INTO p (id, m) VALUES (25, 2)"}, ""},
 	} {
@@ -39,7 +39,7 @@ func TestLoggedPartitions(t *testing.T) {
 	}
 }
 
-// TestLoggedApart has two processes, of which the one that reads the log does not see the target.
+// TestLoggedApart runs two processes; the one that reads the log cannot reach the target.
 func TestLoggedApart(t *testing.T) {
 	t.Parallel()
 	nats, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
@@ -70,7 +70,7 @@ func TestLoggedApart(t *testing.T) {
 	s.arrives("1|1")
 	s.do("ALTER TABLE p DETACH PARTITION p2", "INSERT INTO p VALUES (2, 2)", "CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (20) TO (30)", "INSERT INTO p VALUES (22, 22)",
 		"ALTER TABLE p RENAME n TO m", "ALTER TABLE p ADD x int DEFAULT 7", "INSERT INTO p VALUES (23, 23)", "DROP TABLE p3", "INSERT INTO p VALUES (3, 3)")
-	s.arrives("3|7|3") // in the order that jsonb has
+	s.arrives("3|7|3") // in jsonb's order
 	if text := s.differs("p"); text != "" {
 		t.Error(text)
 	}
@@ -92,8 +92,9 @@ func (s *stream) arrives(row string) {
 	s.t.Fatalf("no row %s in %s; the states are %+v", row, out, s.states())
 }
 
-// TestLoggedLeave has what users of the source notice: nothing, whatever rights they have; and nothing is left behind, nor
-// carried by others.
+// TestLoggedLeave checks that users of the source notice nothing, whatever their privileges, that
+// the stream leaves nothing behind, and that a copy does not carry the stream's objects to another
+// database.
 func TestLoggedLeave(t *testing.T) {
 	t.Parallel()
 	s := newStreamWith(t, postgres, postgres, []string{"--follow-ddl"}, parted)
@@ -102,7 +103,7 @@ func TestLoggedLeave(t *testing.T) {
 	t.Cleanup(func() { testdb.Query(t, s.from, "DROP OWNED BY "+user+"; DROP ROLE "+user) })
 	s.do("SET ROLE "+user+"; CREATE TABLE mine (id int PRIMARY KEY); CREATE TEMP TABLE t (i int); ALTER TABLE t ADD j int; DROP TABLE t; ALTER TABLE p DETACH PARTITION p2; DROP TABLE mine", "INSERT INTO p VALUES (3, 3)")
 	s.flow()
-	if st := s.whole("p"); st.State != "stopped" || !strings.Contains(st.Reason, "the log has nothing of it") {
+	if st := s.whole("p"); st.State != "stopped" || !strings.Contains(st.Reason, "it is missing in the log") {
 		t.Errorf("it is %+v", st)
 	}
 	copied := postgres.open(t).NewDatabase(t, "ddl_c")

@@ -9,20 +9,22 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// loggedStops has what stops a table between PostgreSQL servers though the log has definitions, by kind; all else goes along.
+// loggedStops holds the reasons that stop a table between PostgreSQL servers although the log has
+// definitions, by kind; all other changes are followed.
 var loggedStops = map[string]string{
 	"add column with an expression":   "add expression x",
-	"drop and add in one transaction": "changed its rows before",
-	"attach rows":                     "with what it held",
-	"attach rows, nothing behind":     "with what it held",
-	"detach and attach":               "with what it held",
+	"drop and add in one transaction": "already changed its rows",
+	"attach rows":                     "with rows that are not on the target",
+	"attach rows, nothing behind":     "with rows that are not on the target",
+	"detach and attach":               "with rows that are not on the target",
 	"truncate partition":              "p2 was truncated",
-	"drop table":                      "not on the source any more",
-	"rename table":                    "", // by the log, or since it is not there
+	"drop table":                      "no longer on the source",
+	"rename table":                    "", // followed by the log, or because the old name is gone
 }
 
-// TestLogged has all kinds of changes of a PostgreSQL source whose log has definitions (--follow-ddl): they go along to
-// another PostgreSQL, in their place among the rows, and what pg_dump says of both sides is the same. The short form draws some.
+// TestLogged covers all kinds of changes on a PostgreSQL source whose log has definitions
+// (--follow-ddl): another PostgreSQL follows them, in order with the rows, and pg_dump output of
+// both sides is equal. The short form draws some.
 func TestLogged(t *testing.T) {
 	of := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.src.name != "postgres" })
 	for _, i := range testdb.Draw(t, 2*len(of), 20) {
@@ -36,7 +38,7 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// logged changes the source, and checks what has become of the target.
+// logged changes the source, and checks the target.
 func (s *stream) logged(t *testing.T, table, reason string, stops bool, do []string, behind bool) {
 	t.Helper()
 	if table == "" {
@@ -63,7 +65,7 @@ func (s *stream) logged(t *testing.T, table, reason string, stops bool, do []str
 		return
 	}
 	want, have := schema(t, s.from, table), schema(t, s.to, table)
-	if want != have { // NOT NULL behind rows of its transaction waits for a look, for which a run may be too short
+	if want != have { // NOT NULL after rows of its own transaction waits for a check, for which a run may be too short
 		s.flow()
 		have = schema(t, s.to, table)
 	}
@@ -72,7 +74,8 @@ func (s *stream) logged(t *testing.T, table, reason string, stops bool, do []str
 	}
 }
 
-// schema is what pg_dump says of a table, its partitions, and types; indexes and checks do not go along.
+// schema returns pg_dump's output for a table, its partitions, and types; indexes and checks are
+// not followed.
 func schema(t testing.TB, url, table string) string {
 	t.Helper()
 	out, err := exec.Command("pg_dump", "--schema-only", "--no-owner", "--table", "public."+table+"*", url).CombinedOutput()

@@ -1,5 +1,5 @@
-// Package folders loads dumps that are in several files, as mydumper and people leave them, and compares what arrives
-// with the source by the servers' own text.
+// Package folders loads dumps made of several files, as mydumper and people leave them, and
+// compares the result with the source by the servers' own text.
 package folders
 
 import (
@@ -18,8 +18,9 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// shop fills a database with what a dump may have: a table of several chunks, keys, views that need later ones and
-// functions, triggers and routines with bodies, names that files cannot be split by.
+// shop fills a database with what a dump may contain: a table of several chunks, keys, views that
+// need later views and functions, triggers and routines with bodies, and names that make file names
+// ambiguous to split.
 func shop(t *testing.T, db string) {
 	t.Helper()
 	testdb.Query(t, db, "CREATE TABLE big (id int PRIMARY KEY AUTO_INCREMENT, s varchar(60) NOT NULL, n int, UNIQUE KEY u (s), KEY k (n))")
@@ -34,7 +35,7 @@ func shop(t *testing.T, db string) {
 	testdb.Query(t, db, "CREATE TRIGGER tr BEFORE INSERT ON nothing FOR EACH ROW BEGIN SET NEW.id = NEW.id + 1; SET NEW.t = '2020-01-01'; END")
 }
 
-// text is what a server says of a database, its name left out.
+// text returns a server's description of a database, without its name.
 func text(t *testing.T, db string) string {
 	t.Helper()
 	var out []string
@@ -48,8 +49,8 @@ func text(t *testing.T, db string) string {
 
 func nameOf(db string) string { return db[strings.LastIndex(db, "/")+1:] }
 
-// What mydumper writes is what a live copy makes, of both servers, plain, packed and in chunks; and a stream continues
-// from its metadata's log position.
+// A mydumper dump loads as a live copy would, from both servers, plain, compressed and in chunks;
+// and a stream continues from its metadata's log position.
 func TestMydumper(t *testing.T) {
 	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)} {
 		t.Run(server.Engine, func(t *testing.T) {
@@ -59,7 +60,7 @@ func TestMydumper(t *testing.T) {
 			for i, args := range [][]string{{"--rows", "500"}, {"--compress", "--statement-size", "5000"}} {
 				dir, dst := testdb.Mydumper(t, src, args...), server.NewDatabase(t, "dst")
 				want := text(t, src)
-				testdb.Query(t, src, fmt.Sprintf("UPDATE big SET n = -%d WHERE id = 1", i+7)) // behind the dump
+				testdb.Query(t, src, fmt.Sprintf("UPDATE big SET n = -%d WHERE id = 1", i+7)) // after the dump
 				plan := testdb.Must(t, "copy", dir, dst, "--plan")
 				testdb.Must(t, "copy", "file:"+dir+"/", dst)
 				if got := text(t, dst); got != want {
@@ -78,8 +79,8 @@ func TestMydumper(t *testing.T) {
 	}
 }
 
-// Schema and rows in files of their own are one import, in the order given, and keys wait for the rows; PostgreSQL takes
-// them too.
+// Schema and rows in separate files are one import, in the given order, and keys wait for the rows;
+// PostgreSQL accepts them too.
 func TestSeveralFiles(t *testing.T) {
 	maria, pg := testdb.MariaDB(t), testdb.Postgres(t, 15)
 	src := maria.NewDatabase(t, "src")
@@ -115,7 +116,7 @@ func TestSeveralFiles(t *testing.T) {
 	})
 }
 
-// An import of a folder that was killed goes on where it was; with a file that has changed it is refused.
+// A killed import of a folder resumes where it stopped; with a changed file it is refused.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	server := testdb.MariaDB(t)
@@ -147,12 +148,12 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	set(old.ModTime().Add(time.Hour))
-	if o := testdb.Run(t, "copy", dir, dst, "--prep", "keep", "--resume", "last"); o.Code == 0 || !strings.Contains(o.ErrOut, "not the one") {
+	if o := testdb.Run(t, "copy", dir, dst, "--prep", "keep", "--resume", "last"); o.Code == 0 || !strings.Contains(o.ErrOut, "not the dump file") {
 		t.Errorf("with another file: exit %d\n%s", o.Code, o.ErrOut)
 	}
 	set(old.ModTime())
 	testdb.Must(t, "copy", dir, dst, "--prep", "keep", "--resume", "last")
-	counter := regexp.MustCompile(`AUTO_INCREMENT=\d+`) // the table was there before
+	counter := regexp.MustCompile(`AUTO_INCREMENT=\d+`) // the table existed before
 	if got, want := counter.ReplaceAllString(text(t, dst), ""), counter.ReplaceAllString(text(t, src), ""); got != want {
 		t.Errorf("the target has\n%s\nand the source\n%s", got, want)
 	}
@@ -166,7 +167,7 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 	_ = cmd.Wait() // it was killed
 }
 
-// A statement of a file that the server refuses is the file's fault, not a fault of the program.
+// A statement in a file that the server refuses is reported as the file's fault, not the program's.
 func TestRefusedStatement(t *testing.T) {
 	const table = "CREATE TABLE `t` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\n"
 	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)} {

@@ -11,8 +11,9 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// TestStanding drives a stream through everything that may hold it up, and compares what its metrics and monitor tables
-// say of it at each moment with what is seen from outside: rows that are written on the source, and looked for on the target.
+// TestStanding drives a stream through everything that may delay it, and compares what its metrics
+// and monitor tables report at each moment with an outside view: rows written on the source, and
+// looked for on the target.
 func TestStanding(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -25,7 +26,7 @@ func TestStanding(t *testing.T) {
 		{"mariadb through a queue", ownMariaDB, ownMariaDB, true, true},
 	} {
 		if c.long && !testdb.Long() {
-			continue // both kinds of source and of queue are above
+			continue // both kinds of source and of queue are covered above
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -56,19 +57,19 @@ func span() time.Duration {
 }
 
 func (w *world) busy() {
-	w.state("applying", "idle") // each row is there before the next sample, or not
+	w.state("applying", "idle") // each row arrives before the next sample, or not
 	w.beat(span(), 100*time.Millisecond)
 	w.catchUp()
 }
 
-// idle leaves a source alone: nobody is late for that.
+// idle leaves a source alone: that causes no lag.
 func (w *world) idle() {
 	w.await("idle", func(m sample) bool { return m.state == "idle" && m.behind == 0 })
 	w.state("idle")
 	time.Sleep(span())
 }
 
-// blocked locks a table of the target for a while, behind a time in which nothing happened.
+// blocked locks a table of the target for a while, after a quiet period.
 func (w *world) blocked() {
 	w.state("applying", "idle")
 	unlock := w.lock("hb")
@@ -78,7 +79,7 @@ func (w *world) blocked() {
 	w.catchUp()
 }
 
-// one applies a large transaction, which a lock holds up.
+// one applies a large transaction, which a lock delays.
 func (w *world) one() {
 	w.state("applying", "idle", "one transaction")
 	unlock := w.lock("big")
@@ -90,7 +91,7 @@ func (w *world) one() {
 	w.catchUp()
 }
 
-// targetAway kills the target. What the source does meanwhile is captured, where there is a queue for it.
+// targetAway kills the target. Changes on the source are still captured if there is a queue.
 func (w *world) targetAway() {
 	w.state("applying", "idle", "retrying", "connecting")
 	w.dst.Kill(w.t)
@@ -106,7 +107,7 @@ func (w *world) targetAway() {
 	w.catchUp()
 }
 
-// full lets the queue run full, and looks whether it is emptied as it is applied.
+// full lets the queue fill up, and checks whether it is emptied as it is applied.
 func (w *world) full() {
 	w.state("applying", "idle", "one transaction", "retrying", "connecting")
 	unlock := w.lock("big")
@@ -121,7 +122,7 @@ func (w *world) full() {
 	w.steady()
 }
 
-// sourceAway kills the source: nobody knows what it has, or will have.
+// sourceAway kills the source: nobody knows what its log has, or will have.
 func (w *world) sourceAway() {
 	w.await("idle", func(m sample) bool { return m.state == "idle" })
 	w.state("idle", "applying", "retrying", "connecting")
@@ -141,8 +142,8 @@ func (w *world) sourceAway() {
 	w.catchUp()
 }
 
-// TestCommands gives commands to a stream that runs: each line is of its interval whatever sessions there were, and a table
-// that nobody has is refused.
+// TestCommands sends commands to a running stream: each line covers its own interval whatever
+// sessions there were, and an unknown table is refused.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	w := begin(t, testdb.Postgres(t, 15), testdb.MariaDB(t), false)
@@ -155,7 +156,7 @@ func TestCommands(t *testing.T) {
 	testdb.Must(t, "set", "agents=3", "--name", "lag")
 	w.await("session", func(m sample) bool { return m.state == "idle" && strings.Contains(w.errOut.String(), "agents=3") })
 	for _, args := range [][]string{{"sub", "start", "nobody_has_it", "--name", "lag"}, {"sub", "start", "public.nobody_has_it", "--no-load", "--name", "lag"}} {
-		if o := testdb.Run(t, args...); o.Code == 0 || !strings.Contains(o.ErrOut, "nobody_has_it: is not on the source") {
+		if o := testdb.Run(t, args...); o.Code == 0 || !strings.Contains(o.ErrOut, "nobody_has_it: is no longer on the source") {
 			t.Errorf("%s: exit %d\n%s%s", args, o.Code, o.Out, o.ErrOut)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// --resume last is the last run of the two ends that are given, whatever has run between others since.
+// --resume last resumes the last run between the two given ends, whatever has run between other
+// ends since.
 func TestResumeLastOfThePair(t *testing.T) {
 	t.Parallel()
 	server := testdb.Postgres(t, 17)
@@ -21,7 +22,7 @@ func TestResumeLastOfThePair(t *testing.T) {
 	}
 	testdb.Must(t, "copy", src, third, state)
 	out := testdb.Run(t, "copy", src, third, state, "--resume", "last")
-	if out.Code != 2 || !strings.Contains(out.ErrOut, "finished already") {
+	if out.Code != 2 || !strings.Contains(out.ErrOut, "already finished") {
 		t.Errorf("the finished pair: %d\n%s", out.Code, out.ErrOut)
 	}
 	testdb.Query(t, tgt, "ALTER TABLE b DROP CONSTRAINT b_id_key")

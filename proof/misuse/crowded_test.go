@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestFewConnections: a copy that asks for more sessions than a server has goes on with fewer, also while other programs come
-// and go, and says so; all rows, keys and indexes are there.
+// TestFewConnections: a copy that requests more sessions than a server has continues with fewer,
+// also while other programs come and go, and reports it; all rows, keys and indexes arrive.
 func TestFewConnections(t *testing.T) {
 	t.Parallel()
 	for name, server := range map[string]func() *testdb.Server{
@@ -48,7 +48,7 @@ func TestFewConnections(t *testing.T) {
 			if got := keysOf(t, dst); got != "1" {
 				t.Errorf("keyed has %s keys", got)
 			}
-			for _, want := range []string{"goes on with fewer sessions", "lanes and", "max_connections"} {
+			for _, want := range []string{"continues with fewer sessions", "lanes and", "max_connections"} {
 				if !strings.Contains(o.Out+o.ErrOut, want) {
 					t.Errorf("nothing says %q:\n%s%s", want, o.Out, o.ErrOut)
 				}
@@ -57,7 +57,7 @@ func TestFewConnections(t *testing.T) {
 	}
 }
 
-// crowd takes up to three sessions of a server, and gives them back, until stop is closed.
+// crowd occupies at most three sessions of a server, opening and closing them until stop is closed.
 func crowd(url string, stop chan struct{}) {
 	var held []*testdb.Session
 	defer func() {
@@ -73,7 +73,7 @@ func crowd(url string, stop chan struct{}) {
 		}
 		if n := rand.IntN(4); n > len(held) {
 			s := testdb.NewSession(url)
-			_, _ = s.Try("SELECT 1") // there may be none left
+			_, _ = s.Try("SELECT 1") // the server may be out of sessions
 			held = append(held, s)
 		} else if len(held) > 0 {
 			held[0].Close()

@@ -11,9 +11,10 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestReplicateKilledInItsCopy kills replicate at random moments of its copy, while a program writes, and gives the same
-// command again until it has caught up. All rows are then what the source's server says they are, no index or foreign
-// key is missing, and a table that was whole was not read again: rows that were altered in it by hand are still so.
+// TestReplicateKilledInItsCopy kills replicate at random moments of its copy, while a program
+// writes, and repeats the same command until it has caught up. All rows then match the source's
+// server, no index or foreign key is missing, and a completed table was not copied again: rows
+// altered in it by hand are unchanged.
 func TestReplicateKilledInItsCopy(t *testing.T) {
 	t.Parallel()
 	pairs := [][2]string{{"postgres", "postgres"}, {"mysql", "mariadb"}, {"mariadb", "mysql"}}
@@ -37,10 +38,11 @@ func byName(name string) func(testing.TB) *testdb.Server {
 	panic(name)
 }
 
-// copied are the tables of these tests, with what each has besides the columns id and v.
+// copied are the tables of these tests, with their columns besides id and v.
 var copied = []string{"still", "keyed", "loose", "parent", "child", "parted"}
 
-// fill gives a database that takes seconds to copy. Nobody writes to still, which is the largest and the first to be whole.
+// fill creates a database that takes seconds to copy. Nobody writes to still, which is the largest
+// table and the first to be complete.
 func fill(t *testing.T, s *testdb.Server) string {
 	db := s.NewDatabase(t, "src")
 	parted, limit := ") PARTITION BY HASH (id) PARTITIONS 3", "SET SESSION cte_max_recursion_depth = 1000000; "
@@ -74,7 +76,7 @@ CREATE TABLE parted (id int PRIMARY KEY, v varchar(150)` + parted
 	return db
 }
 
-// write changes rows of all tables but still, until stop is closed.
+// write changes rows of all tables except still, until stop is closed.
 func write(t *testing.T, db string, stop chan struct{}) {
 	s := testdb.NewSession(db)
 	defer s.Close()
@@ -91,10 +93,10 @@ func write(t *testing.T, db string, stop chan struct{}) {
 			fmt.Sprintf("UPDATE %s SET v = 'changed %d' WHERE id = %d", table, n, old),
 			fmt.Sprintf("DELETE FROM %s WHERE id = %d", table, old),
 			fmt.Sprintf("DELETE FROM parent WHERE id = %d", old),
-			fmt.Sprintf("INSERT INTO parent (id, v) VALUES (%d, 'again')", old), // fails where it is there
+			fmt.Sprintf("INSERT INTO parent (id, v) VALUES (%d, 'again')", old), // fails if the row exists
 			fmt.Sprintf("INSERT INTO child (id, v, p) VALUES (%d, 'again', %d)", n, old),
 		}[rand.IntN(6)]
-		_, _ = s.Try(sql) // it may have no parent
+		_, _ = s.Try(sql) // its parent may be missing
 	}
 }
 
@@ -126,7 +128,7 @@ func killCopies(t *testing.T, from, to *testdb.Server) {
 		if p.cmd.ProcessState.Exited() && p.cmd.ProcessState.ExitCode() != 0 {
 			t.Fatalf("exit %d\n%s", p.cmd.ProcessState.ExitCode(), out)
 		}
-		if strings.Contains(out, "are whole and kept") {
+		if strings.Contains(out, "are complete and kept") {
 			kept++
 		}
 		if !whole && event(out, "table", "still") {
@@ -166,8 +168,8 @@ func killCopies(t *testing.T, from, to *testdb.Server) {
 	}
 }
 
-// TestReplicateKilledInItsCopyAndAltered: tables that were not whole are altered, and dropped, before the same command is
-// given again.
+// TestReplicateKilledInItsCopyAndAltered: incomplete tables are altered, and dropped, before the
+// same command runs again.
 func TestReplicateKilledInItsCopyAndAltered(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines() {
@@ -204,7 +206,7 @@ func TestReplicateKilledInItsCopyAndAltered(t *testing.T) {
 	}
 }
 
-// event says whether a line of JSON tells of a table.
+// event reports whether a line of JSON is about a table.
 func event(out, kind, table string) bool {
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, `"`+kind+`"`) && strings.Contains(line, "."+table+`"`) {

@@ -7,8 +7,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestOneNameForTwoStreams: a second stream under a name that the source's server, or the target, has already is refused
-// before it has copied anything, and told to take another name; the first one goes on.
+// TestOneNameForTwoStreams: a second stream with a name already in use on the source's server, or
+// on the target, is refused before it has copied anything, with a hint to choose another name; the
+// first stream continues.
 func TestOneNameForTwoStreams(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines() {
@@ -22,7 +23,7 @@ func TestOneNameForTwoStreams(t *testing.T) {
 				return err == nil && got != "" && strings.Contains(first.text(), "copied (run")
 			})
 			src2, dst2 := full(t, s), s.NewDatabase(t, "dst2")
-			soon(t, "the first stream has its lock", func() bool { // it connects anew after its copy
+			soon(t, "the first stream has its lock", func() bool { // it reconnects after its copy
 				testdb.Query(t, src, "UPDATE orders SET name = 'first' WHERE id = 1")
 				return strings.Contains(testdb.Query(t, dst, allOrders), "first")
 			})
@@ -39,7 +40,7 @@ func TestOneNameForTwoStreams(t *testing.T) {
 				t.Errorf("on one target: exit %d, want 17\n%s", o.Code, o.ErrOut)
 			}
 			testdb.Query(t, src, "INSERT INTO orders VALUES (4, 'four')")
-			soon(t, "the first stream goes on", func() bool { return strings.Contains(testdb.Query(t, dst, allOrders), "four") })
+			soon(t, "the first stream continues", func() bool { return strings.Contains(testdb.Query(t, dst, allOrders), "four") })
 			first.interrupt()
 			testdb.Must(t, "replicate", src, dst, "--name", name, "--remove")
 		})

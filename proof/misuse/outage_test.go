@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestTargetAwayForLongerThanFiveAttempts: a target that is away for as long as a crash recovery takes is waited for, and
-// the screen says for how long still.
+// TestTargetAwayForLongerThanFiveAttempts: the stream waits for a target that is down for as long
+// as a crash recovery takes, and the screen shows how much longer it will wait.
 func TestTargetAwayForLongerThanFiveAttempts(t *testing.T) {
 	t.Parallel()
 	src := many(t, testdb.MariaDB(t), 40000)
@@ -20,7 +20,7 @@ func TestTargetAwayForLongerThanFiveAttempts(t *testing.T) {
 		return p.over() || err == nil && got == "1"
 	})
 	target.Offline(t, func() {
-		soon(t, "more than five attempts", func() bool { return p.over() || strings.Count(p.text(), "trying again for another ") > 6 })
+		soon(t, "more than five attempts", func() bool { return p.over() || strings.Count(p.text(), "retrying for another ") > 6 })
 	})
 	if code := p.wait(); code != 0 {
 		t.Fatalf("exit %d\n%s", code, p.text())
@@ -28,7 +28,8 @@ func TestTargetAwayForLongerThanFiveAttempts(t *testing.T) {
 	testdb.Must(t, "diff", src, dst)
 }
 
-// A server that restarts under a comparison or a repair is waited for, and what was held up by a lock goes on.
+// A comparison or a repair waits for a server that restarts, and continues after a lock is
+// released.
 func TestRestartUnderDiffAndRepair(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -61,7 +62,7 @@ func TestRestartUnderDiffAndRepair(t *testing.T) {
 					return p.over() || err == nil && got != "0"
 				})
 				target.Kill(t)
-				p.says("trying again for another 4m")
+				p.says("retrying for another 4m")
 				target.Restart(t)
 				want := 0
 				if args[0] == "diff" && testdb.Query(t, dst, "SELECT count(*) FROM other") != "5000" {

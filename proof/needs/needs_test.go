@@ -1,5 +1,6 @@
-// Package needs proves that tidemark check --replicate names each thing that a stream lacks, and that what it prints
-// brings it: each is taken away from servers that have all, the printed statements are run, and a stream begins.
+// Package needs proves that tidemark check --replicate names each thing that a stream lacks, and
+// that its printed statements supply it: each is removed from fully equipped servers, the printed
+// statements are run, and a stream starts.
 package needs
 
 import (
@@ -13,22 +14,22 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// A lack is something that is taken away.
+// A lack is something removed from the servers.
 type lack struct {
 	need  string   // part of the need's name
-	end   string   // whose need it is
+	end   string   // the end that needs it
 	take  []string // as the server's superuser, in the source's database or the target's
-	give  []string // what a person does, where no statement is printed
+	give  []string // what a person does if no statement is printed
 	holds func(t *testing.T) (release func())
 	args  []string
-	early bool // replicate finds it otherwise, or not under the name that it is given
+	early bool // replicate finds it in another way, or not under this name
 }
 
 type ends struct {
 	root           *testdb.Server
 	src, dst       string // as the user of the stream
 	srcAll, dstAll string // as the superuser
-	refused        int    // lacks by which replicate had to refuse
+	refused        int    // lacks that made replicate refuse
 }
 
 func (e *ends) of(end string) string {
@@ -38,7 +39,7 @@ func (e *ends) of(end string) string {
 	return e.srcAll
 }
 
-// A need is one line of what check --replicate prints.
+// A need is one line of check --replicate's output.
 type need struct {
 	End, Name, Have, Want, Hint string
 	Met, Restart                bool
@@ -56,7 +57,7 @@ type checked struct {
 	}
 }
 
-// check gives what a stream lacks, and whether that is in its way.
+// check returns what a stream lacks, and whether that blocks it.
 func (e *ends) check(t *testing.T, args ...string) (missing []need, blocked bool) {
 	t.Helper()
 	o := testdb.Run(t, append([]string{"check", e.src, e.dst, "--replicate", "--json"}, args...)...)
@@ -79,7 +80,7 @@ func (e *ends) check(t *testing.T, args ...string) (missing []need, blocked bool
 	return missing, blocked
 }
 
-// suffers takes one thing away, does what the check says, and looks again.
+// suffers removes one thing, follows the check's advice, and checks again.
 func (e *ends) suffers(t *testing.T, l lack) {
 	t.Helper()
 	for _, sql := range l.take {
@@ -116,7 +117,7 @@ func (e *ends) suffers(t *testing.T, l lack) {
 	}
 }
 
-// follow runs what a check has printed.
+// follow runs the statements that a check printed.
 func (e *ends) follow(t *testing.T, missing []need) {
 	t.Helper()
 	restart := false
@@ -149,7 +150,7 @@ func as(url, user string) string {
 	return fmt.Sprintf("%s://%s:x@%s", scheme, user, host)
 }
 
-// base is the database that a URL names.
+// base returns the database that a URL names.
 func base(url string) string {
 	name, _, _ := strings.Cut(url[strings.LastIndexByte(url, '/')+1:], "?")
 	return name
@@ -173,7 +174,7 @@ func TestPostgres(t *testing.T) {
 	e.begins(t)
 	clear(t, e.dstAll)
 
-	// What needs a restart goes together.
+	// Settings that need a restart share one.
 	for _, sql := range []string{"SELECT pg_create_physical_replication_slot('idle')", "ALTER SYSTEM SET wal_level = replica", "ALTER SYSTEM SET max_replication_slots = 1", "ALTER SYSTEM SET max_wal_senders = 0"} {
 		testdb.Query(t, e.srcAll, sql)
 	}
@@ -262,7 +263,8 @@ func testMySQL(t *testing.T, srv *testdb.Server) {
 	e.begins(t)
 }
 
-// TestLobs: the largest values of columns are found, and those that the target would cut or not take are said.
+// TestLobs: the largest values of columns are found, and values that the target would truncate or
+// refuse are reported.
 func TestLobs(t *testing.T) {
 	t.Parallel()
 	pg, my := testdb.Postgres(t, 15), testdb.MySQL(t)
@@ -284,7 +286,7 @@ func TestLobs(t *testing.T) {
 	}
 	want := "map[body:18000 j:5002 raw:70000]"
 	got, said := largest(src, dst, "--lobs", "whole", "--lob-max", "32kB")
-	if fmt.Sprint(got) != want || !strings.Contains(said, "has values of 70000 bytes, and those above 32768 are cut") || strings.Count(said, "are cut") != 1 {
+	if fmt.Sprint(got) != want || !strings.Contains(said, "has values of 70000 bytes, and those above 32768 are truncated") || strings.Count(said, "are truncated") != 1 {
 		t.Errorf("%v, want %s; said %s", got, want, said)
 	}
 	if got, _ = largest(src, dst); got["body"] == 0 || got["body"] > 18000 || len(got) != 3 {
@@ -295,7 +297,7 @@ func TestLobs(t *testing.T) {
 	if got, _ = largest(dst, back, "--lobs", "whole"); fmt.Sprint(got) != want {
 		t.Errorf("of the copy: %v, want %s", got, want)
 	}
-	if got, _ = largest(dst, back); len(got) != 3 || got["body"] != 18000 { // the last by key is the largest
+	if got, _ = largest(dst, back); len(got) != 3 || got["body"] != 18000 { // the last one by key is the largest
 		t.Errorf("a sample of the copy finds %v", got)
 	}
 	if got, _ = largest(dst, back, "--lobs", "none"); len(got) != 0 {

@@ -23,14 +23,14 @@ import (
 
 const salt = "abcdefghijklmnopqrst" // 20 bytes
 
-// mysqlPacket is one packet.
+// mysqlPacket returns one packet.
 func mysqlPacket(seq byte, payload ...byte) []byte {
 	n := len(payload)
 	return append([]byte{byte(n), byte(n >> 8), byte(n >> 16), seq}, payload...)
 }
 
-// mysqlGreeting is that of a server of version 8.0.33 with a default plugin, and with TLS
-// if asked.
+// mysqlGreeting returns the greeting of a server of version 8.0.33 with a default plugin, and with
+// TLS if requested.
 func mysqlGreeting(plugin string, secure bool) []byte {
 	p := append([]byte{10}, "8.0.33\x00"...)
 	p = binary.LittleEndian.AppendUint32(p, 7)
@@ -60,7 +60,7 @@ func readMySQL(c io.Reader) (payload []byte, seq byte, err error) {
 
 var mysqlOK = []byte{0, 0, 0, 2, 0, 0, 0}
 
-// mysqlLogin greets and lets everybody in.
+// mysqlLogin greets and accepts every login.
 func mysqlLogin(c net.Conn) bool {
 	_, _ = c.Write(mysqlGreeting("mysql_native_password", false))
 	_, seq, err := readMySQL(c)
@@ -71,8 +71,8 @@ func mysqlLogin(c net.Conn) bool {
 	return err == nil
 }
 
-// afterLogin answers commands: as a server would those that set a session up, and from the
-// nth on with raw bytes.
+// afterLogin answers the commands that set up a session as a server would, and from the nth command
+// on sends raw bytes.
 func afterLogin(nth int, raw ...byte) func(net.Conn) {
 	return func(c net.Conn) {
 		if !mysqlLogin(c) {
@@ -98,7 +98,7 @@ func afterLogin(nth int, raw ...byte) func(net.Conn) {
 	}
 }
 
-// mysqlRow is a result of one row of texts.
+// mysqlRow returns a result of one row of texts.
 func mysqlRow(values ...string) []byte {
 	out := mysqlPacket(1, byte(len(values)))
 	seq := byte(2)
@@ -116,13 +116,13 @@ func mysqlRow(values ...string) []byte {
 	return out
 }
 
-// malformedMySQL are servers that do not keep to the protocol.
+// malformedMySQL are servers that violate the protocol.
 func malformedMySQL() map[string]func(net.Conn) {
 	greeting := mysqlGreeting("mysql_native_password", false)
 	raw := func(p ...byte) func(net.Conn) {
 		return func(c net.Conn) { _, _ = c.Write(p); wait(c) }
 	}
-	// answer greets, and says this to the client's answer.
+	// answer greets, and replies with p to the client's response.
 	answer := func(p ...byte) func(net.Conn) {
 		return func(c net.Conn) {
 			_, _ = c.Write(greeting)
@@ -151,7 +151,7 @@ func malformedMySQL() map[string]func(net.Conn) {
 		"switch without salt":        answer(append([]byte{0xfe}, "caching_sha2_password\x00"...)...),
 		"switch to a short salt":     answer(append([]byte{0xfe}, "mysql_native_password\x00abc\x00"...)...),
 		"switch to ed25519 and less": answer(append([]byte{0xfe}, "client_ed25519\x00abc"...)...),
-		"more of nothing":            answer(1),
+		"a stray answer":             answer(1),
 		"more of rubbish":            answer(1, 9, 9, 9),
 		"column count 2^33":          afterLogin(0, mysqlPacket(1, 0xfe, 0, 0, 0, 0, 2, 0, 0, 0)...),
 		"column count 2^63":          afterLogin(0, mysqlPacket(1, 0xfe, 0, 0, 0, 0, 0, 0, 0, 0x80)...),
@@ -169,7 +169,7 @@ func malformedMySQL() map[string]func(net.Conn) {
 	return all
 }
 
-// rowLongerThanItIs is a result whose row's value says that it has 2^63 bytes.
+// rowLongerThanItIs returns a result with a value that claims to have 2^63 bytes.
 func rowLongerThanItIs() []byte {
 	out := mysqlRow("v")
 	out = out[:len(out)-(4+5)-(4+2)]
@@ -177,12 +177,12 @@ func rowLongerThanItIs() []byte {
 	return append(out, mysqlPacket(5, 0xfe, 0, 0, 2, 0)...)
 }
 
-// mysqlURL is a URL of a hostile server.
+// mysqlURL returns the URL of a hostile server.
 func mysqlURL(h *hostile, options string) string {
 	return "mysql://tm:" + url.PathEscape(secret) + "@" + h.addr + "/shop?connect-timeout=2s" + options
 }
 
-// verbs are command lines with a hostile server in a place where a database is named.
+// verbs are command lines that name a hostile server as one of their databases.
 func verbs(hostile, good string, scratch func() string) map[string][]string {
 	return map[string][]string{
 		"check":     {"check", hostile, good},
@@ -204,7 +204,7 @@ func TestMalformedMySQL(t *testing.T) {
 			t.Parallel()
 			h := listen(t, play)
 			all := verbs(mysqlURL(h, ""), good, func() string { return t.TempDir() + "/repo" })
-			if !testdb.Long() { // each behaviour once; which verb meets it differs
+			if !testdb.Long() { // each behaviour once, with a varying verb
 				all = map[string][]string{"check": all["check"]}
 			}
 			for _, args := range all {
@@ -228,7 +228,7 @@ func TestMalformedMySQL(t *testing.T) {
 	}
 }
 
-// A server that never ends a result gets as far as the guard's limits.
+// A server that sends a result endlessly hits the guard's limits.
 func TestGreedyMySQL(t *testing.T) {
 	for name, row := range map[string][]byte{
 		"long values":  bytes.Repeat(append(mysqlPacket(5, append([]byte{0xfd, 0, 0, 1}, make([]byte, 1<<16)...)...), 0)[:4+4+1<<16], 1),
@@ -259,7 +259,8 @@ func TestGreedyMySQL(t *testing.T) {
 	}
 }
 
-// fishing servers want the password; keys that they show open what is under them.
+// fishing servers ask for the password; they can decrypt what is encrypted with the keys they
+// present.
 type fishing struct {
 	key  *rsa.PrivateKey
 	cert tls.Certificate
@@ -278,8 +279,8 @@ var newFishing = sync.OnceValue(func() fishing {
 	return fishing{key, tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}}
 })
 
-// play greets, goes over to TLS if the client wants it, and asks for the password in one
-// way after the other as far as the client follows. What it could read it notes.
+// play greets, switches to TLS if the client requests it, and asks for the password in one way
+// after the other as long as the client responds. It records what it could read.
 func (f fishing) play(h **hostile, steps ...[]byte) func(net.Conn) {
 	return func(c net.Conn) {
 		_, _ = c.Write(mysqlGreeting("caching_sha2_password", true))
@@ -306,7 +307,7 @@ func (f fishing) play(h **hostile, steps ...[]byte) func(net.Conn) {
 				return
 			}
 			(*h).note(p)
-			if len(p) == 1 && (p[0] == 1 || p[0] == 2) { // wants a key
+			if len(p) == 1 && (p[0] == 1 || p[0] == 2) { // requests a key
 				der, _ := x509.MarshalPKIXPublicKey(&f.key.PublicKey)
 				_, _ = c.Write(mysqlPacket(seq+1, append([]byte{1}, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})...)...))
 				if p, seq, err = readMySQL(c); err != nil {
@@ -325,14 +326,14 @@ func (f fishing) play(h **hostile, steps ...[]byte) func(net.Conn) {
 	}
 }
 
-// No server that has not proved who it is gets the password: in clear, within TLS, or
-// under a key of its own; and each does where the user says so.
+// No server whose identity is unverified gets the password: in clear, within TLS, or encrypted with
+// the server's own key; each gets it where the user allows that.
 func TestFishingMySQL(t *testing.T) {
 	f := newFishing()
 	plugin := func(name string) []byte { return append(append([]byte{0xfe}, name...), "\x00"+salt+"\x00"...) }
 	ways := map[string]struct {
 		steps [][]byte
-		allow string // the option that lets it happen
+		allow string // the option that allows it
 	}{
 		"clear":               {[][]byte{plugin("mysql_clear_password")}, "&enable-cleartext-plugin=true"},
 		"sha256":              {[][]byte{plugin("sha256_password")}, "&get-server-public-key=true"},
@@ -347,7 +348,7 @@ func TestFishingMySQL(t *testing.T) {
 				var h *hostile
 				h = listen(t, f.play(&h, way.steps...))
 				text := endure(t, h, usual, "check", mysqlURL(h, tlsOption), "postgres://127.0.0.1:1/x")
-				if !strings.Contains(text, "has not proved who it is") || !strings.Contains(text, "hint: ") {
+				if !strings.Contains(text, "identity is not verified") || !strings.Contains(text, "hint: ") {
 					t.Errorf("the refusal does not say why:\n%s", text)
 				}
 				h = listen(t, f.play(&h, way.steps...))
@@ -360,7 +361,7 @@ func TestFishingMySQL(t *testing.T) {
 	}
 }
 
-// A server that has proved who it is, and a socket, get what they ask for.
+// A server that has proved its identity gets the password, and so does a socket.
 func TestPasswordToWhomItBelongs(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnMySQL(t)
@@ -379,7 +380,7 @@ func TestPasswordToWhomItBelongs(t *testing.T) {
 		return "mysql://" + user + ":" + url.PathEscape(secret) + "@" + u.Host + name + "?" + options
 	}
 	target := testdb.Postgres(t, 15).NewDatabase(t, "shy")
-	forget := func() { testdb.Query(t, srv.URL(""), "FLUSH PRIVILEGES") } // and with it the cache of caching_sha2_password
+	forget := func() { testdb.Query(t, srv.URL(""), "FLUSH PRIVILEGES") } // which clears the cache of caching_sha2_password
 	for _, user := range []string{"shy", "old"} {
 		for _, options := range []string{"tls=verify-ca&tls-ca=" + data + "ca.pem", "tls-ca=" + data + "ca.pem", "socket=" + socket, "server-public-key-path=" + data + "public_key.pem", "get-server-public-key=true", "tls=true&get-server-public-key=true"} {
 			forget()
@@ -394,10 +395,10 @@ func TestPasswordToWhomItBelongs(t *testing.T) {
 			}
 		}
 	}
-	// Once the server knows the user, the proof is enough.
+	// Once the server has cached the user, the scramble is enough.
 	testdb.Must(t, "check", at("shy", "socket="+socket), target)
 	testdb.Must(t, "check", at("shy", ""), target)
-	// Who has to use TLS hears of it.
+	// A user who must use TLS is informed.
 	if o := testdb.Run(t, "check", at("guarded", ""), target); o.Code != 4 || !strings.Contains(o.ErrOut, "?tls=true") {
 		t.Errorf("exit %d\n%s", o.Code, o.ErrOut)
 	}

@@ -1,4 +1,4 @@
-// Package twoservers proves that backups of two servers in one repository are never taken for each other.
+// Package twoservers proves that backups of two servers in one repository are never mixed up.
 package twoservers
 
 import (
@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// A pair is two servers and the repository that has backups of both.
+// A pair is two servers and the repository with backups of both.
 type pair struct {
 	one, two       *testdb.Server
 	urlOne, urlTwo string
@@ -23,13 +23,13 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{one: testdb.OwnPostgresSegments(t, 15, 1), two: testdb.OwnPostgresSegments(t, 16, 1)} // of one version they would be copies, with one identifier
+	p := &pair{one: testdb.OwnPostgresSegments(t, 15, 1), two: testdb.OwnPostgresSegments(t, 16, 1)} // with equal versions they would be copies with the same identifier
 	p.urlOne, p.urlTwo = p.one.URL("postgres"), p.two.URL("postgres")
 	p.repo = filepath.Join(p.one.TempDir(t), "repo")
 	return p
 }
 
-// refused runs a command line that has to end with a code and to say something.
+// refused runs a command line that must end with code, and whose output must contain says.
 func refused(t *testing.T, code int, says string, args ...string) {
 	t.Helper()
 	o := testdb.Run(t, args...)
@@ -55,7 +55,8 @@ func system(t *testing.T, url string) string {
 	return testdb.Query(t, url, "SELECT system_identifier FROM pg_control_system()")
 }
 
-// restoredSystem restores into a folder and asks pg_controldata of which server that is.
+// restoredSystem restores into a folder and reads from pg_controldata which server the data belongs
+// to.
 func (p *pair) restoredSystem(t *testing.T, args ...string) string {
 	t.Helper()
 	dir := filepath.Join(p.one.TempDir(t), "data")
@@ -87,8 +88,8 @@ func TestLatestNeverCrossesServers(t *testing.T) {
 		t.Errorf("latest is of %s, and the only backup of %s", got, one)
 	}
 	named := backedUp(t, p.urlTwo, p.repo, "--server", "two")
-	refused(t, 13, "that name is of another server", "backup", p.urlOne, p.repo, "--server", "two")
-	second := backedUp(t, p.urlTwo, p.repo) // it is known by now
+	refused(t, 13, "the repository has another server of that name", "backup", p.urlOne, p.repo, "--server", "two")
+	second := backedUp(t, p.urlTwo, p.repo) // the repository knows it by now
 	delta := testdb.Must(t, "backup", p.urlTwo, p.repo, "--delta", "--progress", "none")
 	if !strings.Contains(delta, "incremental on "+second) || !strings.Contains(delta, " of two (") {
 		t.Errorf("got\n%s\nof %s and %s", delta, named, second)
@@ -115,7 +116,7 @@ func TestLatestNeverCrossesServers(t *testing.T) {
 		}
 	}
 	out := testdb.Must(t, "verify", p.repo, "latest", "--server", "two")
-	if !strings.Contains(out, "all is as it was written") {
+	if !strings.Contains(out, "no faults") {
 		t.Error(out)
 	}
 	list := testdb.Must(t, "backups", p.repo)
@@ -126,7 +127,7 @@ func TestLatestNeverCrossesServers(t *testing.T) {
 	}
 }
 
-// The archived log of one server is not asked for the other's moments.
+// The archived log of one server is not used for points in time of the other.
 func TestArchiveNeverCrossesServers(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -142,7 +143,7 @@ func TestArchiveNeverCrossesServers(t *testing.T) {
 	refused(t, 13, "the repository has backups of", push(p.two, p.urlTwo)...)
 	testdb.Must(t, push(p.one, p.urlOne)...)
 	backedUp(t, p.urlTwo, p.repo, "--server", "two")
-	refused(t, 13, "and the archive of that with", push(p.two, p.urlTwo)...)
+	refused(t, 13, "the archive belongs to one with", push(p.two, p.urlTwo)...)
 	data := filepath.Join(p.one.TempDir(t), "data")
 	refused(t, 6, "it is of the server with the system identifier", "restore", p.repo, data, "--server", "two", "--to", "end")
 	refused(t, 6, "it is of the server with the system identifier", "restore", p.repo, data, "--server", "two", "--to", "0/F0000000")
@@ -151,7 +152,7 @@ func TestArchiveNeverCrossesServers(t *testing.T) {
 		t.Errorf("a standby of the second server is to fetch the first one's log:\n%s", standby)
 	}
 
-	// An archive alone says whose the repository is.
+	// An archive alone also identifies the repository's owner.
 	p.repo += "-archive"
 	testdb.Query(t, p.urlOne, "CREATE TABLE IF NOT EXISTS logical (id int PRIMARY KEY)")
 	testdb.Must(t, "backup", p.urlOne, p.repo, "--logical", "--progress", "none")
@@ -172,7 +173,7 @@ func (p *pair) restoredStandby(t *testing.T) string {
 	return string(text)
 }
 
-// Of logical backups latest crosses neither servers nor databases.
+// For logical backups, latest crosses neither servers nor databases.
 func TestLatestNeverCrossesDatabases(t *testing.T) {
 	t.Parallel()
 	pg, maria := testdb.Postgres(t, 15), testdb.MariaDB(t)
@@ -196,7 +197,7 @@ func TestLatestNeverCrossesDatabases(t *testing.T) {
 	testdb.Query(t, m, "CREATE TABLE whose (v varchar(10))")
 	testdb.Must(t, "backup", m, repo, "--logical", "--server", "shop", "--progress", "none")
 	refused(t, 2, "there are backups of 2 servers", "restore", repo, to())
-	refused(t, 13, "that name is of another server", "backup", urls["a"], repo, "--logical", "--server", "shop")
+	refused(t, 13, "the repository has another server of that name", "backup", urls["a"], repo, "--logical", "--server", "shop")
 	url := maria.NewDatabase(t, "latest_n")
 	testdb.Must(t, "restore", repo, url, "--server", "shop", "--progress", "none")
 	if got := testdb.Query(t, url, "SELECT count(*) FROM whose"); got != "0" {

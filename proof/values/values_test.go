@@ -1,5 +1,5 @@
-// Package values holds tests of streams whose target refuses values: each stops its own table, all else of the same
-// transactions arrives, and the command of the hint brings the table back.
+// Package values tests streams whose target refuses values: each stops its own table, everything
+// else of the same transactions arrives, and the command in the hint restores the table.
 package values
 
 import (
@@ -19,15 +19,15 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// A refusal is a row that a target does not take, in a table of its own.
+// A refusal is a row that a target refuses, in a table of its own.
 type refusal struct {
 	table  string
 	typ    string // of its column v at the source
 	good   string // a value that both sides hold
-	alter  string // what is done to the target's table before the row comes; ";" separates statements
+	alter  string // SQL for the target's table before the row arrives; ";" separates statements
 	bad    string // the change at the source
-	reason string // a part of what is said
-	heal   string // done on the source before the table is loaded again
+	reason string // part of the reported reason
+	heal   string // run on the source before the table is loaded again
 	widen  string // or on the target
 }
 
@@ -80,7 +80,7 @@ type open func(testing.TB) *testdb.Server
 
 func postgres(tb testing.TB) *testdb.Server { return testdb.Postgres(tb, 15) }
 
-// TestRefused brings bad rows in transactions with good ones, by each way in which changes are applied.
+// TestRefused mixes bad rows with good ones in transactions, for each way of applying changes.
 func TestRefused(t *testing.T) {
 	for n, x := range []struct {
 		name     string
@@ -105,7 +105,7 @@ func TestRefused(t *testing.T) {
 		}
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
-			if !testdb.Long() { // half of the rows, those of one pair and the next each other
+			if !testdb.Long() { // alternate halves of the rows for each pair
 				var half []refusal
 				for i := n % 2; i < len(x.rows); i += 2 {
 					half = append(half, x.rows[i])
@@ -131,8 +131,8 @@ type way struct {
 	t        *testing.T
 	src, tgt string
 	rows     []refusal
-	stream   []string // how it is run until now
-	apply    []string // and its second half, if there is one
+	stream   []string // its current command line
+	apply    []string // that of its second half, if there is one
 	name     string
 }
 
@@ -143,7 +143,7 @@ func begin(t *testing.T, from, to *testdb.Server, rows []refusal, halves bool, o
 	for _, r := range rows {
 		all = append(all, fmt.Sprintf("CREATE TABLE %s (id int PRIMARY KEY, v %s); INSERT INTO %s VALUES (1, %s), (2, %s)", r.table, r.typ, r.table, r.good, r.good))
 	}
-	// Rows that come twice show in each of these: in one as an error, in the other one as a row.
+	// Rows applied twice show in both of these tables: as an error in one, as a row in the other.
 	all = append(all, "CREATE TABLE other (id int PRIMARY KEY, v int); INSERT INTO other VALUES (1, 0)", "CREATE TABLE journal (n int)")
 	if from.Engine == "postgres" {
 		all = append(all, "ALTER TABLE journal REPLICA IDENTITY FULL")
@@ -180,7 +180,7 @@ func begin(t *testing.T, from, to *testdb.Server, rows []refusal, halves bool, o
 	return w
 }
 
-// change makes one transaction of a bad row, if there is one, and of good ones before and behind it.
+// change runs one transaction of a bad row, if there is one, with good rows before and after it.
 func (w *way) change(r *refusal, i int) {
 	w.t.Helper()
 	bad := ""
@@ -194,7 +194,7 @@ func (w *way) change(r *refusal, i int) {
 	testdb.Query(w.t, w.src, sql)
 }
 
-// flow lets the stream come to the source's end, for which it must not stop.
+// flow lets the stream reach the source's end; it must not stop on the way.
 func (w *way) flow() (said string) {
 	w.t.Helper()
 	for _, args := range [][]string{w.stream, w.apply} {
@@ -210,8 +210,8 @@ func (w *way) flow() (said string) {
 	return said
 }
 
-// judge demands that each bad row has stopped its table, and no other one, for its reason, and that all else is as on
-// the source.
+// judge requires that each bad row has stopped its own table and no other, for its reason, and that
+// everything else equals the source.
 func (w *way) judge(said string) {
 	w.t.Helper()
 	var known []struct {
@@ -238,10 +238,10 @@ func (w *way) judge(said string) {
 	w.same("other", "journal")
 }
 
-// zoned is what a target prints of a time besides.
+// zoned matches what a target prints after a time in addition.
 var zoned = regexp.MustCompile(`(?m)(:\d\d)(\.000000|\+00)$`)
 
-// same compares tables by what both servers print of them.
+// same compares tables by the output of both servers.
 func (w *way) same(tables ...string) {
 	w.t.Helper()
 	for _, name := range tables {
@@ -255,9 +255,9 @@ func (w *way) same(tables ...string) {
 	}
 }
 
-var hinted = regexp.MustCompile(`Then tidemark (sub reload \S+)\.`)
+var hinted = regexp.MustCompile(`Then run tidemark (sub reload \S+)\.`)
 
-// heal removes the causes, follows the commands that the hints gave, and demands that all is equal.
+// heal removes the causes, runs the commands from the hints, and requires everything to be equal.
 func (w *way) heal(said string) {
 	w.t.Helper()
 	commands := map[string][]string{}
@@ -288,7 +288,7 @@ func (w *way) heal(said string) {
 	w.same(append(all, "other", "journal")...)
 }
 
-// live runs both halves side by side until no table is loading.
+// live runs both halves in parallel until no table is loading.
 func (w *way) live(tables []string) {
 	var both []*exec.Cmd
 	for _, args := range [][]string{w.stream, w.apply} {
@@ -310,13 +310,13 @@ func (w *way) live(tables []string) {
 	}
 	for _, cmd := range both {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed, as it has to be
+		_ = cmd.Wait() // it was killed on purpose
 	}
 	w.flow()
 }
 
-// TestKilled kills the stream each time that it says it has stopped a table, which is before the transaction with the bad
-// row is committed.
+// TestKilled kills the stream each time it reports that it has stopped a table, which is before the
+// transaction with the bad row is committed.
 func TestKilled(t *testing.T) {
 	for _, x := range []struct {
 		name     string
@@ -343,7 +343,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// killedAt runs the stream until it says something, kills it then, and gives that line.
+// killedAt runs the stream until it prints text, kills it then, and returns that line.
 func (w *way) killedAt(text string) string {
 	w.t.Helper()
 	cmd := testdb.Command(w.t, append(append([]string{}, w.stream[:5]...), w.stream[7:]...)...)
@@ -364,7 +364,7 @@ func (w *way) killedAt(text string) string {
 			break
 		}
 	}
-	_ = cmd.Wait() // killed, as it has to be
+	_ = cmd.Wait() // it was killed on purpose
 	if !strings.Contains(said, text) {
 		w.t.Fatalf("it never said %q:\n%s", text, said)
 	}

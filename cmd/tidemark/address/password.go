@@ -10,9 +10,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// WithPassword gives a URL the password that it lacks: from file, if there is one; of MySQL and MariaDB else from
-// MYSQL_PWD or ~/.my.cnf. PGPASSWORD and PostgreSQL's own password file are for the engine. file has lines of the form
-// of ~/.pgpass, host:port:database:user:password with * for any, or a password alone.
+// WithPassword gives a URL the password that it lacks: from file, if there is one; for MySQL and
+// MariaDB otherwise from MYSQL_PWD or ~/.my.cnf. PGPASSWORD and PostgreSQL's own password file are
+// for the engine. file has lines in the form of ~/.pgpass, host:port:database:user:password with *
+// for any, or a password alone.
 func WithPassword(text, file string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || !isMySQL(u) && u.Scheme != "postgres" && u.Scheme != "postgresql" {
@@ -40,7 +41,7 @@ func WithPassword(text, file string) (string, error) {
 			return "", err
 		}
 		if password = s["password"]; s["user"] != "" && u.User.Username() != "" && u.User.Username() != s["user"] {
-			password = "" // it is somebody else's
+			password = "" // it is another user's
 		}
 	}
 	if password == "" || u.User == nil {
@@ -54,7 +55,7 @@ func with(u *url.URL, password string) string {
 	return u.String()
 }
 
-// login is the user of a URL, or who its engine takes where it names none.
+// login is the user of a URL, or the engine's default if it names none.
 func login(u *url.URL) string {
 	if name := u.User.Username(); name != "" || isMySQL(u) {
 		return name
@@ -76,9 +77,9 @@ func readPasswords(file string) ([][]string, error) {
 	text, err := os.ReadFile(file)
 	switch {
 	case os.IsNotExist(err):
-		return nil, bad(tidemark.NotFound, "there is no such file", "It has lines such as host:port:database:user:password, or a password alone.")
+		return nil, bad(tidemark.NotFound, "file not found", "Write lines such as host:port:database:user:password into it, or a password alone.")
 	case err != nil:
-		return nil, bad(tidemark.Invalid, err.Error(), "Whoever runs this command has to be able to read it.")
+		return nil, bad(tidemark.Invalid, err.Error(), "Let the user who runs this command read it.")
 	}
 	var out [][]string
 	for line := range strings.Lines(string(text)) {
@@ -88,20 +89,20 @@ func readPasswords(file string) ([][]string, error) {
 	}
 	switch {
 	case len(out) == 0:
-		return nil, bad(tidemark.Invalid, "it is empty", "It has lines such as host:port:database:user:password, or a password alone.")
+		return nil, bad(tidemark.Invalid, "it is empty", "Write lines such as host:port:database:user:password into it, or a password alone.")
 	case len(out) == 1 && len(out[0]) != 5: // a password alone
 		password := strings.TrimRight(string(text), "\r\n")
 		return [][]string{{"*", "*", "*", "*", password}}, nil
 	}
 	for _, f := range out {
 		if len(f) != 5 {
-			return nil, bad(tidemark.Invalid, "a line of it has not five parts", "Lines are host:port:database:user:password; a : or \\ in a part has a \\ before it.")
+			return nil, bad(tidemark.Invalid, "a line does not have five parts", "Write lines as host:port:database:user:password, with a \\ before each : or \\ in a part.")
 		}
 	}
 	return out, nil
 }
 
-// fields cuts a line at colons that have no backslash before them; the fifth part is the rest.
+// fields cuts a line at colons without a backslash before them; the fifth part is the rest.
 func fields(line string) (out []string) {
 	var part strings.Builder
 	for i := 0; i < len(line); i++ {

@@ -1,6 +1,7 @@
-// Package help shows what a command is for and what it can be told: --help in 40 lines of 80 columns with what most
-// users need, --help-all with everything, in groups, and man pages. It reads commands and their flags, which are made of
-// tables (option.Headings); what a command is for stands beside the command. Start with Install.
+// Package help shows what a command does and which options it has: --help in 40 lines of 80 columns
+// with what most users need, --help-all with everything, in groups, and man pages. It reads
+// commands and their flags, which are made from tables (option.Headings); a command's description
+// is in the command. Start with Install.
 package help
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 )
 
-// maxLines is how long --help may be: what a terminal shows at once.
+// maxLines is the maximum length of --help: what a terminal shows at once.
 const maxLines = 40
 
 // A group has commands for one kind of job.
@@ -35,7 +36,8 @@ var groups = []group{
 	{"Look", []string{"status", "utilities", "runs", "report", "engines", "manual", "man", "completion", "version"}},
 }
 
-// Install has root and all commands below it show their help in this form; all: --help shows everything.
+// Install makes root and all commands below it show their help in this form; all: --help shows
+// everything.
 func Install(root *cobra.Command, all bool) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		p := page{width: width(cmd.OutOrStdout()), all: all}
@@ -48,7 +50,7 @@ func Install(root *cobra.Command, all bool) {
 	})
 }
 
-// All takes --help-all out of a command line and asks for --help in its place.
+// All removes --help-all from a command line and asks for --help instead.
 func All(args []string) (_ []string, all bool) {
 	i := slices.Index(args, "--help-all")
 	if end := slices.Index(args, "--"); i < 0 || end >= 0 && end < i {
@@ -59,7 +61,7 @@ func All(args []string) (_ []string, all bool) {
 	return args, true
 }
 
-// width is that of the terminal, and 80 of anything else.
+// width is that of the terminal, and 80 for anything else.
 func width(w io.Writer) int {
 	f, is := w.(*os.File)
 	if !is || !term.IsTerminal(int(f.Fd())) {
@@ -72,7 +74,7 @@ func width(w io.Writer) int {
 	return min(n, 120) // longer lines are hard to read
 }
 
-// A page is a help text in the making.
+// A page is a help text under construction.
 type page struct {
 	width int
 	all   bool
@@ -127,7 +129,7 @@ func (p *page) command(cmd *cobra.Command) {
 	}
 	e := take(examples[:min(1, len(examples))], 0)
 	about, text := short, 0
-	if len(paragraphs) > 0 && len(paragraphs[0]) < room { // it says more than the short text
+	if len(paragraphs) > 0 && len(paragraphs[0]) < room { // it has more than the short text
 		about, text = paragraphs[0], 1
 	}
 	room -= len(about)
@@ -139,7 +141,7 @@ func (p *page) command(cmd *cobra.Command) {
 		about = joined(paragraphs[:text])
 	}
 	if cut || text < len(paragraphs) || e < len(examples) {
-		more = "the whole text"
+		more = "the full text"
 	}
 	if left > 0 {
 		more = strings.TrimPrefix(more+" and "+fmt.Sprintf("%d more options", left), " and ")
@@ -167,7 +169,7 @@ func (p *page) root(cmd *cobra.Command) {
 		}
 		p.section(g.title, p.list(of))
 	}
-	p.add("", "tidemark COMMAND --help says more, and --help-all everything.")
+	p.add("", "tidemark COMMAND --help shows more, and --help-all shows everything.")
 }
 
 // commands lists those below a command.
@@ -182,7 +184,8 @@ func (p *page) list(of []*cobra.Command) (out []string) {
 	return out
 }
 
-// options lists the options: without all those that most need, how many are left, and whether a text is cut.
+// options lists the options: if not all, those that most users need, with the number of the others,
+// and whether a text is cut.
 func (p *page) options(cmd *cobra.Command) (out []string, left int, cut bool) {
 	headings := option.Headings(cmd.Flags())
 	n := 0
@@ -240,7 +243,7 @@ func usage(cmd *cobra.Command) (out []string) {
 	return out
 }
 
-// name is an option as help lists it, with what it takes.
+// name is an option as help lists it, with its kind of value.
 func name(f option.Described) string {
 	out := "      --" + f.Name
 	if f.Shorthand != "" {
@@ -252,7 +255,7 @@ func name(f option.Described) string {
 	return out
 }
 
-// takes is a word for the value of an option; of a switch there is none.
+// takes is a word for the value of an option; a switch has none.
 func takes(f option.Described) string {
 	switch form := f.Value.Type(); {
 	case form == "on/off":
@@ -268,7 +271,7 @@ func takes(f option.Described) string {
 	}
 }
 
-// text is what an option does: whole, or in one sentence.
+// text is the description of an option: all of it, or one sentence.
 func text(f option.Described, whole bool) string {
 	out := f.Usage
 	if !whole {

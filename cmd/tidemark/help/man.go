@@ -14,7 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 )
 
-// Man writes the man pages of root and of all commands below it into a folder: tidemark.1, tidemark-copy.1.
+// Man writes the man pages of root and of all commands below it into a folder: tidemark.1,
+// tidemark-copy.1.
 func Man(root *cobra.Command, dir, version string, made time.Time) error {
 	var err error
 	each(root, func(cmd *cobra.Command) {
@@ -23,7 +24,7 @@ func Man(root *cobra.Command, dir, version string, made time.Time) error {
 		}
 	})
 	if err != nil {
-		return &tidemark.Error{Op: "write man pages", Object: dir, Kind: tidemark.Invalid, Err: err, Hint: "Name a folder that is there and can be written to."}
+		return &tidemark.Error{Op: "write man pages", Object: dir, Kind: tidemark.Invalid, Err: err, Hint: "Name an existing folder that you can write to."}
 	}
 	return nil
 }
@@ -106,7 +107,7 @@ func manPage(w io.Writer, cmd *cobra.Command, version string, made time.Time) {
 	}
 }
 
-// roff writes a text so that troff shows it as it is.
+// roff escapes a text so that troff shows it unchanged.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(text)
 	lines := strings.Split(text, "\n")

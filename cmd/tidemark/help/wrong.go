@@ -13,17 +13,17 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 )
 
-// UnknownCommand is the error of a command that group does not have. It names what is spelled like it, or what does the
-// same as another program's.
+// UnknownCommand is the error of a command that group does not have. It suggests one with a similar
+// name, or the counterpart of another program's command.
 func UnknownCommand(group *cobra.Command, name string) error {
-	e := &tidemark.Error{Op: group.Name(), Object: name, Kind: tidemark.Invalid, Err: errors.New("there is no such command")}
+	e := &tidemark.Error{Op: group.Name(), Object: name, Kind: tidemark.Invalid, Err: errors.New("unknown command")}
 	other := find(otherCommands, strings.ToLower(name))
 	switch {
 	case strings.Contains(name, "://"):
 		e.Object = tidemark.MaskURL(name)
-		e.Hint = "A command comes first: tidemark copy SOURCE TARGET, or tidemark --help."
+		e.Hint = "Put a command first, such as tidemark copy SOURCE TARGET. tidemark --help lists the commands."
 	case strings.HasPrefix(name, "-"):
-		e.Hint = "Options come behind the command: tidemark COMMAND --help lists them."
+		e.Hint = "Put options after the command. tidemark COMMAND --help lists them."
 	case other != nil && !group.HasParent():
 		e.Hint = other.say
 	default:
@@ -53,10 +53,10 @@ func nearCommand(group *cobra.Command, name string) string {
 	return group.CommandPath() + " --help lists the commands."
 }
 
-// WrongOption is the error of an option, for what pflag says of it.
+// WrongOption is the error of an option, from pflag's error.
 func WrongOption(cmd *cobra.Command, err error) error {
 	if given := cmd.Flags().Args(); len(given) > 0 && cmd.HasSubCommands() && len(option.Headings(cmd.Flags())) == 0 {
-		return UnknownCommand(cmd, given[0]) // its options are none of ours either
+		return UnknownCommand(cmd, given[0]) // its options are not ours either
 	}
 	e := &tidemark.Error{Op: cmd.Name(), Kind: tidemark.Invalid, Err: err, Hint: cmd.CommandPath() + " --help lists the options with examples."}
 	var unknown *pflag.NotExistError
@@ -69,11 +69,11 @@ func WrongOption(cmd *cobra.Command, err error) error {
 		if unknown.GetSpecifiedShortnames() != "" {
 			dashes = "-"
 		}
-		e.Object, e.Err, e.Hint = dashes+name, errors.New("there is no such option"), unknownOption(cmd, name, dashes)
+		e.Object, e.Err, e.Hint = dashes+name, errors.New("unknown option"), unknownOption(cmd, name, dashes)
 	case errors.As(err, &missing):
 		f := missing.GetFlag()
 		e.Object, e.Err = "--"+f.Name, fmt.Errorf("takes a value: %s", strings.ReplaceAll(f.Value.Type(), "|", ", "))
-		e.Hint = firstSentence(f.Usage) + " " + cmd.CommandPath() + " --help-all says more."
+		e.Hint = firstSentence(f.Usage) + " " + cmd.CommandPath() + " --help-all shows more."
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
 		is := fmt.Sprintf("%q", invalid.GetValue())
@@ -81,15 +81,15 @@ func WrongOption(cmd *cobra.Command, err error) error {
 			is += ":"
 		}
 		e.Object, e.Err = "--"+f.Name, fmt.Errorf("%s %w", is, invalid.Unwrap())
-		e.Hint = firstSentence(f.Usage) + " " + cmd.CommandPath() + " --help-all says more."
+		e.Hint = firstSentence(f.Usage) + " " + cmd.CommandPath() + " --help-all shows more."
 	}
 	return e
 }
 
-// unknownOption says what somebody may mean who gives cmd an option that it does not have.
+// unknownOption suggests what a user may mean by an option that cmd does not have.
 func unknownOption(cmd *cobra.Command, name, dashes string) string {
 	if !cmd.HasParent() {
-		return "Options come behind the command: tidemark COMMAND --help lists them."
+		return "Put options after the command. tidemark COMMAND --help lists them."
 	}
 	if len(name) == 1 && dashes == "--" && cmd.Flags().ShorthandLookup(name) != nil {
 		return "Write it with one dash: -" + name + "."
@@ -131,7 +131,7 @@ func unknownOption(cmd *cobra.Command, name, dashes string) string {
 		return "Did you mean --" + near + "? " + cmd.CommandPath() + " --help-all lists all."
 	}
 	if have := haveOption(cmd.Root(), low); len(have) > 0 && dashes == "--" {
-		return "It is an option of " + strings.Join(have, ", ") + ". " + cmd.CommandPath() + " --help-all lists those that there are."
+		return "It is an option of " + strings.Join(have, ", ") + ". " + cmd.CommandPath() + " --help-all lists its own."
 	}
 	return cmd.CommandPath() + " --help-all lists the options."
 }
@@ -147,7 +147,7 @@ func haveOption(of *cobra.Command, name string) (out []string) {
 	return slices.Compact(out)
 }
 
-// alike reports whether a is spelled nearly as b.
+// alike reports whether a and b are spelled almost the same.
 func alike(a, b string) bool {
 	most := max(2, len(b)/3)
 	if len(b) < 4 {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// A WhatIf is a change of what is calculated with, and how the user has written it.
+// A WhatIf is a changed input of the calculation, and how the user has written it.
 type WhatIf struct {
 	Name     string
 	Words    []string
@@ -26,10 +26,10 @@ type Sweep struct {
 	Values []float64
 }
 
-// A change makes one thing of a what-if; the standby is the one that is meant, or nil for all.
+// A change applies one part of a what-if; the standby is the one that is meant, or nil for all.
 type adjust func(l *ha.Load, s *ha.Sites, each func(func(*ha.Standby)))
 
-// whatIfWords are what can be changed, with what its value is and how it is read.
+// whatIfWords are what can be changed, with the kind of its value and its parser.
 var whatIfWords = map[string]struct {
 	form string
 	read func(string) (adjust, error)
@@ -70,8 +70,8 @@ func parseNumber(v string) (float64, error) {
 	return n, err
 }
 
-// ParseWhatIf reads WORD=VALUE, several of them parted by ; and each with @STANDBY behind the
-// word where only one standby is meant.
+// ParseWhatIf reads WORD=VALUE, several of them separated by ; and each with @STANDBY after the
+// word if only one standby is meant.
 func ParseWhatIf(v string) (WhatIf, error) {
 	out := WhatIf{Name: v}
 	var all []func(*ha.Load, *ha.Sites)
@@ -80,7 +80,7 @@ func ParseWhatIf(v string) (WhatIf, error) {
 		word, standby, _ := strings.Cut(strings.TrimSpace(word), "@")
 		w, known := whatIfWords[word]
 		if !ok || !known {
-			return out, fmt.Errorf("must be WORD=VALUE, several parted by ;, such as 'rtt=5ms; disk=200MiB/s,1ms'; the words are %s", strings.Join(sortedWords(), ", "))
+			return out, fmt.Errorf("must be WORD=VALUE, several separated by ;, such as 'rtt=5ms; disk=200MiB/s,1ms'; the words are %s", strings.Join(sortedWords(), ", "))
 		}
 		how, err := w.read(strings.TrimSpace(value))
 		if err != nil {
@@ -108,7 +108,7 @@ func ParseWhatIf(v string) (WhatIf, error) {
 	return out, nil
 }
 
-// CheckNames says whether there is a standby of each name that it has.
+// CheckNames checks that there is a standby of each name in it.
 func (w WhatIf) CheckNames(standbys []ha.Standby) error {
 	for _, name := range w.Standbys {
 		if !slices.ContainsFunc(standbys, func(b ha.Standby) bool { return b.Name == name }) {
@@ -116,7 +116,7 @@ func (w WhatIf) CheckNames(standbys []ha.Standby) error {
 			for _, b := range standbys {
 				names = append(names, b.Name)
 			}
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: "--what-if " + w.Name, Err: errors.New("there is no standby " + name), Hint: "the standbys are " + strings.Join(names, ", ") + "; --network NAME=RATE,RTT names them"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: "--what-if " + w.Name, Err: errors.New("there is no standby " + name), Hint: "The standbys are " + strings.Join(names, ", ") + ". Name them with --network NAME=RATE,RTT."}
 		}
 	}
 	return nil
@@ -153,7 +153,7 @@ func ParseSweep(v string) (out Sweep, err error) {
 	for text := range strings.SplitSeq(values, ",") {
 		x, err := axis.read(text)
 		if err != nil {
-			return out, fmt.Errorf("%q is no value of %s", text, word)
+			return out, fmt.Errorf("%q is not a value of %s", text, word)
 		}
 		out.Values = append(out.Values, x)
 	}

@@ -1,5 +1,6 @@
-// Package notation reads how users write what ha calculates with: disks (200MiB/s,1ms), links, quorums, what is measured of commits, and changes
-// of it all (what-if, sweep). value.go has the values, change.go the changes.
+// Package notation reads users' notation for the inputs of ha calculate: disks (200MiB/s,1ms),
+// links, quorums, measured commits, and changes of any of them (what-if, sweep). value.go has the
+// values, change.go the changes.
 package notation
 
 import (
@@ -38,7 +39,7 @@ func ParseDisk(v string) (d ha.Disk, err error) {
 			return d, err
 		}
 		if d.Rate == 0 && d.Overhead > 0 {
-			return d, nil // no limit was seen
+			return d, nil // no limit was found
 		}
 		return d, positive(d.Rate, d.Overhead)
 	}
@@ -49,7 +50,7 @@ func ParseDisk(v string) (d ha.Disk, err error) {
 	return d, err
 }
 
-// A NamedNetwork is the way to a standby, and how that is called.
+// A NamedNetwork is the network to a standby, with its name.
 type NamedNetwork struct {
 	ha.Network
 	Name string
@@ -160,14 +161,14 @@ func ParseNear(v string) (n ha.Near, err error) {
 	return n, nil
 }
 
-// readMeasured reads what ha measure has found out.
+// readMeasured reads the output of ha measure.
 func readMeasured(file, form string, into any) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("must be %s, or a file that tidemark ha measure has written with --json", form)
+		return fmt.Errorf("must be %s, or a file from tidemark ha measure --json", form)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("the file is not what tidemark ha measure writes with --json: %w", err)
+		return fmt.Errorf("the file is not from tidemark ha measure --json: %w", err)
 	}
 	return nil
 }

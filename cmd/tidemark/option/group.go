@@ -12,18 +12,18 @@ type Group uint8
 const (
 	_            Group = iota
 	Tables             // which tables, by which rules
-	Rows               // how rows move
+	Rows               // how rows are copied
 	Rejects            // what does not fit the target
 	Values             // values, rights and owners
-	Sessions           // sessions, and what they make
+	Sessions           // sessions, and what they create
 	Comparing          // how two databases are compared
 	Streams            // names and ends of streams
 	Applying           // how changes are applied
-	Queues             // what is between capture and apply
-	Figures            // what a stream or an archive tells of itself
+	Queues             // the queue between capture and apply
+	Figures            // what a stream or an archive reports
 	Backups            // what is backed up, listed, kept or verified
 	Restores           // what is restored, and where
-	Recovery           // how far a restored server goes, and as what
+	Recovery           // how far a restored server recovers, and its role then
 	Repositories       // how a repository is opened and written
 	Resources          // workers and memory
 	Archives           // the log of a server
@@ -33,13 +33,13 @@ const (
 	Output             // what is shown, and where state is kept
 )
 
-var groupTitles = [...]string{"Other", "Tables and rules", "Moving rows", "Rejected rows and tables", "Values, rights and owners", "Sessions and objects", "Comparing",
+var groupTitles = [...]string{"Other", "Tables and rules", "Copying rows", "Rejected rows and tables", "Values, rights and owners", "Sessions and objects", "Comparing",
 	"Stream", "Applying changes", "Queue", "Monitoring", "Backups", "Restoring", "Recovery", "Repository", "Resources", "Log archive",
 	"Inputs", "Measuring", "Simulation", "Output and state"}
 
 func (g Group) String() string { return groupTitles[g] }
 
-// What help has to know of a flag stands in its annotations.
+// What help needs to know of a flag is in its annotations.
 const (
 	annotation       = "tidemark" // the heading and the default
 	annotationCommon = "tidemark-common"
@@ -58,7 +58,7 @@ type Heading struct {
 	Flags []Described
 }
 
-// Headings gives the flags of a command in groups. What is not from a table is left out.
+// Headings gives the flags of a command in groups. Flags that are not from a table are left out.
 func Headings(flags *pflag.FlagSet) (out []Heading) {
 	for _, title := range append(groupTitles[1:], groupTitles[0]) {
 		h := Heading{Title: title}

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Each of these functions makes the Set of a Line, which puts a value of one form into the field that it points to.
+// Each of these functions makes the Set of a Line, which parses a value of one form into the field
+// that it points to.
 
 // OnOff takes on or off, and words like them.
 func OnOff(at *bool) func(string) error {
@@ -19,7 +20,7 @@ func OnOff(at *bool) func(string) error {
 	}
 }
 
-// Choose takes one of some words, and does what it stands for.
+// Choose takes one of several words, and calls its function.
 func Choose(choices map[string]func()) func(string) error {
 	return func(v string) error {
 		var do func()
@@ -31,7 +32,7 @@ func Choose(choices map[string]func()) func(string) error {
 	}
 }
 
-// OneOf takes one of some words as it is.
+// OneOf takes one of several words as it is.
 func OneOf[T ~string](words []T, at *T) func(string) error {
 	return func(v string) error {
 		if !slices.Contains(words, T(v)) {
@@ -42,7 +43,7 @@ func OneOf[T ~string](words []T, at *T) func(string) error {
 	}
 }
 
-// Word takes one of some words, and sets what it stands for.
+// Word takes one of several words, and sets its value.
 func Word[T any](at *T, words map[string]T) func(string) error {
 	return func(v string) error {
 		is, ok := words[v]
@@ -54,7 +55,7 @@ func Word[T any](at *T, words map[string]T) func(string) error {
 	}
 }
 
-// Parsed takes what parse reads.
+// Parsed takes what parse can read.
 func Parsed[T any](at *T, parse func(string) (T, error)) func(string) error {
 	return func(v string) (err error) {
 		*at, err = parse(v)
@@ -62,7 +63,7 @@ func Parsed[T any](at *T, parse func(string) (T, error)) func(string) error {
 	}
 }
 
-// Each adds what parse reads to what there is.
+// Each appends what parse reads.
 func Each[T any](at *[]T, parse func(string) (T, error)) func(string) error {
 	return func(v string) error {
 		x, err := parse(v)
@@ -71,7 +72,7 @@ func Each[T any](at *[]T, parse func(string) (T, error)) func(string) error {
 	}
 }
 
-// ParsePast reads a time: how long ago, or when in this machine's time zone.
+// ParsePast reads a time in the past: how long ago, or a date in this machine's time zone.
 func ParsePast(v string) (time.Time, error) {
 	if days, ok := strings.CutSuffix(v, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
@@ -86,7 +87,7 @@ func ParsePast(v string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("must be a time that has passed (90m, 7d), or a date such as 2026-11-21 or 2026-11-21 19:30:00")
+	return time.Time{}, fmt.Errorf("must be a time in the past (90m, 7d), or a date such as 2026-11-21 or 2026-11-21 19:30:00")
 }
 
 // Text takes anything.
@@ -94,7 +95,7 @@ func Text(at *string) func(string) error {
 	return func(v string) error { *at = v; return nil }
 }
 
-// List adds anything to what there is.
+// List appends anything.
 func List(at *[]string) func(string) error {
 	return func(v string) error { *at = append(*at, v); return nil }
 }
@@ -111,8 +112,8 @@ func Number(lo, hi int, at *int) func(string) error {
 	}
 }
 
-// CountOrNone is a number of which 0 means none, where the packages below take their
-// zero value for "default" and a negative one for none.
+// CountOrNone is a number for which 0 means none, while the packages below take their zero value
+// for "default" and a negative one for none.
 func CountOrNone(hi int, at *int) func(string) error {
 	return func(v string) error {
 		if err := Number(0, hi, at)(v); err != nil {
@@ -125,19 +126,19 @@ func CountOrNone(hi int, at *int) func(string) error {
 	}
 }
 
-// Number64 takes a whole number from 0 on.
+// Number64 takes a whole number, 0 or more.
 func Number64(at *int64) func(string) error {
 	return func(v string) error {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || n < 0 {
-			return fmt.Errorf("must be a whole number from 0 on")
+			return fmt.Errorf("must be a whole number, 0 or more")
 		}
 		*at = n
 		return nil
 	}
 }
 
-// Size takes what ParseSize reads.
+// Size takes what ParseSize can read.
 func Size(at *int64) func(string) error {
 	return func(v string) error {
 		n, err := ParseSize(v)

@@ -58,7 +58,7 @@ func TestBarsEnd(t *testing.T) {
 		case <-time.After(2 * time.Minute):
 			t.Fatalf("the bars did not end after %s", looks)
 		}
-		if looks > time.Second && !strings.Contains(out.String(), "trying again: range 1: cut") {
+		if looks > time.Second && !strings.Contains(out.String(), "retrying: range 1: cut") {
 			t.Errorf("no word of the retries in\n%s", out.String())
 		}
 	}

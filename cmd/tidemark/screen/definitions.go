@@ -17,7 +17,7 @@ func Definitions(w io.Writer, result *define.Result) {
 		fmt.Fprintf(w, "-- definitions: %s, all equal\n", Count(result.Compared, "object"))
 		return
 	}
-	fmt.Fprintf(w, "-- definitions: %s, of which differ:\n", Count(result.Compared, "object"))
+	fmt.Fprintf(w, "-- definitions: %s, these differ:\n", Count(result.Compared, "object"))
 	for _, d := range result.Differences {
 		fmt.Fprintf(w, "--   %-9s %s\n", d.Change, oneLine(d.Object))
 		for _, what := range d.What {
@@ -30,10 +30,10 @@ func Definitions(w io.Writer, result *define.Result) {
 	if len(result.SQL) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "-- to bring the target up:")
+	fmt.Fprintln(w, "-- to update the target:")
 	for _, s := range result.SQL {
 		if s.Loses {
-			fmt.Fprintln(w, "-- drops what may hold rows:")
+			fmt.Fprintln(w, "-- drops objects that may hold rows:")
 		}
 		fmt.Fprintln(w, terminated(s.SQL))
 	}
@@ -41,8 +41,8 @@ func Definitions(w io.Writer, result *define.Result) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// terminated gives a statement as a client reads it. A body of MySQL's with semicolons of its
-// own needs another delimiter.
+// terminated ends a statement as a client reads it. A MySQL body that contains semicolons needs
+// another delimiter.
 func terminated(sql string) string {
 	upper := strings.ToUpper(strings.TrimLeft(sql, "/*!M0123456789 \n"))
 	if strings.Contains(sql, ";") && strings.Contains(sql, "`") && strings.HasPrefix(upper, "CREATE") && !strings.HasPrefix(upper, "CREATE TABLE") {

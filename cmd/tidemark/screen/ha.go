@@ -13,7 +13,7 @@ import (
 // Millis writes seconds as milliseconds with three decimals.
 func Millis(seconds float64) string { return fmt.Sprintf("%.3f", seconds*1e3) }
 
-// MiB writes a rate in MiB/s; 0 is no limit that was seen.
+// MiB writes a rate in MiB/s; 0 means that no limit was found.
 func MiB(rate float64) string {
 	if rate == 0 {
 		return "any"
@@ -21,12 +21,12 @@ func MiB(rate float64) string {
 	return fmt.Sprintf("%.1f", rate/(1<<20))
 }
 
-// MeasuredDisk shows what a disk gives.
+// MeasuredDisk shows the measurements of a disk.
 func MeasuredDisk(w io.Writer, r *measure.DiskReport) {
 	fmt.Fprintf(w, "%s (%s), as %s writes its log: %s; %.0f s, files of %s\n", r.Dir, r.FileSystem, r.Engine, r.Way, r.Seconds, Bytes(r.FileBytes))
 	fmt.Fprintf(w, "A write takes %.6f s + size / %s MiB/s (R2 %.4f)\n\n", r.Overhead, MiB(r.Rate), r.R2)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "SIZE\tWRITES\tMEAN ms\tP50\tP90\tP99\tP99.9\tMAX\tOFF THE LINE\t")
+	fmt.Fprintln(t, "SIZE\tWRITES\tMEAN ms\tP50\tP90\tP99\tP99.9\tMAX\tOFF THE FIT\t")
 	for _, z := range r.Series[0].Sizes {
 		fmt.Fprintf(t, "%s\t%s\t%s%+.1f%%\t\n", Bytes(int64(z.Bytes)), Commas(int64(z.Times.N)), timesText(z.Times), 100*z.Residual/max(z.Times.P50, 1e-9))
 	}
@@ -86,7 +86,7 @@ func timesText(s measure.Spread) string {
 	return b.String()
 }
 
-// MeasuredLink shows what a link gives.
+// MeasuredLink shows the measurements of a link.
 func MeasuredLink(w io.Writer, r *measure.LinkReport) {
 	fmt.Fprintf(w, "%s%s, %.0f s\n", r.Peer, Added(r.Added), r.Seconds)
 	fmt.Fprintf(w, "A round trip takes %s ms, the best rate is %s MiB/s\n\n", Millis(r.RTT), MiB(r.Rate))
@@ -97,14 +97,14 @@ func MeasuredLink(w io.Writer, r *measure.LinkReport) {
 	t.Flush()
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "FLUSH TO ACK\tCOUNT\tMEAN ms\tP50\tP90\tP99\tP99.9\tMAX\tOFF THE LINE\t")
+	fmt.Fprintln(t, "FLUSH TO ACK\tCOUNT\tMEAN ms\tP50\tP90\tP99\tP99.9\tMAX\tOFF THE FIT\t")
 	for _, z := range r.Sizes {
 		fmt.Fprintf(t, "%s\t%s\t%s%+.1f%%\t\n", Bytes(int64(z.Bytes)), Commas(int64(z.Times.N)), timesText(z.Times), 100*z.Residual/max(z.Times.P50, 1e-9))
 	}
 	t.Flush()
-	fmt.Fprintf(w, "The line: %s ms + size / %s MiB/s (R2 %.4f)\n\n", Millis(r.Fit.Overhead), MiB(r.Fit.Rate), r.Fit.R2)
+	fmt.Fprintf(w, "The fit: %s ms + size / %s MiB/s (R2 %.4f)\n\n", Millis(r.Fit.Overhead), MiB(r.Fit.Rate), r.Fit.R2)
 	t = tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "BUFFERS\tMiB/s\tSENDING HAS\tRECEIVING HAS\tROUNDS\t")
+	fmt.Fprintln(t, "BUFFERS\tMiB/s\tSENDER HAS\tRECEIVER HAS\tROUNDS\t")
 	for _, x := range r.Rates {
 		asked := "TCP's own"
 		if x.Asked > 0 {
@@ -118,7 +118,7 @@ func MeasuredLink(w io.Writer, r *measure.LinkReport) {
 	}
 	t.Flush()
 	if s := r.TCP; s != nil {
-		fmt.Fprintf(w, "\nTCP (%s): round trip %s ms (least %s), window of %d segments of %d bytes, %s sent again; it waited %.0f%% of the time for the receiver's window and %.0f%% for the buffer\n",
+		fmt.Fprintf(w, "\nTCP (%s): round trip %s ms (least %s), window of %d segments of %d bytes, %s retransmitted; it waited %.0f%% of the time for the receiver's window and %.0f%% for the buffer\n",
 			s.Congestion, Millis(s.RTT), Millis(s.MinRTT), s.Cwnd, s.MSS, Count(s.Retransmits, "segment"), 100*s.ReceiverLimited, 100*s.BufferLimited)
 	}
 	fmt.Fprintf(w, "Rate x round trip (p99): %s. Buffers: %s.\n", Bytes(int64(r.Window)), r.Advice)
@@ -126,7 +126,7 @@ func MeasuredLink(w io.Writer, r *measure.LinkReport) {
 	Findings(w, r.Findings)
 }
 
-// Added says what a proxy has added to a link; nothing where there was none.
+// Added describes what a proxy has added to a link; "" if there was none.
 func Added(l *measure.Line) string {
 	if l == nil {
 		return ""
@@ -152,14 +152,14 @@ func known(n int) string {
 	return Bytes(int64(n))
 }
 
-// Simulation shows what came of a log that was shipped for a trial.
+// Simulation shows the result of shipping a log for a trial.
 func Simulation(w io.Writer, r *measure.SimReport) {
 	fmt.Fprintf(w, "%s (%s) to %s%s: a commit is %s\n", r.Mode, r.Engine, r.Peer, Added(r.Added), r.Means)
 	if r.Sending > 0 {
-		fmt.Fprintf(w, "Sockets: %s to send from, %s to receive into, as the kernels have it\n", known(r.Sending), known(r.Receiving))
+		fmt.Fprintf(w, "Socket buffers: %s to send, %s to receive, as the kernels report them\n", known(r.Sending), known(r.Receiving))
 	}
 	if r.Stopped {
-		fmt.Fprintln(w, "Stopped before its time.")
+		fmt.Fprintln(w, "Stopped early.")
 	}
 	fmt.Fprintf(w, "\n%s: %s in %.2f s, %s MiB/s (the standby: %s MiB/s)\n", r.Mode, Bytes(r.Bytes), r.Seconds, MiB(r.Rate), MiB(r.OnStandby.Rate))
 	fmt.Fprintf(w, "%s of %s, %s ms each", strings.Replace(Count(int(r.Flushes), "flush"), "hs", "hes", 1), Bytes(int64(r.FlushOf.Mean)), Millis(r.Flush.Mean))
@@ -168,7 +168,7 @@ func Simulation(w io.Writer, r *measure.SimReport) {
 	}
 	fmt.Fprintf(w, "\n%s sent in %s; the socket was full %s, %.3f s in all\n", Bytes(r.Sent), Count(int(r.Sends), "call"), Count(r.Congests.N, "time"), r.Congests.Sum)
 	if r.Idle > 0 {
-		fmt.Fprintf(w, "Idle for the sake of --target: %.2f s, %.0f%%\n", r.Idle, 100*r.Idle/r.Seconds)
+		fmt.Fprintf(w, "Idle because of --target: %.2f s, %.0f%%\n", r.Idle, 100*r.Idle/r.Seconds)
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
@@ -204,13 +204,13 @@ func Simulation(w io.Writer, r *measure.SimReport) {
 	fmt.Fprintf(w, "\n%s", r.Workers.String())
 }
 
-// Watched shows what commits wait for, beside what was forecast.
+// Watched shows what commits wait for, beside the forecast.
 func Watched(w io.Writer, r *measure.LiveReport) {
 	mode := r.Mode
 	if mode == "" {
 		mode = "asynchronous"
 	}
-	fmt.Fprintf(w, "%s, %d looks in %.1f s\n\n", mode, r.Looks, r.Seconds)
+	fmt.Fprintf(w, "%s, %d samples in %.1f s\n\n", mode, r.Looks, r.Seconds)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "\tMEASURED\tFORECAST\tLIMIT\t")
 	for _, f := range r.Figures {
@@ -229,7 +229,7 @@ func Watched(w io.Writer, r *measure.LiveReport) {
 	}
 }
 
-// figureText is a number in its unit; - is not known.
+// figureText is a number in its unit; - if it is not known.
 func figureText(unit string, v *float64) string {
 	switch {
 	case v == nil:
@@ -242,7 +242,7 @@ func figureText(unit string, v *float64) string {
 	return Bytes(int64(*v)) + "/s"
 }
 
-// Disk says a disk in one line.
+// Disk describes a disk in one line.
 func Disk(d ha.Disk) string {
 	text := fmt.Sprintf("%s ms for a write", Millis(d.Overhead))
 	if d.Rate > 0 {
@@ -256,7 +256,7 @@ func Disk(d ha.Disk) string {
 	return text
 }
 
-// Network says a link in one line.
+// Network describes a link in one line.
 func Network(n ha.Network) string {
 	text := fmt.Sprintf("a round trip of %s ms", Millis(n.RTT))
 	for _, q := range n.Quantiles {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// Pruned is what was removed, as it is printed.
+// Pruned is the printed form of what was removed.
 type Pruned struct {
 	DryRun  bool          `json:"dry_run"`
 	Backups []PrunedItem  `json:"backups"` // newest first
@@ -30,7 +30,7 @@ type PrunedItem struct {
 	Why     []string `json:"why,omitempty"`
 }
 
-// PrunedAs puts what was removed, or would be, together with what stays.
+// PrunedAs combines what was removed, or would be, with what stays.
 func PrunedAs(rep *repo.PruneReport, dry bool) Pruned {
 	item := func(m *repo.Manifest) PrunedItem {
 		return PrunedItem{ID: m.ID, Kind: m.Kind, Started: m.Started.Local().Format("2006-01-02 15:04:05"), Stored: m.Stored}
@@ -55,7 +55,7 @@ func PrunedAs(rep *repo.PruneReport, dry bool) Pruned {
 	return p
 }
 
-// Prune shows what was removed and why what stays does.
+// Prune shows what was removed, and why the rest stays.
 func Prune(w io.Writer, p Pruned) {
 	verb := "removed"
 	if p.DryRun {
@@ -79,10 +79,10 @@ func Prune(w io.Writer, p Pruned) {
 		fmt.Fprintf(w, "%s of the log, %s to %s: %s\n", Count(n, "file"), p.Logs[0], p.Logs[n-1], verb)
 	}
 	for _, l := range p.Locks {
-		fmt.Fprintf(w, "lock of %s, whose owner is gone: %s\n", l, verb)
+		fmt.Fprintf(w, "stale lock of %s: %s\n", l, verb)
 	}
 	for _, l := range p.Left {
-		fmt.Fprintf(w, "%s, which somebody did not finish to write: %s\n", l, verb)
+		fmt.Fprintf(w, "%s, an incomplete write: %s\n", l, verb)
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintln(w, n)

@@ -26,7 +26,7 @@ type StreamState struct {
 // States shows streams, each with its last sample.
 func States(w io.Writer, all []StreamState) {
 	if len(all) == 0 {
-		fmt.Fprintln(w, "no streams; tidemark replicate sets one up")
+		fmt.Fprintln(w, "no streams; set one up with tidemark replicate")
 	}
 	for _, x := range all {
 		state := x.State
@@ -34,10 +34,10 @@ func States(w io.Writer, all []StreamState) {
 			keeps := stream.KeepsLog(x.Source)
 			state = "stopped (" + strings.ToLower(keeps[:1]) + keeps[1:] + ")"
 			if strings.HasSuffix(x.Name, "-apply") {
-				state = "stopped (the queue keeps what comes)"
+				state = "stopped (the queue keeps new changes)"
 			}
 		}
-		fmt.Fprintf(w, "%s: %s\n  %s -> %s, since %s\n", x.Name, state, x.Source, x.Target, x.Started.Local().Format("2006-01-02 15:04:05"))
+		fmt.Fprintf(w, "%s: %s\n  %s\n  -> %s, since %s\n", x.Name, state, x.Source, x.Target, x.Started.Local().Format("2006-01-02 15:04:05"))
 		if x.Last != nil {
 			done := "applied"
 			if x.Last.Half == "capture" {
@@ -66,17 +66,18 @@ func States(w io.Writer, all []StreamState) {
 	}
 }
 
-// hangs is how old the last sample of a stream that runs may be before it is said that there is none.
+// hangs is the age of the last sample from which a running stream is reported as hanging.
 const hangs = time.Minute
 
-// printKept says what limits a stream that runs, when both ends answered last, and how much log waits for it.
+// printKept shows what limits a running stream, when both servers answered last, and how much log
+// is kept for it.
 func printKept(w io.Writer, x StreamState) {
 	s := x.Last
 	if !x.Running {
 		return
 	}
 	if age := time.Since(s.Time); age > hangs {
-		fmt.Fprintf(w, "  no figures for %s: the process hangs, or cannot write its catalogue\n", age.Round(time.Second))
+		fmt.Fprintf(w, "  no figures for %s: the process hangs, or cannot write to its catalogue\n", age.Round(time.Second))
 	}
 	if s.Limit != "" {
 		fmt.Fprintf(w, "  %s\n", s.Limit)
@@ -112,7 +113,7 @@ func printKept(w io.Writer, x StreamState) {
 // shownTables is how many tables that are not active are named.
 const shownTables = 10
 
-// printStreamTables says how many tables a stream has in which state, and which are not active.
+// printStreamTables shows how many tables a stream has in each state, and which are not active.
 func printStreamTables(w io.Writer, x StreamState) {
 	if len(x.Tables) == 0 {
 		return
@@ -143,7 +144,7 @@ func printStreamTables(w io.Writer, x StreamState) {
 		fmt.Fprintln(w, line)
 		hint := t.Hint
 		if t.State == catalog.TableStopped {
-			hint = strings.TrimLeft(strings.TrimRight(hint, ". ")+". Then tidemark sub reload "+t.Table.String()+" --name "+x.Name+".", ". ")
+			hint = strings.TrimLeft(strings.TrimRight(hint, ". ")+". Then run tidemark sub reload "+t.Table.String()+" --name "+x.Name+".", ". ")
 		}
 		if hint != "" {
 			fmt.Fprintf(w, "      hint: %s\n", hint)

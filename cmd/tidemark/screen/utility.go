@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 )
 
-// A Utility is something that runs, or was killed while it did.
+// A Utility is a run in progress, or one that was killed.
 type Utility struct {
 	ID      string    `json:"id"` // of its run
 	Type    string    `json:"type"`
@@ -20,19 +20,19 @@ type Utility struct {
 	State   string    `json:"state"` // running, dead
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
-	Heard   time.Time `json:"heard,omitzero"` // when it last said how far it is
+	Heard   time.Time `json:"heard,omitzero"` // when it last reported progress
 	*catalog.Work
-	Percent *float64 `json:"percent,omitempty"` // where the total is known
+	Percent *float64 `json:"percent,omitempty"` // if the total is known
 	Limit   string   `json:"limit,omitempty"`   // of a stream
 }
 
-// heardLately is how old a word of a run may be without that being said.
+// heardLately is the age from which the time of the last report is shown.
 const heardLately = 10 * time.Second
 
-// Utilities shows what runs now.
+// Utilities shows what is running now.
 func Utilities(w io.Writer, all []Utility) {
 	if len(all) == 0 {
-		fmt.Fprintln(w, "nothing runs with this catalogue; tidemark runs lists what has ended")
+		fmt.Fprintln(w, "nothing is running with this catalogue; tidemark runs lists what has ended")
 	}
 	for i, u := range all {
 		if i > 0 {
@@ -49,7 +49,7 @@ func Utilities(w io.Writer, all []Utility) {
 		line("Start time", "%s", u.Started.Local().Format("2006-01-02 15:04:05"))
 		state := u.State
 		if u.State == "dead" {
-			state = "dead: its process is gone, and it had not ended"
+			state = "dead: its process disappeared before it ended"
 		}
 		line("State", "%s", state)
 		line("Process", "%d on %s", u.PID, u.Host)
@@ -59,7 +59,7 @@ func Utilities(w io.Writer, all []Utility) {
 
 func (u *Utility) printWork(line func(name, format string, a ...any)) {
 	if u.Work == nil {
-		line("Completed work", "it has not said yet")
+		line("Completed work", "not reported yet")
 		return
 	}
 	amount := func(n int64) string {
@@ -69,9 +69,9 @@ func (u *Utility) printWork(line func(name, format string, a ...any)) {
 		return Commas(n) + " " + u.Unit
 	}
 	if ago := time.Since(u.Heard); u.State == "dead" || ago > heardLately {
-		line("Last heard", "%s", u.Heard.Local().Format("2006-01-02 15:04:05"))
+		line("Last report", "%s", u.Heard.Local().Format("2006-01-02 15:04:05"))
 	}
-	line("Phase", "%s", cmp.Or(u.Phase, "beginning"))
+	line("Phase", "%s", cmp.Or(u.Phase, "starting"))
 	if u.Percent != nil {
 		line("Total work", "%s", amount(u.Total))
 		line("Completed work", "%s (%.1f%%)", amount(u.Done), *u.Percent)
@@ -83,7 +83,7 @@ func (u *Utility) printWork(line func(name, format string, a ...any)) {
 	}
 	line("Rate", "%s/s", amount(int64(u.Rate)))
 	if u.Left >= 0 && u.Percent != nil {
-		line("Time left", "about %s", Clock(u.Left))
+		line("Time remaining", "about %s", Clock(u.Left))
 	}
 	if u.Limit != "" {
 		line("Limit", "%s", u.Limit)

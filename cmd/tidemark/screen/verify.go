@@ -21,7 +21,7 @@ func Verified(w io.Writer, rep *repo.VerifyReport, took time.Duration) {
 	for _, d := range rep.Left {
 		fmt.Fprintf(w, "left over: %s: %s\n", d.Object, d.Text)
 	}
-	result := "all is as it was written"
+	result := "no faults"
 	if n := len(rep.Damages); n > 0 {
 		result = Count(n, "fault")
 	}
@@ -29,11 +29,11 @@ func Verified(w io.Writer, rep *repo.VerifyReport, took time.Duration) {
 	if rep.Objects > 0 {
 		packs += " and " + Count(rep.Objects, "plain object")
 	}
-	fmt.Fprintf(w, "%s with %s of %s, %s of the log: %s read in %.2f s (%s unpacked); %s\n", Count(rep.Backups, "backup"), Count(int(rep.Files), "file"), packs, Count(rep.Logs, "file"),
+	fmt.Fprintf(w, "%s with %s in %s, %s of the log: %s read in %.2f s (%s uncompressed); %s\n", Count(rep.Backups, "backup"), Count(int(rep.Files), "file"), packs, Count(rep.Logs, "file"),
 		Bytes(rep.Stored), took.Seconds(), Bytes(rep.Plain), result)
 }
 
-// A StartedBackup was restored into a folder of its own, and a server on it.
+// A StartedBackup was restored into a temporary folder, and a server started on it.
 type StartedBackup struct {
 	Backup   string        `json:"backup"`
 	Bytes    int64         `json:"bytes"` // of the restored files
@@ -42,7 +42,7 @@ type StartedBackup struct {
 	Took time.Duration `json:"took_ns"` // all of it
 }
 
-// Started shows what came of a server that was started on a restored backup.
+// Started shows the results of a server that was started on a restored backup.
 func Started(w io.Writer, st *StartedBackup) {
 	fmt.Fprintf(w, "%s restored: %s in %.2f s\n", st.Backup, Bytes(st.Bytes), st.Restored.Seconds())
 	for _, d := range st.Damages {
@@ -50,7 +50,7 @@ func Started(w io.Writer, st *StartedBackup) {
 	}
 	fmt.Fprintf(w, "started with %s (%s): ", st.Program, st.Version)
 	if st.Recovered == "" && st.Databases+st.Files == 0 {
-		fmt.Fprintln(w, "it did not get so far that anything could be checked")
+		fmt.Fprintln(w, "it ended before anything could be checked")
 	} else {
 		fmt.Fprintf(w, "recovered up to %s in %.2f s; %s B-tree indexes and %s of %s checked by amcheck, %s pages of %s by their checksums\n", strings.TrimSpace(st.Recovered), st.Recovery.Seconds(),
 			Commas(int64(st.Indexes)), Count(st.Tables, "table"), Count(st.Databases, "database"), Commas(st.Pages), Count(st.Files, "file"))
@@ -58,7 +58,7 @@ func Started(w io.Writer, st *StartedBackup) {
 	for _, n := range st.Notes {
 		fmt.Fprintf(w, "not checked: %s\n", n)
 	}
-	result := "all is as it has to be"
+	result := "no faults"
 	if n := len(st.Damages); n > 0 {
 		result = Count(n, "fault")
 	}
