@@ -14,47 +14,48 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// partSize is how large parts are: so each object that is written has two of them in memory at
-// most. Amazon and Azure want no less than 5 MB, Google multiples of 256 kB.
+// partSize is the size of parts: each object being written has at most two of them in memory.
+// Amazon and Azure require at least 5 MB, Google multiples of 256 kB.
 const partSize = 8 << 20
 
-// inParts is a cloud's store, which takes a small object at once, and a large one in parts that
-// make it appear when it is completed. Its methods are called by one goroutine for each upload, and
-// their errors are worded.
+// inParts is a cloud store that writes a small object in one request, and a large one in parts,
+// which appears on completion. For each upload, one goroutine calls its methods; their errors come
+// from fail.
 type inParts interface {
 	// whole writes an object.
 	whole(ctx context.Context, name string, body []byte, mode Mode) error
 	// begin begins an upload, and sets its id.
 	begin(ctx context.Context, up *upload) error
-	// part sends the part behind up.tags, which is of partSize, and gives what the server calls it.
-	// again says that it was tried before, and may have come there.
+	// part sends the part after up.tags, of partSize bytes, and returns the server's tag for it.
+	// again means that it was tried before, and may have arrived.
 	part(ctx context.Context, up *upload, body []byte, again bool) (tag string, err error)
 	// complete sends the last part and makes the object appear.
 	complete(ctx context.Context, up *upload, last []byte, again bool) error
-	// mine says whether the object is that of this upload: the answer to complete may have been lost.
+	// mine reports whether the object is from this upload: the answer to complete may have been
+	// lost.
 	mine(ctx context.Context, up *upload) bool
-	// abort forgets an upload.
+	// abort discards an upload.
 	abort(ctx context.Context, up *upload)
-	// maxParts is how many parts an object can have.
+	// maxParts is the maximum number of parts in an object.
 	maxParts() int
 }
 
-// An upload is an object that is written in parts.
+// An upload is an object being written in parts.
 type upload struct {
 	name string
 	mode Mode
-	mark string   // tells it from all other uploads
-	id   string   // what the server calls it
-	tags []string // of the parts that were sent
-	last string   // tag of the last one, when it was sent: noted by complete, which may be tried again
+	mark string   // distinguishes it from all other uploads
+	id   string   // the server's name for it
+	tags []string // of the parts already sent
+	last string   // tag of the last part, once sent: complete records it, and may be retried
 	size int64    // of these
-	crc  uint32   // CRC-32C of these, and in complete of the last one too
+	crc  uint32   // CRC-32C of these, and in complete also of the last one
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// patience is for parts: a large object cannot be written again, as Retry does with small ones,
-// and a cloud may be busy for a while.
+// patience is for parts: unlike a small object, which Retry can write again, a large one cannot be
+// rewritten, and a cloud may be busy for a while.
 var patience = &retried{opt: RetryOptions{Attempts: 8, Pause: 200 * time.Millisecond}}
 
 func createInParts(ctx context.Context, s inParts, name string, mode Mode) (Object, error) {
@@ -74,14 +75,15 @@ type partsObject struct {
 	cancel context.CancelFunc
 	up     upload
 	buf    []byte        // of the next part
-	sent   chan sentPart // of the part that is under way, if one is
+	sent   chan sentPart // of the part being sent, if any
 	over   bool
 }
 
 type sentPart struct {
-	tag string
-	buf []byte
-	err error
+	tag  string
+	buf  []byte
+	err  error
+	held bool // a failed request may still be reading buf: a server may answer before it has read all
 }
 
 // fullParts holds buffers of partSize.
@@ -95,7 +97,7 @@ func (o *partsObject) Write(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		// Small objects need no large buffer.
+		// Small objects need no full-size buffer.
 		if need := min(len(o.buf)+len(p), partSize); need > cap(o.buf) && need > partSize/8 {
 			full := *fullParts.Get().(*[]byte)
 			o.buf = append(full[:0], o.buf...)
@@ -115,8 +117,7 @@ func (o *partsObject) begin() error {
 	return patience.try(o.ctx, func() error { return o.s.begin(o.ctx, &o.up) })
 }
 
-// send begins to send what is in buf, when the part before has been sent. The last part is left
-// to complete.
+// send starts to send buf, once the previous part was sent. The last part is left to complete.
 func (o *partsObject) send() error {
 	if o.up.mark == "" {
 		if err := o.begin(); err != nil {
@@ -127,16 +128,17 @@ func (o *partsObject) send() error {
 		return err
 	}
 	if len(o.up.tags)+2 > o.s.maxParts() {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "write", Object: o.up.name, Err: fmt.Errorf("an object has no more than %d parts there, %d GB", o.s.maxParts(), int64(o.s.maxParts())*partSize>>30)}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "write", Object: o.up.name, Err: fmt.Errorf("an object there has at most %d parts, %d GB", o.s.maxParts(), int64(o.s.maxParts())*partSize>>30)}
 	}
 	sent, buf := make(chan sentPart, 1), o.buf
 	o.sent, o.buf = sent, nil
 	crash.Go(func() {
-		p := sentPart{buf: buf, err: errors.New("nobody sends the part")} // unless it comes to more
+		p := sentPart{buf: buf, err: errors.New("sending the part did not start")} // replaced once it has
 		defer func() { sent <- p }()
 		again := false
 		p.err = patience.try(o.ctx, func() (err error) {
 			p.tag, err = o.s.part(o.ctx, &o.up, buf, again)
+			p.held = p.held || err != nil
 			again = true
 			return err
 		})
@@ -144,7 +146,7 @@ func (o *partsObject) send() error {
 	return nil
 }
 
-// wait waits for the part that is under way.
+// wait waits for the part being sent.
 func (o *partsObject) wait() error {
 	if o.sent == nil {
 		return nil
@@ -156,7 +158,7 @@ func (o *partsObject) wait() error {
 		o.up.size += int64(len(p.buf))
 		o.up.crc = crc32.Update(o.up.crc, castagnoli, p.buf)
 	}
-	if cap(p.buf) == partSize {
+	if cap(p.buf) == partSize && !p.held {
 		p.buf = p.buf[:0]
 		fullParts.Put(&p.buf)
 	}
@@ -180,7 +182,7 @@ func (o *partsObject) commit() error {
 	if o.up.mark == "" && len(o.buf) <= keptMost {
 		return o.s.whole(o.ctx, o.up.name, o.buf, o.up.mode)
 	}
-	if o.up.mark == "" { // nobody else keeps so much to try it again
+	if o.up.mark == "" { // nothing else keeps enough to retry it
 		if err := o.begin(); err != nil {
 			return err
 		}
@@ -200,7 +202,7 @@ func (o *partsObject) commit() error {
 	})
 }
 
-// lastPart sends the last part, for a store whose parts and end are told apart, once.
+// lastPart sends the last part, once, to a store that completes an upload in a separate request.
 func lastPart(ctx context.Context, s inParts, up *upload, last []byte) error {
 	if up.last != "" {
 		return nil
@@ -222,7 +224,7 @@ func (o *partsObject) Abort() {
 	if o.up.id == "" {
 		return
 	}
-	// What stays is swept later.
+	// Anything left is swept later.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.ctx), 30*time.Second)
 	defer cancel()
 	o.s.abort(ctx, &o.up)
