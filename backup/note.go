@@ -13,42 +13,43 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A backup that is stopped can be gone on with, as far as it was noted: from time to time it says
-// in the repository what it has stored (repo.Checkpoint), and up to where the server's log was by then. The
-// one that goes on builds on that as an incremental one does on its parent: what was read has all changes
-// from before it began, and what has changed since that moment is read again. So it does not matter how
-// often it is stopped: who goes on with one that went on with another asks for what has changed since the
-// first of them began, and a file that one of them did not come to is that of the one before.
+// A stopped backup can be resumed from its last checkpoint: from time to time it records in the
+// repository what it has stored (repo.Checkpoint), and the server's log position at that moment.
+// The resuming backup builds on it as an incremental one does on its parent: the stored files have
+// all changes from before the stopped backup began, and what has changed since is read again. So it
+// may be stopped any number of times: each resumption asks for the changes since the first one
+// began, and takes a file that one of them did not reach from the one before.
 //
-// Of an incremental one a file that none of them came to is that of the finished backup on which they build,
-// with what has changed since that one began. So there are two sets of changes, and which one counts for a
-// file is whether one of the unfinished ones lists it: what they do not list has none of their layers. A file
-// that was removed, and came again with the same name, is found in whichever set counts, since both go up to
-// where this backup begins, and no set begins later than what was read of the layers below.
+// In an incremental backup, a file that none of them reached comes from the finished backup they
+// build on, plus the changes since that one began. So there are two sets of changes; a file uses
+// the first if one of the unfinished backups lists it, else the second. A file that was removed and
+// created again under the same name is found in the set that counts: both end where this backup
+// begins, and neither begins after the layers below were read.
 
 const (
-	// noteEvery is how often: each time ends a pack of each Writer early, and adds two small objects.
+	// noteEvery is the interval between checkpoints: each ends the current pack of every Writer
+	// early, and adds two small objects.
 	noteEvery = 30 * time.Second
-	// noteWait is how long is waited between two looks whether suspects are cleared.
+	// noteWait is the pause between two checks whether suspects are cleared.
 	noteWait = suspectWait / 2
-	// placeWait is how long the server may take to say where its log is.
+	// placeWait is how long the server may take to report its log position.
 	placeWait = 5 * time.Minute
 )
 
-// notes are what of a Job has to do with that.
+// notes are the part of a Job that writes checkpoints and resumes from them.
 type notes struct {
 	stop context.CancelFunc
 	over chan struct{}
-	last int64 // bytes of files that were noted
+	last int64 // bytes of files in the last checkpoint
 
-	failed error // why nothing is noted any more; to be read when over is closed
+	failed error // why checkpoints have stopped; to be read once over is closed
 
-	of      []*repo.Manifest // the backups that this one goes on with, the first one first
-	base    *repo.Manifest   // the finished one on which they build; nil: they are full ones
-	release func()           // gives them up to whoever needs them
+	of      []*repo.Manifest // the backups that this one resumes, in order
+	base    *repo.Manifest   // the finished backup they build on; nil: they are full ones
+	release func()           // releases them for others
 }
 
-// note begins to note what is stored. fail is called when the backup cannot become one any more.
+// note starts the checkpoints. fail is called when the backup can no longer succeed.
 func (j *Job) note(ctx context.Context, fail context.CancelCauseFunc) {
 	n := &j.notes
 	placed, ok := j.server.(Placed)
@@ -75,7 +76,7 @@ func (j *Job) note(ctx context.Context, fail context.CancelCauseFunc) {
 	})
 }
 
-// giveUp gives up what was taken over to go on with.
+// giveUp releases the backup that was taken over.
 func (n *notes) giveUp() {
 	if n.release != nil {
 		n.release()
@@ -83,7 +84,7 @@ func (n *notes) giveUp() {
 	}
 }
 
-// noted ends that.
+// noted stops the checkpoints.
 func (j *Job) noted() {
 	n := &j.notes
 	if n.stop == nil {
@@ -93,22 +94,22 @@ func (j *Job) noted() {
 	<-n.over
 	if n.failed != nil {
 		j.set.Findings = append(j.set.Findings, tidemark.Finding{Severity: tidemark.Note, Object: j.w.ID,
-			Text: "what is stored was not noted any more, so that nobody could have gone on with this backup: " + n.failed.Error()})
+			Text: "checkpoints of this backup failed, so it could not have been resumed: " + n.failed.Error()})
 	}
 	n.stop, n.failed = nil, nil
 }
 
-// noteOnce notes what is stored now, if that is more than before.
+// noteOnce writes a checkpoint of what is stored now, if that is more than before.
 func (j *Job) noteOnce(ctx context.Context, placed Placed) error {
 	c, err := j.w.Checkpoint()
 	if err != nil || c.Plain() == j.notes.last {
 		return err
 	}
-	// A page that was wrong may be a damaged one. Nobody would look at it again.
+	// A page that failed its check may be damaged: nothing would check it again after a checkpoint.
 	for until := j.suspect.newest(); ; {
 		open, damaged := j.suspect.open(until)
 		if damaged {
-			return nil // what was noted before has it not
+			return nil // the last checkpoint does not have it
 		}
 		if !open {
 			break
@@ -117,8 +118,8 @@ func (j *Job) noteOnce(ctx context.Context, placed Placed) error {
 			return err
 		}
 	}
-	// Not before all of that was read.
-	// That ends by itself: the session would be lost with a question that is given up.
+	// Not before all of that was read. The query ends on its own: cancelling it would end the
+	// session.
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeWait)
 	defer cancel()
 	at, err := placed.Place(asking)
@@ -134,8 +135,8 @@ func (j *Job) noteOnce(ctx context.Context, placed Placed) error {
 	return nil
 }
 
-// goOn finds the unfinished backup that this one goes on with. Where there is none it begins anew, and
-// findings say why. Kind Transient: it is still being written.
+// goOn finds the unfinished backup to resume. If there is none, this is a new backup, and findings
+// say why. Kind Transient: it is still being written.
 func (j *basis) goOn(ctx context.Context) error {
 	all, err := j.repo.Unfinished(ctx)
 	if err != nil {
@@ -158,16 +159,16 @@ func (j *basis) goOn(ctx context.Context) error {
 	}
 	text := strings.Join(why, "; ")
 	if len(why) == 0 {
-		text = "there is no unfinished one of this cluster in " + j.repo.Store().String()
+		text = "there is no unfinished backup of this cluster in " + j.repo.Store().String()
 	}
 	if j.opt.Resume != ResumeLast {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: j.opt.Resume, Err: errors.New("that backup cannot be gone on with: " + text), Hint: "tidemark backups lists those that can; without --resume a new one begins."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: j.opt.Resume, Err: errors.New("cannot resume that backup: " + text), Hint: "Choose one that tidemark backups lists as unfinished, or leave out --resume to begin a new backup."}
 	}
-	j.set.Findings = append(j.set.Findings, tidemark.Finding{Severity: tidemark.Warning, Text: "no earlier backup was gone on with, this one began anew: " + text})
+	j.set.Findings = append(j.set.Findings, tidemark.Finding{Severity: tidemark.Warning, Text: "no earlier backup was resumed, this is a new one: " + text})
 	return nil
 }
 
-// goOnWith goes on with one, or says why that cannot be.
+// goOnWith resumes m, or returns why that is impossible.
 func (j *basis) goOnWith(ctx context.Context, m *repo.Manifest) (why string, err error) {
 	switch {
 	case m.SystemID != j.set.System || m.Engine != "postgres":
@@ -177,7 +178,7 @@ func (j *basis) goOnWith(ctx context.Context, m *repo.Manifest) (why string, err
 	}
 	builder, ok := j.server.(Builder)
 	if !ok {
-		return "nobody can say what has changed since", nil
+		return "it is not known what has changed since", nil
 	}
 	if why, err = j.asked(ctx, m); why != "" || err != nil {
 		return why, err
@@ -198,14 +199,14 @@ func (j *basis) goOnWith(ctx context.Context, m *repo.Manifest) (why string, err
 	return why, err
 }
 
-// asked says why an unfinished backup is not of the kind that was asked for; "": it is. Any is that was named
-// and nothing else was said.
+// asked returns why an unfinished backup is not of the requested kind; "": it is. A backup that was
+// named, with no kind requested, always is.
 func (j *basis) asked(ctx context.Context, m *repo.Manifest) (why string, err error) {
 	begun, last := m.Started, j.opt.Resume == ResumeLast
 	for m.Kind == repo.Partial && m.Parent != "" {
 		parent := m.Parent
 		if m, err = j.repo.Brief(ctx, parent); tidemark.KindOf(err) == tidemark.NotFound {
-			return parent + ", on which it builds, is gone", nil
+			return "its parent " + parent + " is gone", nil
 		}
 		if repo.IsDamage(err) {
 			return err.Error(), nil
@@ -219,25 +220,25 @@ func (j *basis) asked(ctx context.Context, m *repo.Manifest) (why string, err er
 	case j.opt.Parent != "" && (full || m.ID != j.opt.Parent):
 		return "it does not build on " + j.opt.Parent, nil
 	case full && !anew:
-		return "it is a full one", nil
+		return "it is a full backup", nil
 	case j.opt.Basis == LastFull && m.Kind != repo.Full:
-		return "it builds on " + m.ID + ", which is no full one", nil
+		return "it builds on " + m.ID + ", which is not a full backup", nil
 	case !full && anew && last:
-		return "it has only what has changed since " + m.ID + ", and a full one was asked for", nil
+		return "it has only the changes since " + m.ID + ", and a full backup was requested", nil
 	case !full && j.src == nil:
-		return "it builds on " + m.ID + ", and a server that sends its files can be told of one backup only", nil
+		return "it builds on " + m.ID + ", and a server that sends its files accepts only one parent", nil
 	case full || !last:
 		return "", nil
 	}
 	newest, _, err := j.candidates(ctx)
 	if len(newest) > 0 && newest[0].Started.After(begun) {
-		why = newest[0].ID + ", on which one would build now, is younger"
+		why = "a new backup would build on " + newest[0].ID + ", which is newer"
 	}
 	return why, err
 }
 
-// sinceBoth asks what has changed since the first of the backups that one has gone on with, and since the
-// finished one on which these build, if they do.
+// sinceBoth asks for the changes since the first of the resumed backups began, and since the
+// finished one they build on, if there is one.
 func (j *basis) sinceBoth(ctx context.Context, builder Builder, m *repo.Manifest) (why string, err error) {
 	chain, why, err := j.unfit(ctx, m)
 	if why != "" || err != nil {
@@ -272,12 +273,12 @@ func (j *basis) sinceBoth(ctx context.Context, builder Builder, m *repo.Manifest
 	return "", nil
 }
 
-// sinceFirst is what an engine has to know of unfinished backups, each of which has gone on with the one
-// before.
+// sinceFirst returns what an engine must know about a chain of unfinished backups, each resuming
+// the one before.
 func (j *basis) sinceFirst(ctx context.Context, chain []*repo.Manifest) (tidemark.DataSince, error) {
 	m := chain[len(chain)-1]
 	ds := tidemark.DataSince{Unfinished: true, Checksums: m.Checksums, Begun: chain[0].Started, Log: j.logOf(m)}
-	var layers []earlier // the newest first
+	var layers []earlier // newest first
 	for i := len(chain) - 1; i >= 0; i-- {
 		was, err := j.filesOf(ctx, chain[i])
 		if err != nil {
@@ -319,13 +320,13 @@ func (j *basis) sinceFirst(ctx context.Context, chain []*repo.Manifest) (tidemar
 	return ds, nil
 }
 
-// goesOn says of a backup that was stopped that somebody can go on with it.
+// goesOn adds to the error of a stopped backup how to resume it.
 func (j *Job) goesOn(err error) error {
 	kept := j.w.Kept()
 	if kept == 0 {
 		return err
 	}
-	hint := fmt.Sprintf("What is stored stays for a day (%d MB of files): --resume %s goes on with it.", kept/1e6, j.w.ID)
+	hint := fmt.Sprintf("%d MB of files are stored and kept for a day: continue with --resume %s.", kept/1e6, j.w.ID)
 	if was := tidemark.HintOf(err); was != "" {
 		hint = strings.TrimSuffix(was, ".") + ". " + hint
 	}
@@ -338,7 +339,7 @@ func (j *Job) goesOn(err error) error {
 	return &tidemark.Error{Op: "back up", Object: j.w.ID, Kind: tidemark.KindOf(err), Hint: hint, Err: err}
 }
 
-// ranges are parts of the log as a manifest has them.
+// ranges converts parts of the log to a manifest's form.
 func ranges(logs []tidemark.DataLog) (out []repo.LogRange) {
 	for _, r := range logs {
 		out = append(out, repo.LogRange{Timeline: r.Timeline, Start: r.From, End: r.To, First: r.First, Last: r.Last})
@@ -346,7 +347,7 @@ func ranges(logs []tidemark.DataLog) (out []repo.LogRange) {
 	return out
 }
 
-// dataLogs are those of a manifest.
+// dataLogs converts those of a manifest back.
 func dataLogs(m *repo.Manifest) (out []tidemark.DataLog) {
 	for _, r := range m.Ranges {
 		out = append(out, tidemark.DataLog{Timeline: r.Timeline, From: r.Start, To: r.End, First: r.First, Last: r.Last})

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// plain reads a statement that is not rows, whole.
+// plain reads a whole statement that is not rows.
 func (s *Scanner) plain() (*Statement, error) {
 	n, err := s.statementEnd(0)
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Scanner) plain() (*Statement, error) {
 	return s.give(st), nil
 }
 
-// text takes n bytes as a statement.
+// text consumes n bytes as a statement.
 func (s *Scanner) text(n int) *Statement {
 	st := &Statement{Session: s.session}
 	st.Offset, st.Line = s.where(0)
@@ -32,8 +32,7 @@ func (s *Scanner) text(n int) *Statement {
 	return st
 }
 
-// number gives an INSERT that is not rows a number among the pieces, so that a
-// marker row can stand for it too.
+// number numbers an INSERT that is not rows as a piece, so that a marker row can record it too.
 func (s *Scanner) number(st *Statement) {
 	if st.Kind == Insert {
 		s.index++
@@ -41,7 +40,7 @@ func (s *Scanner) number(st *Statement) {
 	}
 }
 
-// give is st, or nil if it lies before where to begin.
+// give returns st, or nil if it ends at or before the skip offset.
 func (s *Scanner) give(st *Statement) *Statement {
 	if s.Offset() <= s.skip {
 		return nil
@@ -49,15 +48,15 @@ func (s *Scanner) give(st *Statement) *Statement {
 	return st
 }
 
-// statementEnd gives the index of the delimiter that ends the statement whose
-// text goes on at i.
+// statementEnd returns the index of the delimiter that ends the statement whose text continues at
+// i.
 func (s *Scanner) statementEnd(i int) (int, error) {
 	table := stops
 	if first := s.delim[0]; table[first] == plain || table[first] == semi {
 		table[first] = other
 	}
 	d := s.unread()
-	q, from := byte(0), 0 // in a quoted text, and where it began
+	q, from := byte(0), 0 // in a quoted text, and where that began
 	for {
 		i, q, from = s.walk(d, i, q, from, &table)
 		if i < len(d) && q == 0 && bytes.HasPrefix(d[i:], s.delim) {
@@ -74,16 +73,16 @@ func (s *Scanner) statementEnd(i int) (int, error) {
 		case s.fail != nil:
 			return 0, s.fail
 		case q != 0:
-			return 0, s.bad(from, "a "+quoteName(q)+" without its end", hintCut)
+			return 0, s.bad(from, "an unterminated "+quoteName(q), hintCut)
 		case i < len(d) && d[i] == '/':
-			return 0, s.bad(i, "a comment without its end", hintCut)
+			return 0, s.bad(i, "an unterminated comment", hintCut)
 		}
 		return 0, s.bad(0, "the file ends inside this statement, before its "+string(s.delim), hintCut)
 	}
 }
 
-// walk goes over the text of a statement from d[i] on, and stops at the delimiter
-// or where more bytes are needed.
+// walk scans the text of a statement from d[i] on, and stops at the delimiter or when it needs more
+// bytes.
 func (s *Scanner) walk(d []byte, i int, q byte, from int, table *[256]uint8) (int, byte, int) {
 	for {
 		if q != 0 {

@@ -20,29 +20,28 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// An Archive is the log of one server, and of what has become of it, in a repository. Its
-// methods may be called concurrently.
+// An Archive is the log of one server, as far as archived, in a repository. Its methods may be
+// called concurrently.
 type Archive struct {
 	r       *repo.Repo
 	codec   repo.Codec
 	hurried func() bool
 
 	mu    sync.Mutex
-	whose *repo.LogServer // nil: not known yet
-	open  map[string]bool // names that may be there as open segments
+	whose *repo.LogServer // nil: unknown so far
+	open  map[string]bool // names that may exist as open segments
 }
 
-// New gives the archive in a repository, which may be empty. What is put there is packed by
-// codec.
+// New returns the archive in a repository, which may be empty. New files are compressed by codec.
 func New(r *repo.Repo, codec repo.Codec) *Archive {
 	return &Archive{r: r, codec: codec, hurried: func() bool { return false }, open: map[string]bool{}}
 }
 
-// Hurry has segments packed by S2 while hurried says so: it takes a fifth of zstd's time. To be
-// called before anything is put.
+// Hurry makes segments compress with S2 while hurried returns true: it takes a fifth of zstd's
+// time. Call it before anything is put.
 func (a *Archive) Hurry(hurried func() bool) { a.hurried = hurried }
 
-// openSuffix stands behind the names of segments that are not full yet.
+// openSuffix ends the names of segments that are not full yet.
 const openSuffix = ".open"
 
 var (
@@ -50,8 +49,7 @@ var (
 	ofNone     = regexp.MustCompile(`^[0-9A-F]{8}\.history$`)
 )
 
-// place says where in the repository a file of that name is. Kind Invalid: a server has no
-// such file in its archive.
+// place returns the name in the repository of a file. Kind Invalid: servers archive no such file.
 func place(name string) (string, error) {
 	switch {
 	case inTimeline.MatchString(name):
@@ -59,10 +57,10 @@ func place(name string) (string, error) {
 	case ofNone.MatchString(name):
 		return name, nil
 	}
-	return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "archive", Object: fmt.Sprintf("%q", name), Err: errors.New("it is no name of a file of a server's log"), Hint: "Names are such as 00000001000000000000002A and 00000002.history: PostgreSQL puts them in the place of %f, and a path that ends with them in that of %p."}
+	return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "archive", Object: fmt.Sprintf("%q", name), Err: errors.New("it is not the name of a log file"), Hint: "Use %f and %p in the server's command: names look like 00000001000000000000002A or 00000002.history, and PostgreSQL fills them in."}
 }
 
-// known compares a segment's server with the archive's, which it becomes if there is none.
+// known compares a segment's server with the archive's. An empty archive becomes that server's.
 func (a *Archive) known(ctx context.Context, name string, b []byte) error {
 	h, err := wal.ParseSegment(b)
 	if err != nil {
@@ -82,20 +80,20 @@ func (a *Archive) known(ctx context.Context, name string, b []byte) error {
 		a.whose = &whose
 	}
 	if w != *a.whose {
-		return &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: name, Err: fmt.Errorf("it is of the server with the system identifier %s and segments of %d bytes, and the archive of that with %s and %d", w.System, w.Segment, a.whose.System, a.whose.Segment), Hint: "Give each server a repository of its own: a copy of a server has its identifier, one that was initialised or upgraded anew another."}
+		return &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: name, Err: fmt.Errorf("it is of a server with system identifier %s and segments of %d bytes; the archive belongs to one with %s and %d", w.System, w.Segment, a.whose.System, a.whose.Segment), Hint: "Give each server its own repository. A server that was initialised again or upgraded has a new identifier."}
 	}
 	return nil
 }
 
-// begin notes of which server the archive is, and returns what is noted. Kind Collision: the repository has backups
-// of others and none of that one.
+// begin records which server the archive is of, and returns the record. Kind Collision: the
+// repository has backups of other servers and none of this one.
 func (a *Archive) begin(ctx context.Context, name string, w repo.LogServer) (repo.LogServer, error) {
 	of, err := a.r.Systems(ctx)
 	if err != nil {
 		return w, err
 	}
 	if len(of) > 0 && !slices.Contains(of, w.System) {
-		return w, &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: name, Err: errors.New("it is of the server with the system identifier " + w.System + ", and the repository has backups of " + strings.Join(of, ", ") + " only"), Hint: "Give each server a repository of its own, or back this one up here first, with a name (backup --server NAME)."}
+		return w, &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: name, Err: errors.New("it is of the server with the system identifier " + w.System + ", but the repository has backups of " + strings.Join(of, ", ") + " only"), Hint: "Give each server its own repository, or back this one up here first under a name (tidemark backup --server NAME)."}
 	}
 	if err := a.r.PutLogServer(ctx, w, a.codec); err != nil {
 		return w, err
@@ -103,8 +101,8 @@ func (a *Archive) begin(ctx context.Context, name string, w repo.LogServer) (rep
 	return a.r.LogServer(ctx)
 }
 
-// Put keeps a file, durably. If it is there already with the same bytes, that is as good.
-// Kind Collision: it is there with others, or the archive is of another server.
+// Put stores a file, durably. An existing file with the same bytes is as good. Kind Collision: it
+// exists with other bytes, or the archive is of another server.
 func (a *Archive) Put(ctx context.Context, f *tidemark.LogFile) error {
 	at, err := place(f.Name)
 	if err != nil {
@@ -133,9 +131,9 @@ func (a *Archive) Put(ctx context.Context, f *tidemark.LogFile) error {
 	return a.close(ctx, at)
 }
 
-// beginning reports whether the archive has an open segment already of which f is the
-// beginning, or all: a server that took the place of a primary has less of the old timeline's
-// last segment than the archive has.
+// beginning reports whether the archive already has an open segment that begins with, or equals, f:
+// a server that was promoted in place of a primary has less of the old timeline's last segment than
+// the archive.
 func (a *Archive) beginning(ctx context.Context, object string, f *tidemark.LogFile) (bool, error) {
 	in, err := a.r.GetLog(ctx, object)
 	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
@@ -148,12 +146,12 @@ func (a *Archive) beginning(ctx context.Context, object string, f *tidemark.LogF
 	was, err := io.ReadAll(in)
 	if err != nil {
 		if tidemark.KindOf(err) == tidemark.Corrupt {
-			err = nil // what comes takes its place
+			err = nil // the new one replaces it
 		}
 		return false, err
 	}
 	if n := min(len(was), len(f.Bytes)); !bytes.Equal(was[:n], f.Bytes[:n]) {
-		return false, &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: f.Name, Err: errors.New("the archive has another beginning of that segment"), Hint: "The server has lost log that was archived, or two servers archive into one repository: give it another one."}
+		return false, &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: f.Name, Err: errors.New("the archive has a segment of that name that begins differently"), Hint: "Give this server another repository: it has lost log that was archived, or two servers archive into one repository."}
 	}
 	return len(was) >= len(f.Bytes), nil
 }
@@ -170,7 +168,7 @@ func (a *Archive) note(at string, open bool) (was bool) {
 	return was
 }
 
-// close removes the open segment where the whole one is there.
+// close removes the open segment if the full one exists.
 func (a *Archive) close(ctx context.Context, at string) error {
 	if !a.note(at, false) {
 		return nil
@@ -180,18 +178,18 @@ func (a *Archive) close(ctx context.Context, at string) error {
 
 // A State is what an archive holds.
 type State struct {
-	System  string // identifies the server's data; "": nothing is there yet
+	System  string // identifies the server's data; "": the archive is empty
 	Segment int    // bytes of a segment
-	// Begins are the places of the first whole segment of each timeline, and Ends those behind the last one.
+	// Begins are the positions of each timeline's first full segment, and Ends those after its last
+	// one.
 	Begins, Ends []tidemark.LogPlace
-	// Segments, histories and what else servers archive.
+	// Segments, histories and any other files that servers archive.
 	Files  int
-	Stored int64     // bytes of them in the repository
-	Newest time.Time // when the last one was put there
+	Stored int64     // their bytes in the repository
+	Newest time.Time // when the last one was stored
 }
 
-// State looks at what is there. Open segments whose whole ones are there, which somebody who
-// was killed has left, are removed.
+// State reads what exists. It removes open segments left by a killed process whose full ones exist.
 func (a *Archive) State(ctx context.Context) (s State, err error) {
 	c, err := a.contents(ctx)
 	if err != nil || c.whose == nil {
@@ -222,11 +220,11 @@ func (a *Archive) State(ctx context.Context) (s State, err error) {
 	return s, nil
 }
 
-// contents are the names in an archive, understood.
+// contents are the parsed names in an archive.
 type contents struct {
 	whose     *repo.LogServer
 	all       []repo.Log
-	whole     map[uint32][]uint64 // places of whole segments by timeline, in their order
+	whole     map[uint32][]uint64 // positions of full segments by timeline, in order
 	open      map[tidemark.LogPlace]bool
 	histories map[uint32]bool
 	ancestors map[uint32][]tidemark.LogPlace // of timelines whose histories were read
@@ -271,23 +269,23 @@ func (a *Archive) contents(ctx context.Context) (*contents, error) {
 	return c, nil
 }
 
-// has says whether the whole segment at a place is there.
+// has reports whether the full segment at a position exists.
 func (c *contents) has(at tidemark.LogPlace) bool {
 	_, ok := slices.BinarySearch(c.whole[at.Timeline], at.Place)
 	return ok
 }
 
-// name is that of the segment at a place.
+// name returns the name of the segment at a position.
 func (c *contents) name(at tidemark.LogPlace) string {
 	return wal.SegmentName(at.Timeline, at.Place, uint32(c.whose.Segment))
 }
 
-// Keep is Put for whoever cannot go on without it: while the repository cannot be reached, or is
-// full, it tries again until ctx ends. failed is told of each attempt, and when the next one comes.
+// Keep is Put with retries: while the repository is unreachable or full, it tries again until ctx
+// ends. failed receives each failed attempt, and the time of the next one.
 func (a *Archive) Keep(ctx context.Context, f *tidemark.LogFile, failed func(name string, next time.Duration, err error)) error {
 	for pause := 500 * time.Millisecond; ; pause = min(2*pause, 30*time.Second) {
 		err := a.Put(ctx, f)
-		if err == nil || !mends(err) || ctx.Err() != nil {
+		if err == nil || !passes(err) || ctx.Err() != nil {
 			return err
 		}
 		failed(f.Name, pause, err)
@@ -297,9 +295,9 @@ func (a *Archive) Keep(ctx context.Context, f *tidemark.LogFile, failed func(nam
 	}
 }
 
-// mends reports whether what keeps the repository from taking a file can be over later,
-// without anybody changing what we do.
-func mends(err error) bool {
+// passes reports whether an error of the repository may be temporary, so that a retry makes
+// sense.
+func passes(err error) bool {
 	switch tidemark.KindOf(err) {
 	case tidemark.Transient, tidemark.Unreachable, tidemark.Full:
 		return true

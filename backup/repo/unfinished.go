@@ -13,13 +13,14 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// A backup that was stopped leaves a checkpoint and the packs that it names. Whoever goes on with it
-// takes it over: the checkpoint becomes a manifest of kind Partial, which is written as all are, once
-// and under a name that nobody else has, and never changes. So of two who do it at once, of one who
-// removes it and one who takes it, and of an owner who was taken for dead and finishes it after all,
-// one is refused. The backup that goes on is another one, whose parent this is.
+// A stopped backup leaves a checkpoint and the packs that it names. To resume it is to take it
+// over: the checkpoint becomes a manifest of kind Partial. Like every manifest, this is written
+// once, under a unique name, and never changes. So only one of these competitors succeeds: two
+// processes that take it over at once; one that takes it over and one that removes it; a new owner
+// and an old one, considered dead, that finishes after all. The resuming backup is a separate one,
+// with this as its parent.
 
-// checkpoint reads that of a backup. Kind NotFound, Corrupt, Unsupported.
+// checkpoint reads a backup's checkpoint. Kind NotFound, Corrupt, Unsupported.
 func (r *Repo) checkpoint(ctx context.Context, id string) (*Manifest, error) {
 	name := checkpointName(id)
 	text, err := r.readObject(ctx, name, manifestLimit)
@@ -34,14 +35,14 @@ func (r *Repo) checkpoint(ctx context.Context, id string) (*Manifest, error) {
 		return nil, damaged(name, errVersion)
 	}
 	if m.ID != id || m.Kind != Partial {
-		return nil, damaged(name, fmt.Errorf("it is that of the %s backup %s", m.Kind, m.ID))
+		return nil, damaged(name, fmt.Errorf("it belongs to the %s backup %s", m.Kind, m.ID))
 	}
 	return m, nil
 }
 
-// Unfinished gives what can be gone on with, the newest first, and that of backups that are being
-// written: checkpoints, and backups of kind Partial on which none builds that is younger. Those of
-// which nothing can be read are left out.
+// Unfinished returns the backups that can be resumed, newest first, including those being written:
+// checkpoints, and backups of kind Partial that are no parent of a newer one. Unreadable ones are
+// left out.
 func (r *Repo) Unfinished(ctx context.Context) ([]*Manifest, error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
@@ -86,9 +87,9 @@ func (r *Repo) Unfinished(ctx context.Context) ([]*Manifest, error) {
 	return all, nil
 }
 
-// TakeOver makes an unfinished backup one of kind Partial, if it is not yet, and keeps it from being removed
-// until release. Kind Transient: somebody still writes it, or has taken it over. NotFound: it was finished, or
-// removed. Lost: what it had is not all there.
+// TakeOver turns an unfinished backup into one of kind Partial, if it is not yet, and protects it
+// from removal until release. Kind Transient: another process is writing it, or has taken it over.
+// NotFound: it was finished, or removed. Lost: some of its objects are missing.
 func (r *Repo) TakeOver(ctx context.Context, id string) (m *Manifest, release func(), err error) {
 	l, err := r.Lock(ctx, LockSpec{Purpose: "backup", Takes: id})
 	if err != nil {
@@ -121,15 +122,15 @@ func (l *Lock) takeOver(ctx context.Context, id string) (*Manifest, error) {
 		}
 	}
 	if m.Kind != Partial {
-		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "resume", Object: id, Err: errors.New("that backup was finished"), Hint: "tidemark backups lists it"}
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "resume", Object: id, Err: errors.New("that backup is finished"), Hint: "Find it with tidemark backups."}
 	}
-	// That it stays has no consequence: it belongs to a backup that is there.
+	// If it stays, that has no consequence: it belongs to a backup that exists.
 	_ = l.r.store.Delete(ctx, checkpointName(id))
 	return m, nil
 }
 
-// alone looks whether nobody else uses an unfinished backup, and removes the locks of dead owners,
-// so that they notice if they are not.
+// alone checks that no other process uses an unfinished backup, and removes the locks of dead
+// owners, so that they notice if they are alive.
 func (l *Lock) alone(ctx context.Context, id string) error {
 	others, err := l.others(ctx)
 	if err != nil {
@@ -139,11 +140,11 @@ func (l *Lock) alone(ctx context.Context, id string) error {
 		if o.Writes != id && o.Takes != id || !o.Live() {
 			continue
 		}
-		hint := "wait until it has ended"
+		hint := "Wait until it ends"
 		if o.Owner == "" || o.Host != l.state.Host {
-			hint += fmt.Sprintf("; if that machine is gone, its lock runs out in %s", max(o.Lease-o.Age, 0).Round(time.Second))
+			hint += fmt.Sprintf(", or, if that machine is gone, until its lock expires in %s", max(o.Lease-o.Age, 0).Round(time.Second))
 		}
-		return &tidemark.Error{Kind: tidemark.Transient, Op: "resume", Object: id, Err: errors.New("it is still in use: " + o.String()), Hint: hint}
+		return &tidemark.Error{Kind: tidemark.Transient, Op: "resume", Object: id, Err: errors.New("it is still in use: " + o.String()), Hint: hint + "."}
 	}
 	for _, o := range others {
 		if o.Writes == id || o.Takes == id {
@@ -155,11 +156,11 @@ func (l *Lock) alone(ctx context.Context, id string) error {
 	return nil
 }
 
-// publishPartial makes a manifest of a checkpoint.
+// publishPartial turns a checkpoint into a manifest.
 func (r *Repo) publishPartial(ctx context.Context, id string, places []*Lock) (*Manifest, error) {
 	m, err := r.checkpoint(ctx, id)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
-		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "resume", Object: id, Err: errors.New("there is no unfinished backup of that name in " + r.store.String()), Hint: "tidemark backups lists what can be gone on with"}
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "resume", Object: id, Err: errors.New("there is no unfinished backup of that name in " + r.store.String()), Hint: "Run tidemark backups: it lists the unfinished ones."}
 	}
 	if err != nil {
 		return nil, err
@@ -180,7 +181,7 @@ func (r *Repo) publishPartial(ctx context.Context, id string, places []*Lock) (*
 	return m, err
 }
 
-// removed says whether somebody has taken the lock for dead, as far as can be known.
+// removed reports whether another process has removed the lock as dead, as far as is known.
 func (l *Lock) removed(ctx context.Context) bool {
 	if cause := context.Cause(l.ctx); cause != nil && tidemark.KindOf(cause) == tidemark.Lost {
 		return true
