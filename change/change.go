@@ -1,8 +1,9 @@
-// Package change holds what a log says of rows on their way from a capture to a target: transactions (Tx) of messages in
-// the form of PostgreSQL's pgoutput (Change, Relation, Tuple, Truncation, LogicalMessage), the tables that they are bound to
-// and the groups in which they are applied (Bound, Group, Progress), and what becomes of a change that does not fit the
-// target (Judge, Exception, Misfit). Chunk is rows that are read beside the log, Definition and DDLAction what of a table's
-// definition has changed. It does no I/O. Start with Tx.
+// Package change holds the changes of a log between a capture and a target: transactions (Tx) of
+// messages in the form of PostgreSQL's pgoutput (Change, Relation, Tuple, Truncation,
+// LogicalMessage), the tables that they are bound to and the groups in which they are applied
+// (Bound, Group, Progress), and what happens to a change that conflicts with the target (Judge,
+// Exception, Misfit). A Chunk holds rows read while the log is captured; Definition and DDLAction
+// are changes of a table's definition. It does no I/O. Start with Tx.
 package change
 
 import (
@@ -13,44 +14,41 @@ import (
 	"time"
 )
 
-// A Tx is a committed transaction out of a source's log, given in commit order.
+// A Tx is a committed transaction of a source's log, in commit order.
 //
-// A Tx whose changes are larger than PieceSize comes in several pieces: all but the
-// last of them have More set. Pieces end between changes; a single change may be
-// larger.
+// A Tx whose changes are larger than PieceSize comes in several pieces: all but the last have More
+// set. Pieces end between changes; a single change may be larger.
 type Tx struct {
-	// Place in the log: its name, larger than the End of any transaction before it, and
-	// smaller than its own. PostgreSQL: the LSN of the commit record. MySQL: the number
-	// of the binlog file in the upper 32 bits, the offset in it at which its changes
-	// begin (behind the event with its GTID) in the lower.
+	// Place is its position in the log, and identifies it: larger than the End of any earlier
+	// transaction, and smaller than its own. PostgreSQL: the LSN of the commit record. MySQL: the
+	// number of the binlog file in the upper 32 bits; in the lower, the offset at which its changes
+	// begin (after the event with its GTID).
 	Place uint64
-	// End is the place behind it, from which a stream goes on with the next one. In
-	// the last piece only.
+	// End is the position after it, from which a stream continues with the next transaction. It is
+	// set only in the last piece.
 	End    uint64
 	More   bool
 	GTID   string    // MySQL, MariaDB
 	XID    uint32    // PostgreSQL
 	Time   time.Time // of the commit, by the source's clock
-	Put    time.Time // when capture gave it to the queue, by capture's clock
-	Origin string    // where it was made first, if not on this source
+	Put    time.Time // when the capture put it into the queue, by the capture's clock
+	Origin string    // name of its origin, if not this source
 	Rows   int       // inserts, updates and deletes among Changes
-	// Changes are messages of pgoutput, version 1, of the kinds R, I, U, D, T and M, each
-	// behind its length (Int32, big-endian, without itself), in the order of the log.
-	// PostgreSQL's are untouched; other engines write the same. An R stands before the
-	// first change of a table in a stream, and whenever the table has changed.
+	// Changes are messages of pgoutput, version 1, of the kinds R, I, U, D, T and M, each after its
+	// length (Int32, big-endian, without itself), in the order of the log. PostgreSQL's are
+	// unchanged; other engines write the same. An R precedes the first change of a table in a
+	// stream, and comes again whenever the table has changed.
 	Changes []byte
 }
 
-// Idle says of one that it is none: a capture has noted how far the log was read where
-// nothing had come.
+// Idle reports whether it is only a log position that a capture recorded while nothing arrived.
 func (tx *Tx) Idle() bool { return len(tx.Changes) == 0 && tx.End == tx.Place+1 }
 
-// AppliedOrigin is the Origin of a transaction that a stream has applied where it was
-// captured: one that did not begin there.
+// AppliedOrigin is the Origin of a transaction that another stream applied to the database in which
+// it was captured: it did not originate there.
 const AppliedOrigin = "tidemark"
 
-// OnlyRelations takes everything out of a transaction but what it says of tables, which
-// later ones rely on.
+// OnlyRelations removes everything but the relations, which later transactions rely on.
 func (tx *Tx) OnlyRelations() error {
 	var kept []byte
 	for rest := tx.Changes; len(rest) > 0; {
@@ -77,25 +75,25 @@ func Append(changes, message []byte) []byte {
 type Change struct {
 	Kind  tidemark.ChangeKind
 	Table uint32 // ID of the Relation; not of T and M
-	// Old is the row before an update or delete: the columns of the replica identity
-	// only where OldKey is set (the others are NULL in it), else all, of which MySQL's
-	// log may not tell some (UnchangedValue). An update has none where the key is the same
-	// and the identity is not all columns, unless the stream was asked for it.
+	// Old is the row before an update or delete: only the columns of the replica identity if OldKey
+	// is set (the others are NULL), else all, some of which MySQL's log may lack (UnchangedValue).
+	// An update has none if the key is unchanged and the identity is not all columns, unless the
+	// stream requested it.
 	Old    Tuple
 	OldKey bool
 	New    Tuple // of inserts and updates
-	// Body is the whole message behind its first byte.
+	// Body is the whole message after its first byte.
 	Body []byte
 }
 
-// A Tuple is a row as pgoutput writes it: Int16 number of columns, and per column its
-// kind, and for text and binary values Int32 length and the bytes. nil: there is none.
+// A Tuple is a row as pgoutput writes it: Int16 number of columns, and per column its kind, and for
+// text and binary values Int32 length and the bytes. nil: there is none.
 type Tuple []byte
 
 // The kinds of a Value.
 const (
 	NullValue      = 'n'
-	UnchangedValue = 'u' // out of line and untouched by an update: it is not said what it is
+	UnchangedValue = 'u' // stored out of line (TOAST) and unchanged by an update: the log lacks it
 	TextValue      = 't'
 	BinaryValue    = 'b'
 )
@@ -106,10 +104,9 @@ type Value struct {
 	Data []byte // of text and binary values; the Tx's own memory
 }
 
-var errChange = errors.New("a change that is not in its format")
+var errChange = errors.New("a malformed change")
 
-// Next decodes the first of changes and gives the rest. Kind Corrupt errors are
-// for whoever knows where the bytes come from to make.
+// Next decodes the first of changes and returns the rest. Callers add Kind Corrupt to its errors.
 func Next(changes []byte) (c Change, rest []byte, err error) {
 	message, rest, err := NextMessage(changes)
 	if err != nil {
@@ -119,7 +116,7 @@ func Next(changes []byte) (c Change, rest []byte, err error) {
 	return c, rest, err
 }
 
-// NextMessage gives the first of changes undecoded, and the rest.
+// NextMessage returns the first of changes undecoded, and the rest.
 func NextMessage(changes []byte) (message, rest []byte, err error) {
 	if len(changes) < 5 {
 		return nil, nil, errChange
@@ -131,7 +128,7 @@ func NextMessage(changes []byte) (message, rest []byte, err error) {
 	return changes[4 : 4+n], changes[4+n:], nil
 }
 
-// Parse decodes one message of pgoutput outside of a streamed block.
+// Parse decodes one pgoutput message outside of a streamed block.
 func Parse(message []byte) (c Change, err error) {
 	if len(message) == 0 {
 		return c, errChange
@@ -174,7 +171,7 @@ func Parse(message []byte) (c Change, err error) {
 	return c, nil
 }
 
-// tupleSize gives the length of the tuple at the beginning of b; -1 if there is none.
+// tupleSize returns the length of the tuple at the beginning of b; -1 if there is none.
 func tupleSize(b []byte) int {
 	if len(b) < 2 {
 		return -1
@@ -205,7 +202,7 @@ func tupleSize(b []byte) int {
 	return at
 }
 
-// Values appends the tuple's values to out. The tuple is one that Parse gave.
+// Values appends the tuple's values to out. The tuple comes from Parse.
 func (t Tuple) Values(out []Value) []Value {
 	if t == nil {
 		return out
@@ -237,14 +234,14 @@ func AppendTuple(b []byte, values []Value) []byte {
 	return b
 }
 
-// A Relation is what a stream says of a table before changes of it.
+// A Relation describes a table in a stream before its changes.
 type Relation struct {
 	ID       uint32
 	Table    tidemark.TableID
-	Identity byte // replica identity: d default, i index, f full, n nothing
+	Identity byte // replica identity: d default, i index, f full, n none
 	Columns  []RelationColumn
-	// Catalogue is what the source said of the table when this was read from its log; nil where
-	// the columns have Numbers, or where nobody has asked.
+	// Catalogue is the source's catalogue entry of the table when this was read from its log; nil
+	// if the columns have Numbers, or if it was not requested.
 	Catalogue *CatalogueLook
 }
 
@@ -254,7 +251,7 @@ type RelationColumn struct {
 	Key  bool   // part of the replica identity
 	Type uint32 // OID of the type (PostgreSQL), or the column's type byte (MySQL)
 	Mod  int32
-	// Number is the column's for as long as it is there, whatever it is called: another column never has
+	// Number identifies the column for its lifetime, whatever its name: no other column ever has
 	// it. 0: unknown. PostgreSQL: attnum; MySQL: counted in the history of definitions.
 	Number int32
 }
@@ -308,23 +305,23 @@ func (r Relation) Append(b []byte) []byte {
 	return r.appendIdentities(b)
 }
 
-// A Bound says how the changes of one relation of a stream meet a table of the target.
+// A Bound maps the changes of one relation of a stream to a table of the target.
 type Bound struct {
 	Relation Relation
 	Table    *tidemark.Table
-	Columns  []int // per column of the relation the one of Table; -1: it has none
+	Columns  []int // for each column of the relation its index in Table; -1: none
 	Conflict tidemark.Conflict
-	// Loading says that the table does not have all its rows yet: an insert overwrites a
-	// row that is there, and an update or delete that meets none is none.
+	// Loading means that the table does not have all its rows yet: an insert overwrites an existing
+	// row, and an update or delete of a missing row is ignored.
 	Loading bool
-	// Orphans says that the table references one that is loading: a row may come before the
-	// one that it references.
+	// Orphans means that the table references one that is loading: a row may arrive before the row
+	// that it references.
 	Orphans bool
 }
 
-// Moves says whether an update of a table that is loading gives its row another key, and
-// tells all of it: the row may be new to the target then, so that it is a delete and an
-// insert. key are the columns that tell rows apart.
+// Moves reports whether an update of a loading table changes its row's key and has the whole row:
+// the row may be new to the target, so the update becomes a delete and an insert. key holds the
+// columns that identify rows.
 func (c Change) Moves(key []int, vals, olds []Value) bool {
 	if c.Kind != tidemark.UpdateChange || c.Old == nil {
 		return false
@@ -342,44 +339,42 @@ func (c Change) Moves(key []int, vals, olds []Value) bool {
 	return false
 }
 
-// A Group is transactions that an agent applies in one transaction of the target,
-// together with its progress.
+// A Group is the transactions that an agent applies in one transaction of the target, together with
+// its progress.
 type Group struct {
 	Queue string // the stream, under whose name progress is kept
 	Agent int
-	Epoch int64 // of this apply; a later one has fenced it where the target has another
+	Epoch int64 // of this apply; if the target has another, a later apply has fenced it
 	Txs   []*Tx // in commit order; the pieces of one follow each other
-	// Bounds holds for each of Txs the tables of its changes, by relation.
+	// Bounds holds, for each of Txs, the tables of its changes by relation.
 	Bounds []map[uint32]*Bound
-	// Spooled, if not nil, gives the changes of a transaction that is too large for memory,
-	// piece by piece; Txs then has it without any. It may be gone through more than once.
+	// Spooled, if not nil, emits the changes of a transaction that is too large for memory, piece
+	// by piece; Txs then has it without changes. It may be read more than once.
 	Spooled func(do func(*Tx, map[uint32]*Bound) error) error
-	// Net says that the changes are what is left of many transactions, whose last one is that
-	// in Txs. If they are refused, they need not be tried again in another way: whoever made them has
-	// the transactions.
+	// Net means that the changes are the net result of many transactions, the last of which is in
+	// Txs. If they are refused, they need not be retried in another way: the caller has the
+	// transactions.
 	Net bool
-	// Cascades says that what foreign keys do to other rows is not among the changes: the
-	// target's have to do it.
+	// Cascades means that the effects of foreign keys on other rows are not among the changes: the
+	// target's foreign keys must act.
 	Cascades bool
-	// Turn, if not nil, is called when all of the group has met its rows, and before it is
-	// committed. It may take its time; an error ends the group.
+	// Turn, if not nil, is called once the whole group is applied, before it is committed. It may
+	// block; an error ends the group.
 	Turn func() error
-	// OKStates are SQLSTATEs of errors that Resolve passes over, whatever the table's action.
+	// OKStates are SQLSTATEs of errors that Resolve skips, whatever the table's action.
 	OKStates []string
-	// Disable is called by Resolve, before it commits, with a table that is to get no more
-	// changes, since one did not fit it. An error ends the group.
+	// Resolve calls Disable, before it commits, with a table that is to get no more changes because
+	// one conflicted. An error ends the group.
 	Disable func(table tidemark.TableID, why error) error
-	// StopsQueue is set by Judge where the Conflict of a change that has ended the group says
-	// that the queue stops.
+	// StopsQueue is set by Judge if a change has ended the group and its Conflict stops the queue.
 	StopsQueue bool
-	// Low is the place up to which, itself included, all transactions of the stream are
-	// on the target; Done are the places above it that this agent has committed, those
-	// of Txs included.
+	// All transactions of the stream up to and including Low are on the target; Done are the places
+	// above Low that this agent has committed, those of Txs included.
 	Low  uint64
 	Done []uint64
 }
 
-// Each gives all transactions, or pieces of them, with the tables of their changes.
+// Each calls emit with all transactions, or pieces of them, and the tables of their changes.
 func (g *Group) Each(do func(*Tx, map[uint32]*Bound) error) error {
 	for i, tx := range g.Txs {
 		if err := do(tx, g.Bounds[i]); err != nil {
@@ -392,7 +387,7 @@ func (g *Group) Each(do func(*Tx, map[uint32]*Bound) error) error {
 	return g.Spooled(do)
 }
 
-// EachChange gives all changes, with their transactions and the tables of these.
+// EachChange calls emit with all changes, their transactions and tables.
 func (g *Group) EachChange(do func(*Tx, Change, map[uint32]*Bound) error) error {
 	return g.Each(func(tx *Tx, bounds map[uint32]*Bound) error {
 		for rest := tx.Changes; len(rest) > 0; {
@@ -411,14 +406,14 @@ func (g *Group) EachChange(do func(*Tx, Change, map[uint32]*Bound) error) error 
 
 // Progress is how far a stream was applied.
 type Progress struct {
-	Epoch int64    // counts those who have begun to apply it: see NextEpoch
+	Epoch int64    // identifies the apply: see NextEpoch
 	Low   uint64   // all transactions up to this place are on the target
 	Done  []uint64 // and these above it, in order
 }
 
-// NextEpoch is the epoch that follows the last one of a stream; 0 is that there was none. The first
-// is the time at which it begins, in microseconds, so that epochs also tell streams of one
-// name from each other.
+// NextEpoch returns the epoch that follows the last one of a stream; last 0 means there was none.
+// The first is the time at which it begins, in microseconds, so that epochs also distinguish
+// streams of the same name.
 func NextEpoch(last int64, now time.Time) int64 {
 	if last == 0 {
 		return now.UnixMicro()
@@ -426,18 +421,18 @@ func NextEpoch(last int64, now time.Time) int64 {
 	return last + 1
 }
 
-// A Mend is a change that makes a row of a target equal to the source's.
-type Mend struct {
-	Table *tidemark.Table // of the target
+// A Repair is a change that makes a row of a target equal to the source's.
+type Repair struct {
+	Table *tidemark.Table // on the target
 	Kind  tidemark.ChangeKind
-	Key   []string // updates and deletes: the columns of Table that tell the row apart,
-	Row   []string // and the canonical text of their values there
+	Key   []string // of updates and deletes: the columns of Table that identify the row,
+	Row   []string // and the canonical text of their values on the target
 	Set   []Setting
 }
 
-// A Setting is a value that a column gets.
+// A Setting is a new value of a column.
 type Setting struct {
-	Column string        // of the Mend's Table
+	Column string        // of the Repair's Table
 	From   tidemark.Type // on the source
 	Value  *string       // canonical text of that type; nil is NULL
 }
@@ -523,42 +518,42 @@ func (m LogicalMessage) Append(b []byte) []byte {
 // DDLPrefix is the prefix of a LogicalMessage whose Data is a DDL in JSON.
 const DDLPrefix = "tidemark.ddl"
 
-// TablesPrefix is the prefix of a LogicalMessage whose Data says, in JSON, what tables the
-// source has: from a capture to an apply that does not see the source.
+// TablesPrefix is the prefix of a LogicalMessage whose Data lists, in JSON, the source's tables:
+// from a capture to an apply that does not see the source.
 const TablesPrefix = "tidemark.tables"
 
-// LoadPrefix is the prefix of a LogicalMessage whose Data is a Load in JSON, and whose LSN is
-// its place in the stream.
+// LoadPrefix is the prefix of a LogicalMessage whose Data is a Load in JSON, and whose LSN is its
+// place in the stream.
 const LoadPrefix = "tidemark.load"
 
-// SkipPrefix is the prefix of a LogicalMessage whose Data is an Exception in JSON: an event of the log that was left
-// out because the user asked for that.
+// SkipPrefix is the prefix of a LogicalMessage whose Data is an Exception in JSON: an event of the
+// log that was skipped on the user's request.
 const SkipPrefix = "tidemark.skipped"
 
-// A Load says in a stream that a table's rows come from there on, and later that they have
-// all come.
+// A Load marks in a stream where a table's rows begin, and later where they are complete.
 type Load struct {
 	Table tidemark.TableID `json:"table"`
 	Ends  bool             `json:"ends,omitempty"`
-	Asked int64            `json:"asked,omitempty"` // number of the request that it answers; 0: of none
-	Begun uint64           `json:"begun,omitempty"` // of one that ends: place where it has begun
-	Rows  int64            `json:"rows,omitempty"`  // and how many were loaded
+	Asked int64            `json:"asked,omitempty"` // number of the request that it answers; 0: none
+	Begun uint64           `json:"begun,omitempty"` // of a Load that ends: the place where it began
+	Rows  int64            `json:"rows,omitempty"`  // and how many rows were loaded
 	From  uint64           `json:"from,omitempty"`  // see LogMark
 }
 
-// A DDL is a statement that has changed the definition of tables, in the log of MySQL or
-// MariaDB, or (Rows) rows, which the log does not have. Behind it changes of these tables may have another Relation.
+// A DDL is a statement in the log of MySQL or MariaDB that has changed the definition of tables, or
+// (Rows) rows that the log does not contain. After it, changes of these tables may have another
+// Relation.
 type DDL struct {
 	Tables []tidemark.TableID `json:"tables"` // empty: all of the database
-	Schema string             `json:"schema"` // the database that the session was in, or that is named
+	Schema string             `json:"schema"` // the database that the session used, or that the statement names
 	SQL    string             `json:"sql"`
-	Rows   bool               `json:"rows,omitempty"`  // it was logged in place of the rows that it has changed
+	Rows   bool               `json:"rows,omitempty"`  // it was logged in place of the rows that it changed
 	Place  string             `json:"place,omitempty"` // of its event, as the server names it, with Rows
-	// Actions are what it does, in its order, as far as targets may have to do with it.
+	// Actions lists its actions in order, as far as they concern targets.
 	Actions []DDLAction `json:"actions,omitempty"`
 }
 
-// A decoder reads from the beginning of b; bad says that it was too short.
+// A decoder reads from the beginning of b; bad means that b was too short.
 type decoder struct {
 	b   []byte
 	bad bool

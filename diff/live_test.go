@@ -17,14 +17,13 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A present is a memory whose rows are read by their keys and changed, in a transaction
-// or not.
+// A present is a memory whose rows are read by their keys and changed, in a transaction or not.
 type present struct {
 	*memory
 	begun   bool
-	changes []change.Mend
+	changes []change.Repair
 	before  map[tidemark.TableID][][]*string
-	meddle  func() // is called when rows are locked, once
+	meddle  func() // called once when rows are locked
 	refuse  string // the key of a row that cannot be changed
 }
 
@@ -70,7 +69,7 @@ func (p *present) End(_ context.Context, commit bool) error {
 	return nil
 }
 
-func (p *present) SQL(c change.Mend) (string, error) {
+func (p *present) SQL(c change.Repair) (string, error) {
 	p.changes = append(p.changes, c)
 	return strconv.Itoa(len(p.changes) - 1), nil
 }
@@ -79,7 +78,7 @@ func (p *present) Run(_ context.Context, sql string) (int64, error) {
 	n, _ := strconv.Atoi(sql)
 	c := p.changes[n]
 	if c.Row[0] == p.refuse {
-		return 0, &tidemark.Error{Kind: tidemark.BadRow, Op: "mend", Err: errors.New("refused")}
+		return 0, &tidemark.Error{Kind: tidemark.BadRow, Op: "repair", Err: errors.New("refused")}
 	}
 	m := &tidemark.Move{Source: []string{"a", "b", "c"}}
 	rows := p.rows[c.Table.TableID]
@@ -103,7 +102,7 @@ func (p *present) Run(_ context.Context, sql string) (int64, error) {
 	return 1, nil
 }
 
-// shop is a table as a map, which becomes that of a memory.
+// A shop is a table as a map, which becomes a memory's.
 type shop map[int][2]string
 
 func (s shop) fill(m *memory, rnd *rand.Rand) {
@@ -115,9 +114,9 @@ func (s shop) fill(m *memory, rnd *rand.Rand) {
 	m.rows = map[tidemark.TableID][][]*string{{Schema: "s", Name: "t"}: rows}
 }
 
-// TestLiveAgainstDumbTwin lets a follower lag behind a leader that goes on: only what was
-// changed on the follower is found, what changes at each look is told as such, and
-// mending mends what was found.
+// TestLiveAgainstDumbTwin lets a follower lag behind a leader that continues: only what was changed
+// on the follower is found, what changes at each look is reported as such, and a repair repairs
+// what was found.
 func TestLiveAgainstDumbTwin(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "seed"), 3))
@@ -136,7 +135,7 @@ func TestLiveAgainstDumbTwin(t *testing.T) {
 			}
 		}
 		hot := rapid.IntRange(0, 3).Draw(r, "hot")
-		// What the leader has done and the follower not yet.
+		// These are changes of the leader that the follower does not have yet.
 		var lag []func()
 		advance := func() {
 			for _, f := range lag {
@@ -226,17 +225,17 @@ func TestLiveAgainstDumbTwin(t *testing.T) {
 		if keep == 0 && (res.Changing != int64(hot) || res.Equal != (len(want)+hot == 0)) {
 			r.Fatalf("%d still changing, of %d: %+v", res.Changing, hot, res)
 		}
-		// Mending leaves what changes, and one row that is changed while it is mended.
+		// A repair leaves rows that keep changing, and one that is changed during the repair.
 		for range 5 {
 			look()
-			tally, err := l.Mend(t.Context(), from, to, Mending{Execute: true, Tell: func(int, []Mended) error { return nil }, Done: func(int) error { return nil }})
+			tally, err := l.Repair(t.Context(), from, to, Repairing{Execute: true, Tell: func(int, []Repaired) error { return nil }, Done: func(int) error { return nil }})
 			fail(err)
 			follower = shop{}
 			for _, row := range to.rows[tidemark.TableID{Schema: "s", Name: "t"}] {
 				id, _ := strconv.Atoi(*row[0])
 				follower[id] = [2]string{*row[1], *row[2]}
 			}
-			if _, tables := l.Unsettled(); tally.Mends() == 0 && tables == 0 {
+			if _, tables := l.Unsettled(); tally.Rows() == 0 && tables == 0 {
 				break
 			} else if tables > 0 {
 				fail(l.First(t.Context(), from.memory, to.memory))
@@ -259,9 +258,9 @@ func nastyText(rnd *rand.Rand) string {
 	return ""
 }
 
-// TestMendLooksAgain leaves alone what has changed since it was found, and mends the
-// others of a batch of which the target refuses one.
-func TestMendLooksAgain(t *testing.T) {
+// TestRepairLooksAgain leaves rows unchanged that have changed since they were found, and repairs
+// the other rows of a batch of which the target rejects one.
+func TestRepairLooksAgain(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	from, to := &present{memory: &memory{ranges: 1}}, &present{memory: &memory{ranges: 1}, refuse: "3"}
 	leader := shop{1: {"a", ""}, 2: {"b", ""}, 3: {"c", ""}, 4: {"d", ""}}
@@ -281,7 +280,7 @@ func TestMendLooksAgain(t *testing.T) {
 		leader.fill(from.memory, rnd)
 	}
 	var told []string
-	tally, err := l.Mend(t.Context(), from, to, Mending{Execute: true, Done: func(int) error { return nil }, Tell: func(batch int, changes []Mended) error {
+	tally, err := l.Repair(t.Context(), from, to, Repairing{Execute: true, Done: func(int) error { return nil }, Tell: func(batch int, changes []Repaired) error {
 		for _, c := range changes {
 			told = append(told, fmt.Sprint(c.Kind, " ", *c.Key[0].Text))
 		}
@@ -290,7 +289,7 @@ func TestMendLooksAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows, _ := l.Unsettled(); tally.Inserted != 2 || tally.Changed != 2 || len(tally.Failed) != 1 || tally.Mends() != 2 || rows != 2 || l.Differences() != 1 {
+	if rows, _ := l.Unsettled(); tally.Inserted != 2 || tally.Changed != 2 || len(tally.Failed) != 1 || tally.Rows() != 2 || rows != 2 || l.Differences() != 1 {
 		t.Errorf("%+v, %d unsettled, %d different", tally, rows, l.Differences())
 	}
 	if want := []string{"missing 1", "missing 4"}; !slices.Equal(told, want) {

@@ -9,44 +9,43 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A Result says what a comparison found, table by table in the order of the pairs.
+// A Result is what a comparison found, table by table in the order of the pairs.
 type Result struct {
 	Equal  bool          `json:"equal"`
 	Tables []TableResult `json:"tables"`
 	Report flow.Report   `json:"report"`
 }
 
-// A TableResult says how two tables differ.
+// A TableResult is how two tables differ.
 type TableResult struct {
 	Source     tidemark.TableID `json:"source"`
 	Target     tidemark.TableID `json:"target"`
 	Key        []string         `json:"key,omitempty"` // the source's names; empty: whole rows were compared
-	Format     string           `json:"format"`        // in which the rows were read first; "hashed by the servers" where they were not read
+	Format     string           `json:"format"`        // in which the rows were read first; "hashed by the servers" if they were not read
 	Equal      bool             `json:"equal"`
 	SourceRows int64            `json:"source_rows"`
 	TargetRows int64            `json:"target_rows"`
-	Bytes      int64            `json:"bytes"`     // read in one pass, of both sides together; 0 where the servers hashed
-	Missing    int64            `json:"missing"`   // rows that the target does not have
+	Bytes      int64            `json:"bytes"`     // read in one pass, of both sides together; 0 if the servers hashed
+	Missing    int64            `json:"missing"`   // rows that the target lacks
 	Extra      int64            `json:"extra"`     // rows that only the target has
 	Different  int64            `json:"different"` // rows of the same key with other values
-	// Partial: there are so many differences that only a part of the table was
-	// looked at for the three counts; they are lower bounds.
+	// Partial: there are so many differences that only part of the table was examined for the three
+	// counts; they are lower bounds.
 	Partial bool `json:"partial,omitempty"`
-	// Changed: the sums differed, and no row did when the table was read again. It
-	// was written to meanwhile.
+	// Changed: the sums differed, but no row did when the table was read again. It was written to
+	// meanwhile.
 	Changed bool  `json:"changed,omitempty"`
 	Rows    []Row `json:"rows,omitempty"` // the first Options.MaxPrinted
-	// Changing is how many rows differed whenever they were looked at, and were changed in
-	// between each time. Of a Live only.
+	// Changing is how many rows differed at every look, but changed between looks. Of a Live only.
 	Changing int64 `json:"changing,omitempty"`
-	// Unkeyed: the table differs, and has no key by which its rows could be looked at
-	// again. Of a Live only.
+	// Unkeyed: the table differs, and has no key by which its rows could be looked at again. Of a
+	// Live only.
 	Unkeyed bool `json:"unkeyed,omitempty"`
 	// Found are the first Options.Keep differing rows.
 	Found []Found `json:"-"`
 }
 
-// A RowKind says how a row differs.
+// A RowKind is how a row differs.
 type RowKind string
 
 const (
@@ -57,45 +56,50 @@ const (
 
 var kinds = [3]RowKind{Missing, Extra, Different}
 
-// A Row that differs.
+// A Row is a row that differs.
 type Row struct {
 	Kind  RowKind `json:"kind"`
-	Count int64   `json:"count"` // how many of them; 1 where there is a key
-	// Values are the key columns, or all columns where there is no key.
+	Count int64   `json:"count"` // number of equal rows; 1 with a key
+	// Values are the key columns, or all columns without a key.
 	Values  []Value  `json:"values"`
 	Changes []Change `json:"changes,omitempty"` // Kind Different: the columns that differ
 }
 
-// A Value of a column, in the engine's canonical text, shortened; nil is NULL.
+// A Value is the value of a column, in the engine's canonical text, shortened; nil is NULL.
 type Value struct {
 	Column string  `json:"column"`
 	Text   *string `json:"text"`
 }
 
-// A Change of a column between source and target; nil is NULL.
+// A Change is the difference of a column between source and target; nil is NULL.
 type Change struct {
 	Column string  `json:"column"`
 	Source *string `json:"source"`
 	Target *string `json:"target"`
 }
 
-// String prints a line per table, the rows that differ below it, and a sum.
+// String prints a line per table, below it the rows that differ, and a summary.
 func (r Result) String() string {
 	var b strings.Builder
+	for _, t := range r.Tables {
+		b.WriteString(t.String())
+	}
+	return b.String() + r.Summary()
+}
+
+// Summary returns the line with the number of equal tables.
+func (r Result) Summary() string {
 	equal := 0
 	for _, t := range r.Tables {
 		if t.Equal {
 			equal++
 		}
-		b.WriteString(t.String())
 	}
-	switch n := len(r.Tables); {
-	case n == equal:
-		fmt.Fprintf(&b, "%s compared, all equal\n", count(int64(n), "table"))
-	default:
-		fmt.Fprintf(&b, "%s compared, %d equal, %d not\n", count(int64(n), "table"), equal, n-equal)
+	n := len(r.Tables)
+	if n == equal {
+		return count(int64(n), "table") + " compared, all equal\n"
 	}
-	return b.String()
+	return fmt.Sprintf("%s compared, %d equal, %d not\n", count(int64(n), "table"), equal, n-equal)
 }
 
 // String prints a line, and one for each row that differs.
@@ -122,9 +126,9 @@ func (t TableResult) String() string {
 func (t TableResult) summary() string {
 	switch {
 	case t.Changed:
-		return "changed while it was compared"
+		return "changed during the comparison"
 	case t.Unkeyed:
-		return "differs, and has no key by which its rows could be looked at again: load it anew, with tidemark sub reload, or copy --prep truncate and --include where no stream runs"
+		return "differs, and has no key to re-check single rows by: reload it with tidemark sub reload, or, without a stream, with copy --prep truncate --include"
 	}
 	var parts []string
 	least := ""
@@ -176,8 +180,8 @@ func (r Row) String() string {
 	return b.String()
 }
 
-// quoted prints digits as they are and all else in quotes, so that blanks and
-// control characters are seen.
+// quoted prints digits unchanged and all else in quotes, so that blanks and control characters are
+// visible.
 func quoted(s *string) string {
 	if s == nil {
 		return "NULL"

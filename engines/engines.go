@@ -1,6 +1,6 @@
-// Package engines is the one explicit list of engines, and the table of what each
-// can do. The table must compile: an engine that stops being a load.Source stops
-// the build here, not a user later.
+// Package engines is the one explicit list of engines, and the table of what each can do. The table
+// must compile: an engine that no longer implements load.Source breaks the build here, not a user's
+// run later.
 package engines
 
 import (
@@ -28,27 +28,27 @@ var (
 	_ = []diff.Summer{(*postgres.Engine)(nil)}
 )
 
-// Options for whatever engine is opened. The zero value is good.
+// Options are for any engine that is opened. The zero value is good.
 type Options struct {
 	Postgres postgres.Options
 	MySQL    server.Options
 }
 
-// A Database is an open engine, as the jobs want it.
+// A Database is an open engine, as jobs use it.
 type Database interface {
 	load.Source
 	load.Target
 	load.Ledger
-	// Name says what the server is: "postgres", "mysql" or "mariadb".
+	// Name is the kind of server: "postgres", "mysql" or "mariadb".
 	Name() string
-	// Default is the schema (PostgreSQL) or database (MySQL) that a table goes to
-	// when nothing says otherwise; empty where each keeps the name of its source.
+	// Default returns the schema (PostgreSQL) or database (MySQL) of tables without one; "" if each
+	// keeps its source's.
 	Default() string
-	// Preflight says what would go wrong or slow on this end. db is what the source
-	// holds; role is "source" or "target".
+	// Preflight reports what would fail or be slow on this end. db describes the source; role is
+	// "source" or "target".
 	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
-	// Access names what a copy has to do with tables on this end and the user may
-	// not: read these, make those, fill those that are there. It is cheap.
+	// Access reports what a copy needs to do with tables on this end but the user has no privilege
+	// for: read these, create those, fill existing ones. It is cheap.
 	Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error)
 }
 
@@ -72,7 +72,7 @@ func Open(ctx context.Context, url string, opt Options) (Database, error) {
 	if !ok {
 		scheme = ""
 	}
-	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine knows"), Hint: "write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or file:PATH for a dump"}
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or file:PATH for a dump."}
 }
 
 // OpenDump opens a dump file as a script of tables, rows and statements.
@@ -80,7 +80,7 @@ func OpenDump(path string, opt Options) (*sqlfile.Script, error) {
 	return sqlfile.OpenScript(path, sqlfile.ScriptOptions{Convert: sqlfile.ConvertOptions{ZeroDates: zeroDates[opt.MySQL.ZeroDates]}})
 }
 
-// A TypeMap is a table of the manual: what becomes of types from one engine on another.
+// A TypeMap is a table in the manual: how types of one engine map to another.
 type TypeMap struct {
 	Title string
 	Rules []TypeRule
@@ -89,7 +89,7 @@ type TypeMap struct {
 // A TypeRule is one line of it.
 type TypeRule struct{ From, To, Note string }
 
-// TypeMaps gives the tables, as the engines' renderers follow them.
+// TypeMaps returns the tables, as the engines' renderers follow them.
 func TypeMaps() []TypeMap {
 	toPostgres, toMySQL := TypeMap{Title: "MySQL and MariaDB to PostgreSQL"}, TypeMap{Title: "PostgreSQL to MySQL and MariaDB"}
 	for _, r := range pgschema.TypeMap(false) {
@@ -108,7 +108,7 @@ type my struct {
 	db string
 }
 
-// database is the one that a URL names.
+// database returns the database that a URL names.
 func database(raw string) string {
 	u, err := neturl.Parse(raw)
 	if err != nil {
@@ -119,8 +119,7 @@ func database(raw string) string {
 
 func (e my) Default() string { return e.db }
 
-// A Capability is one line of the feature matrix: what each engine does about it,
-// "" where it does nothing.
+// A Capability is one line of the feature matrix: how each engine supports it, "" if it does not.
 type Capability struct {
 	Job        string `json:"job"`
 	What       string `json:"what"`
@@ -129,7 +128,7 @@ type Capability struct {
 	File       string `json:"file"`
 }
 
-// Matrix says what each engine can do, for `tidemark engines` and the manual.
+// Matrix reports what each engine can do, for `tidemark engines` and the manual.
 func Matrix() []Capability {
 	return []Capability{
 		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "mysqldump, mariadb-dump, mydumper; plain, gzip, zstd, bzip2"},
@@ -141,7 +140,7 @@ func Matrix() []Capability {
 		{"copy", "splitting one table", "heap blocks (ctid), partitions, boundaries", "sampled keys, partitions, boundaries", "byte ranges"},
 		{"copy", "native schema", "all objects, by catalogue", "SHOW CREATE, all objects", "the dump's statements"},
 		{"copy", "exactly once on resume", "marker row in the range's transaction", "marker row (transactional tables)", "by offset"},
-		{"copy", "bad rows set aside", "yes", "yes", "yes"},
+		{"copy", "bad rows rejected", "yes", "yes", "yes"},
 		{"replicate", "source", "a slot with pgoutput", "row binlog, by position", ""},
 		{"replicate", "target", "yes", "yes", ""},
 		{"replicate", "applying", "in parallel by dependencies; many rows a statement", "in parallel by dependencies; many rows a statement", ""},
@@ -159,11 +158,11 @@ func Matrix() []Capability {
 	}
 }
 
-// ToCopyText makes what turns the LOAD DATA text of a range into COPY text: it takes batches of the
-// one, and gives the other to emit.
+// ToCopyText returns a converter from a range's LOAD DATA text to COPY text: it takes batches of
+// one format, and emits the other.
 func ToCopyText(r tidemark.Read, opt Options, emit func(*tidemark.Batch) error) func(*tidemark.Batch) error {
 	return sqlfile.NewLoaded(r.Move, r.Range, sqlfile.ConvertOptions{ZeroDates: zeroDates[opt.MySQL.ZeroDates], KeepNUL: true}, emit).Put
 }
 
-// zeroDates says the same policy to the reader of dump files.
+// zeroDates maps the policy to that of the reader of dump files.
 var zeroDates = map[server.Policy]sqlfile.ZeroDates{server.Refuse: sqlfile.ZeroError, server.Null: sqlfile.ZeroNull, server.Epoch: sqlfile.ZeroEpoch}

@@ -19,25 +19,26 @@ import (
 // A LiveSpec says what to compare while both sides are written to, and how long to wait.
 type LiveSpec struct {
 	Diff DiffSpec
-	// Name is the stream's, whose progress on the target says when it has caught up.
+	// Name is the stream whose progress on the target tells when the target has caught up.
 	Name string
-	// Settle is how long a row has to stay as it is where no stream is known.
+	// Settle is how long a row must stay unchanged if no stream is known.
 	Settle time.Duration
-	// Timeout is how long rows that still change are looked at again.
+	// Timeout is how long rows that still change are checked again.
 	Timeout time.Duration
-	// Keep is how many rows of a table are watched at once; 0 is diff's default.
+	// Keep is how many rows of a table are tracked at once; 0 is diff's default.
 	Keep int
 }
 
-// A follower is a database whose rows can be read as they are, and changed, and that
-// knows how far streams into it were applied.
+// A follower is a database whose rows can be read as they are now, and changed, and that knows how
+// far streams into it were applied.
 type follower interface {
-	Mend(ctx context.Context) (diff.Mender, error)
+	Repair(ctx context.Context) (diff.Repairer, error)
 	Applied(ctx context.Context) (map[string]change.Progress, error)
 }
 
-// DiffLive compares two databases that are written to, of which the target follows the
-// source. What is still changing when the time is up is in the result as such. Where a connection breaks, it begins again.
+// DiffLive compares two databases that are being written to, of which the target follows the
+// source. Rows that are still changing at the end are reported as such. After a lost connection, it
+// starts again.
 func DiffLive(ctx context.Context, env Env, spec LiveSpec) (out diff.Result, findings []tidemark.Finding, err error) {
 	err = env.persist(ctx, "diff", spec.Diff.RetryFor, func(there func()) error {
 		v, err := openLive(ctx, env, spec)
@@ -57,13 +58,13 @@ func DiffLive(ctx context.Context, env Env, spec LiveSpec) (out diff.Result, fin
 	return out, findings, err
 }
 
-// A living is a comparison of two databases that are written to.
+// A living is a comparison of two databases that are being written to.
 type living struct {
 	env      Env
 	spec     LiveSpec
 	src, tgt Database
 	done     func() // closes them
-	from, to diff.Mender
+	from, to diff.Repairer
 	live     *diff.Live
 	progress *diffProgress
 	findings []tidemark.Finding
@@ -85,13 +86,13 @@ func openLive(ctx context.Context, env Env, spec LiveSpec) (v *living, err error
 	}
 	for _, end := range []struct {
 		db Database
-		to *diff.Mender
+		to *diff.Repairer
 	}{{v.src, &v.from}, {v.tgt, &v.to}} {
 		f, ok := end.db.(follower)
 		if !ok {
-			return v, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Err: errors.New(end.db.Name() + " cannot be compared while it is written to"), Hint: "Compare it while nobody writes."}
+			return v, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Err: errors.New(end.db.Name() + " cannot be compared while it is being written to"), Hint: "Compare it while nothing writes to it."}
 		}
-		if *end.to, err = f.Mend(ctx); err != nil {
+		if *end.to, err = f.Repair(ctx); err != nil {
 			return v, err
 		}
 	}
@@ -100,7 +101,7 @@ func openLive(ctx context.Context, env Env, spec LiveSpec) (v *living, err error
 }
 
 func (v *living) close() {
-	for _, m := range []diff.Mender{v.from, v.to} {
+	for _, m := range []diff.Repairer{v.from, v.to} {
 		if m != nil {
 			m.Close()
 		}
@@ -110,7 +111,7 @@ func (v *living) close() {
 	}
 }
 
-// find says whether the target knows the stream. Of several streams one has to be named.
+// find reports whether the target knows the stream. If it knows several, one has to be named.
 func (v *living) find(ctx context.Context) (bool, error) {
 	applied, err := v.tgt.(follower).Applied(ctx)
 	if err != nil || len(applied) == 0 {
@@ -120,10 +121,10 @@ func (v *living) find(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(applied)), ", ")
-	return false, &tidemark.Error{Kind: tidemark.NotFound, Op: "compare", Object: "stream " + v.spec.Name, Err: errors.New("the target knows nothing of it, but of " + names), Hint: "Name the stream with --name."}
+	return false, &tidemark.Error{Kind: tidemark.NotFound, Op: "compare", Object: "stream " + v.spec.Name, Err: errors.New("the target does not know it, only " + names), Hint: "Name the stream with --name."}
 }
 
-// first reads both sides whole, in a view of each.
+// first reads both sides completely, in one snapshot of each.
 func (v *living) first(ctx context.Context) error {
 	src, tgt, done, err := v.env.OpenEnds(ctx, v.spec.Diff.Source, v.spec.Diff.Target)
 	if err != nil {
@@ -156,7 +157,7 @@ func (v *living) first(ctx context.Context) error {
 	return v.live.First(ctx, src, tgt)
 }
 
-// settle looks again at what differs until it is known which of it does, or the time is up.
+// settle checks the differing rows again until it is known which of them differ, or the time is up.
 func (v *living) settle(ctx context.Context) error {
 	until := v.env.Time().Add(v.spec.Timeout)
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
@@ -169,7 +170,7 @@ func (v *living) settle(ctx context.Context) error {
 		if ok, err := v.wait(ctx, pause, until); err != nil || !ok {
 			return err
 		}
-		// What First finds has to be waited for before it is looked at again.
+		// The target needs time to catch up with what First finds before it is checked.
 		if err := v.live.Again(ctx, v.from, v.to); err != nil {
 			return err
 		}
@@ -181,25 +182,25 @@ func (v *living) settle(ctx context.Context) error {
 	}
 }
 
-// tell says what is waited for.
+// tell reports what the comparison waits for.
 func (v *living) tell(rows, tables int) {
 	what := fmt.Sprintf("rows that differ so far: %d", rows)
 	if tables > 0 {
 		what += fmt.Sprintf(", tables to be read again: %d", tables)
 	}
-	object, until := "stream "+v.spec.Name, "when the target has all that the source has now"
+	object, until := "stream "+v.spec.Name, "once the target has everything that the source has now"
 	if !v.stream {
-		object, until = "no stream is known", "after "+v.spec.Settle.String()
+		object, until = "no stream known", "after "+v.spec.Settle.String()
 	}
-	v.env.Event(Event{Kind: "wait", Object: object, Rows: int64(rows), Text: fmt.Sprintf("%s; look %d comes %s", what, v.looks+1, until)})
+	v.env.Event(Event{Kind: "wait", Object: object, Rows: int64(rows), Text: fmt.Sprintf("%s; check %d follows %s", what, v.looks+1, until)})
 }
 
-// wait lets time pass, and then the target come to where the source is; false if that
-// would last until after the time is up.
+// wait pauses, and then waits until the target reaches the source's log position; false if that
+// would exceed the time.
 //
-// The pause comes first because the source's log may be behind what the last look has
-// seen there: PostgreSQL shows a commit that waits for nothing (synchronous_commit = off)
-// up to three wal_writer_delay, 0.6 s, before it is in the log that LogEnd tells of.
+// The pause comes first because the source's log may be behind what the last check has seen there:
+// PostgreSQL shows a commit with synchronous_commit = off up to three wal_writer_delay, 0.6 s,
+// before it is in the log that LogEnd reports.
 func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time) (bool, error) {
 	if !v.stream {
 		pause = max(pause, v.spec.Settle)
@@ -212,7 +213,7 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 	}
 	source, ok := v.src.(capture.Source)
 	if !ok {
-		return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Err: errors.New(v.src.Name() + " does not tell where its log is")}
+		return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Err: errors.New(v.src.Name() + " does not report its log position")}
 	}
 	end, err := source.End(ctx)
 	if err != nil {
@@ -223,16 +224,16 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 		if err != nil {
 			return false, err
 		}
-		if applied[v.spec.Name].Low > end+1<<32 { // the numbers of files have something added to them
-			return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Object: "stream " + v.spec.Name, Err: errors.New("has followed its source over to another server, whose log alone does not tell where the stream is"), Hint: "Compare while nobody writes."}
+		if applied[v.spec.Name].Low > end+1<<32 { // the numbers of files have an offset
+			return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Object: "stream " + v.spec.Name, Err: errors.New("has moved to another source server, whose log position alone does not tell where the stream is"), Hint: "Compare while nothing writes to the source."}
 		}
-		// Where there is nothing to apply, progress is written up to before the log's end.
+		// While idle, progress is written up to just before the log's end.
 		if applied[v.spec.Name].Low+1 >= end {
 			return true, nil
 		}
 		if v.env.Time().After(until) {
-			v.findings = append(v.findings, tidemark.Finding{Severity: tidemark.Warning, Object: "stream " + v.spec.Name, Text: "has not come to where the source was, so nothing is known for certain",
-				Hint: "See tidemark status whether it runs, and how far it is behind; --live-timeout gives it more time."})
+			v.findings = append(v.findings, tidemark.Finding{Severity: tidemark.Warning, Object: "stream " + v.spec.Name, Text: "has not reached the source's log position in time, so the result is not certain",
+				Hint: "Check with tidemark status whether it runs and how far it is behind. --live-timeout gives it more time."})
 			return false, nil
 		}
 		if err := flow.Sleep(ctx, 100*time.Millisecond); err != nil {

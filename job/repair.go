@@ -16,10 +16,10 @@ import (
 type RepairSpec struct {
 	LiveSpec
 	Live    bool // rows are written meanwhile, or a stream runs
-	Execute bool // otherwise the statements are only told
-	// Print is told of each change that is not made, or as it is made. May be nil.
-	Print func(diff.Mended)
-	Log   string // the file in which changes are noted before they are committed
+	Execute bool // otherwise the statements are only printed
+	// Print receives each change that is not made, or as it is made. May be nil.
+	Print func(diff.Repaired)
+	Log   string // the file to which changes are written before they are committed
 }
 
 // A Repaired says what a repair has done.
@@ -32,15 +32,15 @@ type Repaired struct {
 	Seconds  float64            `json:"seconds"`
 }
 
-// Repair makes the target's rows equal to the source's where they differ. It only reads
-// the source. Where a connection breaks it compares again: what it has changed is equal then. Statements that are only
-// told are told once, so that a repair that has told some ends there.
+// Repair makes the target's rows equal to the source's where they differ. It only reads the source.
+// After a lost connection it compares again: what it has changed is equal then. Statements that are
+// only printed are printed once, so a repair that has printed some ends there.
 func Repair(ctx context.Context, env Env, spec RepairSpec) (*Repaired, error) {
 	started := time.Now()
 	out := &Repaired{Execute: spec.Execute}
 	told := false
 	if tell := spec.Print; tell != nil {
-		spec.Print = func(m diff.Mended) { told = true; tell(m) }
+		spec.Print = func(m diff.Repaired) { told = true; tell(m) }
 	}
 	var log *os.File
 	err := env.persist(ctx, "repair", spec.Diff.RetryFor, func(there func()) error {
@@ -69,12 +69,12 @@ func Repair(ctx context.Context, env Env, spec RepairSpec) (*Repaired, error) {
 	return out, err
 }
 
-// A final error is not tried again.
+// A final error is not retried.
 type final struct{ error }
 
 func (r *repairing) repair(ctx context.Context) error {
 	if r.stream && r.spec.Execute && !r.spec.Live {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "repair", Object: "stream " + r.spec.Name, Err: errors.New("leads into this target, and may still bring what the source has already"), Hint: "Let it run and repair with --live; or end it with tidemark replicate --remove."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "repair", Object: "stream " + r.spec.Name, Err: errors.New("applies changes to this target, and may still bring rows that the source already has"), Hint: "Let it run and repair with --live, or remove it with tidemark replicate --remove."}
 	}
 	if r.spec.Execute {
 		if err := notKin(ctx, "repair", r.src, r.tgt); err != nil {
@@ -103,14 +103,14 @@ func (r *repairing) open() (err error) {
 		r.log, err = os.OpenFile(r.spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	}
 	if err != nil {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "repair", Object: r.spec.Log, Err: err, Hint: "Name a file that can be written with --repair-log."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "repair", Object: r.spec.Log, Err: err, Hint: "Name a writable file with --repair-log."}
 	}
 	r.out.Log = r.spec.Log
 	return nil
 }
 
-// rounds finds what differs and mends it, until nothing does or nothing more can be done:
-// rows that were locked, or refused because of others that came later, get another turn.
+// rounds finds and repairs differences, until there are none or nothing more can be done: rows that
+// were locked, or rejected because of others that came later, get another round.
 func (r *repairing) rounds(ctx context.Context) error {
 	if err := r.first(ctx); err != nil {
 		return err
@@ -135,13 +135,13 @@ func (r *repairing) rounds(ctx context.Context) error {
 				return err
 			}
 		}
-		t, err := r.live.Mend(ctx, r.from, r.to, diff.Mending{Execute: r.spec.Execute, Tell: r.tell, Done: r.done})
+		t, err := r.live.Repair(ctx, r.from, r.to, diff.Repairing{Execute: r.spec.Execute, Tell: r.tell, Done: r.done})
 		r.count(t)
 		if err != nil || !r.spec.Execute {
 			return err
 		}
 		rows, tables := r.live.Unsettled()
-		if left := rows + tables + r.live.Differences(); left == 0 || t.Mends() == 0 && !r.again(t) {
+		if left := rows + tables + r.live.Differences(); left == 0 || t.Rows() == 0 && !r.again(t) {
 			return r.result(ctx)
 		}
 		if tables > 0 {
@@ -152,8 +152,8 @@ func (r *repairing) rounds(ctx context.Context) error {
 	}
 }
 
-// again says whether a round that has mended nothing is followed by another one: rows that
-// somebody held, or had changed, may be free and still the next time.
+// again reports whether a round that has repaired nothing is followed by another one: rows that
+// were locked or changed by others may be free and stable the next time.
 func (r *repairing) again(t diff.Tally) bool {
 	r.round++
 	return t.Locked+t.Changed > 0 && r.round <= 3
@@ -175,17 +175,17 @@ func (r *repairing) count(t diff.Tally) {
 type logged struct {
 	Time  time.Time `json:"time"`
 	Batch int       `json:"batch"`
-	*diff.Mended
+	*diff.Repaired
 	Committed bool `json:"committed,omitempty"`
 }
 
-// tell notes changes before they are committed.
-func (r *repairing) tell(batch int, changes []diff.Mended) error {
+// tell writes changes to the log before they are committed.
+func (r *repairing) tell(batch int, changes []diff.Repaired) error {
 	for i := range changes {
 		if r.spec.Print != nil {
 			r.spec.Print(changes[i])
 		}
-		if err := r.note(logged{Time: r.env.Time(), Batch: batch, Mended: &changes[i]}); err != nil {
+		if err := r.note(logged{Time: r.env.Time(), Batch: batch, Repaired: &changes[i]}); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func (r *repairing) note(l logged) error {
 		_, err = r.log.Write(append(line, '\n'))
 	}
 	if err != nil {
-		return &tidemark.Error{Kind: tidemark.Full, Op: "repair", Object: r.spec.Log, Err: err, Hint: "Nothing is changed that cannot be noted."}
+		return &tidemark.Error{Kind: tidemark.Full, Op: "repair", Object: r.spec.Log, Err: err, Hint: "This batch was not changed. Make room for the repair log, or name another file with --repair-log."}
 	}
 	return nil
 }

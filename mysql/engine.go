@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/mysql/apply"
 	"github.com/tidemarkdb/tidemark/mysql/bulk"
@@ -11,8 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/stream"
 )
 
-// An Engine is one MySQL or MariaDB server: a source, a target, or both. Its methods, which are those of its parts, may be
-// used concurrently; a lane serves one call at a time.
+// An Engine is one MySQL or MariaDB server: a source, a target, or both. Its methods, which are
+// those of its parts, may be used concurrently; a lane serves one call at a time.
 type Engine struct {
 	*server.Server
 	*schema.Schema
@@ -22,7 +23,7 @@ type Engine struct {
 	*preflight.Checks
 }
 
-// Open connects to the server of a URL, see Open.
+// Open connects to the server of a URL, see server.Open.
 func Open(ctx context.Context, rawURL string, opt server.Options) (*Engine, error) {
 	s, err := server.Open(ctx, rawURL, opt)
 	if err != nil {
@@ -36,10 +37,28 @@ func Open(ctx context.Context, rawURL string, opt server.Options) (*Engine, erro
 	return e, nil
 }
 
-// Close ends all sessions; a Write or Read that is under way fails.
+// Close closes all sessions; a running Write or Read fails.
 func (e *Engine) Close() error {
 	e.Bulk.Close()
 	e.Source.Close()
 	e.Target.Close()
 	return e.Server.Close()
+}
+
+// RoundTrip returns the shortest round trip of a few pings.
+func (e *Engine) RoundTrip(ctx context.Context) (time.Duration, error) {
+	s, back, err := e.Lend(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer back()
+	shortest := time.Hour
+	for range 3 {
+		start := time.Now()
+		if err := s.Client.Ping(); err != nil {
+			return 0, e.Fail("ask", "", err)
+		}
+		shortest = min(shortest, time.Since(start))
+	}
+	return shortest, nil
 }

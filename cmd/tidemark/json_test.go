@@ -25,10 +25,10 @@ import (
 
 // printed are the documents and events that commands print with --json.
 var printed = []any{engines.Capability{}, load.Plan{}, job.Report{}, job.Event{}, job.StreamStatus{}, job.Checked{}, job.Repaired{}, job.StorageReport{}, catalog.Run{}, catalog.TableStat{},
-	catalog.StreamTable{}, diff.Result{}, diff.Mended{}, define.Result{}, tidemark.Finding{}, change.Exception{}, stream.Proof{}, repo.Manifest{}, repo.VerifyReport{}, backup.Status{},
+	catalog.StreamTable{}, diff.Result{}, diff.Repaired{}, define.Result{}, tidemark.Finding{}, change.Exception{}, stream.Proof{}, repo.Manifest{}, repo.VerifyReport{}, backup.Status{},
 	backupsList{}, archiveEvent{}, startedReport{}, screen.Utility{}, screen.StreamState{}, ha.Profile{}, ha.Forecast{}, measure.DiskReport{}, measure.SimReport{}, measure.LinkReport{}, measure.LiveReport{}, screen.Pruned{}, screen.StartedBackup{}, ha.Db2Report{}, ha.Plan{}}
 
-// TestJSONKeys looks whether all keys of what is printed are small letters.
+// TestJSONKeys checks that all printed keys are lower case.
 func TestJSONKeys(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var walk func(reflect.Type, string)
@@ -61,7 +61,8 @@ func TestJSONKeys(t *testing.T) {
 	}
 }
 
-// Under --json errors are JSON too, whoever has said it: the command line, also a wrong one, or a task file.
+// With --json errors are JSON too, whatever reports them: the command line, even an invalid one, or
+// a task file.
 func TestJSONErrors(t *testing.T) {
 	task := written(t, "task.yaml", "source: nowhere.sql\ntarget: postgres://me:secret@127.0.0.1:1/b\noptions:\n  json: on\n")
 	for _, x := range []struct {
@@ -91,7 +92,22 @@ func TestJSONErrors(t *testing.T) {
 	}
 }
 
-// Lists without elements are [] in what commands print.
+// With --json, warnings that accompany an answer are events too, with the same fields as an error's
+// line.
+func TestJSONWarnings(t *testing.T) {
+	line := []string{"replicate", "postgres://me@127.0.0.1:1/a", "postgres://me@127.0.0.1:1/b", "--metrics", "0.0.0.0:0"}
+	o := cli(t, append(line, "--json")...)
+	lines := strings.Split(strings.TrimSpace(o.errOut), "\n")
+	var w struct{ Event, Level, Object, Message, Hint, Time string }
+	if err := json.Unmarshal([]byte(lines[0]), &w); err != nil || len(lines) != 2 || w.Event != "warning" || w.Level != "warning" || w.Object == "" || w.Message == "" || w.Hint == "" || w.Time == "" {
+		t.Errorf("%v: %s", err, o.errOut)
+	}
+	if o := cli(t, line...); !strings.HasPrefix(o.errOut, "warning: --metrics ") {
+		t.Errorf("without --json: %s", o.errOut)
+	}
+}
+
+// Empty lists are printed as [].
 func TestJSONEmptyLists(t *testing.T) {
 	for _, verb := range []string{"runs", "status", "utilities"} {
 		if o := must(t, verb, "--json"); o.out != "[]\n" {

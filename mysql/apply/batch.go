@@ -11,24 +11,25 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// maxBatch is how many rows one statement has at most.
+// maxBatch is the most rows in one statement.
 const maxBatch = 1000
 
-// A batcher makes statements of changes, of many rows where that is the same as one after the other.
+// A batcher turns changes into statements, of many rows if that has the same effect as one after
+// the other.
 type batcher struct {
 	planner
 	literals
-	blind   bool    // conflict rules do not count
-	open    *plan   // one that is not free and has batches
-	waiting []*plan // free ones that have batches
-	size    int     // bytes of all batches
+	blind   bool    // ignore conflict rules
+	open    *plan   // the plan with batches that is not free
+	waiting []*plan // free plans with batches
+	size    int     // bytes in all batches
 
-	vals, olds []change.Value    // of the change that is looked at
-	spare      [2][]change.Value // of one that was put off
-	row, stmt  []byte            // on their way into a batch, or out
+	vals, olds []change.Value    // of the current change
+	spare      [2][]change.Value // of a deferred change
+	row, stmt  []byte            // buffers for a row and a statement
 }
 
-// drop forgets the rows of all batches, and lets go of what a large row has taken.
+// drop discards the rows of all batches, and releases the memory that a large row has taken.
 func (a *batcher) drop() {
 	if a.open != nil {
 		a.open.drop()
@@ -45,7 +46,7 @@ func (a *batcher) drop() {
 	a.waiting, a.size, a.odd = a.waiting[:0], 0, 0
 }
 
-// change takes one change.
+// change processes one change.
 func (a *batcher) change(c change.Change, bounds map[uint32]*change.Bound) (object string, err error) {
 	switch c.Kind {
 	case tidemark.RelationChange, tidemark.MessageChange:
@@ -55,12 +56,12 @@ func (a *batcher) change(c change.Change, bounds map[uint32]*change.Bound) (obje
 	}
 	b := bounds[c.Table]
 	if b == nil {
-		return "", nil // not of the stream's tables
+		return "", nil // not in the stream's tables
 	}
 	return a.changeRow(b, c)
 }
 
-// changeRow takes an insert, an update or a delete.
+// changeRow processes an insert, an update or a delete.
 func (a *batcher) changeRow(b *change.Bound, c change.Change) (object string, err error) {
 	if err := b.Tells(c); err != nil && !a.blind {
 		return b.Table.String(), err
@@ -71,7 +72,7 @@ func (a *batcher) changeRow(b *change.Bound, c change.Change) (object string, er
 	}
 	a.vals, a.olds = c.New.Values(a.vals[:0]), c.Old.Values(a.olds[:0])
 	if n := len(p.cols); c.New != nil && len(a.vals) != n || c.Old != nil && len(a.olds) != n {
-		return p.object, errors.New("a row has another number of columns than its relation")
+		return p.object, errors.New("a row does not have as many columns as its relation")
 	}
 	for _, i := range p.id {
 		if c.New != nil && c.Old != nil && a.vals[i].Kind == change.UnchangedValue {
@@ -99,7 +100,7 @@ func (a *batcher) changeRow(b *change.Bound, c change.Change) (object string, er
 	return object, err
 }
 
-// place closes batches that the change must not get before, or into.
+// place closes batches that the change must not precede or join.
 func (a *batcher) place(p *plan, c change.Change) (object string, err error) {
 	if a.careful {
 		return "", nil
@@ -133,14 +134,14 @@ func (a *batcher) place(p *plan, c change.Change) (object string, err error) {
 	return "", nil
 }
 
-// note takes note of the rows of a change that will wait, and says whether one of them
-// was there already.
+// note records the rows of a change that will wait, and reports whether one of them was recorded
+// already.
 func (a *batcher) note(p *plan, c change.Change) (again bool) {
 	if c.New != nil {
-		again = p.meets(a.vals)
+		again = p.seenRow(a.vals)
 	}
 	if c.Old != nil && (c.New == nil || p.moved(a.vals, a.olds)) {
-		again = p.meets(a.olds) || again
+		again = p.seenRow(a.olds) || again
 	}
 	if !p.waits {
 		p.waits = true
@@ -149,8 +150,8 @@ func (a *batcher) note(p *plan, c change.Change) (again bool) {
 	return again
 }
 
-// closeFor writes the statements of a plan's batches, and of those whose foreign keys
-// want to come with it in their order.
+// closeFor writes the statements of a plan's batches, and of those that foreign keys order relative
+// to it.
 func (a *batcher) closeFor(p *plan) (object string, err error) {
 	if p.free && p.hangs&keyed != 0 && !a.careful {
 		return a.flush()
@@ -158,20 +159,20 @@ func (a *batcher) closeFor(p *plan) (object string, err error) {
 	return p.object, a.close(p)
 }
 
-// only says whether no batches but that of a kind hold rows.
+// only reports whether all batches other than that of a kind are empty.
 func (p *pending) only(kind tidemark.ChangeKind) bool {
 	return (p.inserts.n == 0 || kind == tidemark.InsertChange) && (p.updates.n == 0 || kind == tidemark.UpdateChange) && (p.deletes.n == 0 || kind == tidemark.DeleteChange)
 }
 
-// meets takes note of a row's key and says whether it was there already.
-func (p *plan) meets(vals []change.Value) bool {
+// seenRow records a row's key and reports whether it was recorded already.
+func (p *plan) seenRow(vals []change.Value) bool {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for _, i := range p.id {
 		h.WriteByte(vals[i].Kind)
 		h.Write(vals[i].Data)
 	}
-	k := h.Sum64() // where two keys come to the same, a batch is closed too early
+	k := h.Sum64() // if two keys collide, a batch is closed early, which does no harm
 	if _, there := p.keys[k]; there {
 		return true
 	}
@@ -179,7 +180,7 @@ func (p *plan) meets(vals []change.Value) bool {
 	return false
 }
 
-// put writes a change into its batch, or as a statement of its own.
+// put adds a change to its batch, or writes it as a statement of its own.
 func (a *batcher) put(p *plan, c change.Change) (err error) {
 	if c.Kind == tidemark.DeleteChange && (!p.primary || a.careful || a.checks(p, c)) || c.Kind == tidemark.UpdateChange && !a.asUpsert(p, c) {
 		return a.alone(p, c)
@@ -211,7 +212,7 @@ func (a *batcher) put(p *plan, c change.Change) (err error) {
 	if err != nil {
 		return err
 	}
-	odd := a.odd // it goes in a statement of its own then
+	odd := a.odd // the row then gets a statement of its own
 	a.odd = 0
 	if odd > 0 || a.careful || b.n == maxBatch || b.n > 0 && (b.bulk != bulk || len(b.buf)+len(a.row) > a.limit) {
 		if _, err := a.closeFor(p); err != nil {
@@ -241,7 +242,7 @@ func (a *batcher) put(p *plan, c change.Change) (err error) {
 	return nil
 }
 
-// asUpsert says whether an update may go into a statement of many.
+// asUpsert reports whether an update may be part of a multi-row statement.
 func (a *batcher) asUpsert(p *plan, c change.Change) bool {
 	if p.upsert[0] == "" || a.careful || c.Old != nil && p.moved(a.vals, a.olds) || a.checks(p, c) {
 		return false
@@ -263,7 +264,7 @@ func (a *batcher) tuple(dst []byte, p *plan) (_ []byte, err error) {
 	return append(dst, ')'), nil
 }
 
-// key appends the condition on the key of a row, or the key alone, for a list.
+// key appends the condition on the key of a row, or the bare key, for a list.
 func (l *literals) key(dst []byte, p *plan, vals []change.Value, condition bool) (_ []byte, err error) {
 	if !condition {
 		c := &p.cols[p.id[0]]
@@ -271,7 +272,7 @@ func (l *literals) key(dst []byte, p *plan, vals []change.Value, condition bool)
 		if dst, err = l.equals(dst, c, vals[p.id[0]], false); err != nil {
 			return dst, err
 		}
-		return append(dst[:at], dst[at+len(c.name)+len("="):]...), nil // the value alone
+		return append(dst[:at], dst[at+len(c.name)+len("="):]...), nil // the bare value
 	}
 	dst = append(dst, '(')
 	for n, i := range p.id {
@@ -285,8 +286,8 @@ func (l *literals) key(dst []byte, p *plan, vals []change.Value, condition bool)
 	return append(dst, ')'), nil
 }
 
-// close writes the statements of a plan's batches. Deletes come first, because they
-// free the values of unique keys, and inserts last: the rows are all different ones.
+// close writes the statements of a plan's batches. Deletes come first, because they free the values
+// of unique keys, and inserts last: all rows are different.
 func (a *batcher) close(p *plan) error {
 	err := a.shutAll(p)
 	clear(p.keys)
@@ -321,7 +322,7 @@ func (a *batcher) shut(p *plan, b *batch) error {
 		err = a.emitParts(w, p.insert, b.buf, p.overwrite)
 	case &p.updates:
 		w.kind, w.upsert = tidemark.UpdateChange, true
-		if b.n == 1 { // of one row the server does not say whether it was there
+		if b.n == 1 { // for a single row the server does not report whether it existed
 			first, vals, olds := b.first, a.vals, a.olds
 			b.drop()
 			a.vals, a.olds = first.New.Values(a.spare[0][:0]), first.Old.Values(a.spare[1][:0])
@@ -338,7 +339,8 @@ func (a *batcher) shut(p *plan, b *batch) error {
 		w.kind, w.fewer = tidemark.DeleteChange, p.cascade
 		head, tail := "DELETE FROM "+p.name, ""
 		if b.n > 1 {
-			// A small table would be read as a whole, through the locks of other agents.
+			// Otherwise the server would scan a small table, and wait for the locks of other
+			// agents.
 			head += " USING " + p.name + " FORCE INDEX (PRIMARY)"
 		}
 		if head += " WHERE "; p.list {
@@ -350,8 +352,8 @@ func (a *batcher) shut(p *plan, b *batch) error {
 	return err
 }
 
-// alone writes the statement of one update or delete, which may take a value that one
-// before it frees, or meet the same row.
+// alone writes the statement of one update or delete, which may use a value that an earlier one
+// frees, or affect the same row.
 func (a *batcher) alone(p *plan, c change.Change) (err error) {
 	switch {
 	case a.careful:
@@ -385,7 +387,7 @@ func (a *batcher) single(p *plan, c change.Change) (err error) {
 		sql = append(append(append(sql[:0], "UPDATE "...), p.name...), " SET "...)
 		at := len(sql)
 		for _, i := range p.stored {
-			// A key that is as it was need not be written.
+			// An unchanged key need not be written.
 			if a.vals[i].Kind == change.UnchangedValue || c.Old == nil && p.b.Relation.Columns[i].Key || a.leaves(p, c, i) {
 				continue
 			}
@@ -398,7 +400,7 @@ func (a *batcher) single(p *plan, c change.Change) (err error) {
 			}
 		}
 		if len(sql) == at {
-			return nil // it changes nothing of the target's
+			return nil // it changes none of the target's columns
 		}
 		w.fewer = p.renames && c.Old != nil && p.id != nil && p.moved(a.vals, a.olds)
 	} else {
@@ -427,7 +429,7 @@ func (a *batcher) which(dst []byte, p *plan, c change.Change) (_ []byte, err err
 		return a.key(dst, p, vals, true)
 	}
 	if c.Old == nil || c.OldKey {
-		return dst, &tidemark.Error{Kind: tidemark.BadRow, Op: "apply", Object: p.object, Err: errors.New("a change does not tell which row it is of"), Hint: "Give the table a primary key on both sides, or let the source tell whole rows (REPLICA IDENTITY FULL)."}
+		return dst, &tidemark.Error{Kind: tidemark.BadRow, Op: "apply", Object: p.object, Err: errors.New("a change does not identify its row"), Hint: "Give the table a primary key on both sides, or have the source log whole rows (REPLICA IDENTITY FULL)."}
 	}
 	// No key: one of the rows that are equal in all columns.
 	for n, i := range p.stored {
@@ -441,8 +443,8 @@ func (a *batcher) which(dst []byte, p *plan, c change.Change) (_ []byte, err err
 	return append(dst, " LIMIT 1"...), nil
 }
 
-// truncate empties tables, by deleting their rows: TRUNCATE would commit. Those that
-// reference others come first.
+// truncate empties tables by deleting their rows: TRUNCATE would commit. Referencing tables come
+// first.
 func (a *batcher) truncate(c change.Change, bounds map[uint32]*change.Bound) (object string, err error) {
 	t, err := change.ParseTruncation(c.Body)
 	if err != nil {
@@ -465,8 +467,8 @@ func (a *batcher) truncate(c change.Change, bounds map[uint32]*change.Bound) (ob
 	for _, p := range plans {
 		emit := a.emit
 		if p.selfRef || p.b.Loading {
-			// The source has found no references from elsewhere, and rows of the table would
-			// have to go in their own order; or they come again at once.
+			// The source found no references from other tables, and the table's own rows would need
+			// an order; or the rows are loaded again at once.
 			emit = a.emitUnchecked
 		}
 		if object, err = emit([]byte("DELETE FROM "+p.name), want{p: p, kind: tidemark.DeleteChange, any: true}); err != nil {
@@ -484,7 +486,7 @@ func (a *batcher) flush() (object string, err error) {
 		}
 		a.open = nil
 	}
-	// Rows go before those that they reference, and come after them.
+	// Delete rows before the ones they reference, and insert them after.
 	slices.SortStableFunc(a.waiting, func(p, q *plan) int { return p.depth - q.depth })
 	for _, p := range slices.Backward(a.waiting) {
 		if err := a.shut(p, &p.deletes); err != nil {

@@ -11,28 +11,29 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A Ledger keeps marks of what was copied, beside the rows.
+// A Ledger keeps marks of what was copied, next to the rows.
 type Ledger struct {
 	server *server.Server
 
 	mu     sync.Mutex
-	epochs map[string]int64 // of the runs that were begun here: see Begin
+	epochs map[string]int64 // of the runs that this process began: see Begin
 }
 
 func (e *Ledger) ledgerTable(ctx context.Context) (string, error) {
 	return e.server.OwnTable(ctx, server.LedgerName)
 }
 
-// Begin makes the marker table, and begins a new epoch of the run, which the row of
-// range 0 counts.
+// Begin creates the marker table and begins a new epoch of the run; the row of range 0 counts
+// epochs.
 //
-// A process that is killed may have sent a COMMIT that the server still works on. Each
-// range's transaction therefore looks at the epoch as it writes its marker, and holds
-// it: Begin waits for those who have looked, and whoever looks later is refused. So
-// what Marks says after Begin is all that there will ever be of earlier epochs.
+// A killed process may have sent a COMMIT that the server is still executing. So each range's
+// transaction checks and locks the epoch as it writes its marker: Begin waits for those that have
+// checked, and later ones are refused. What Marks returns after Begin is therefore everything that
+// earlier epochs will ever have written.
 func (e *Ledger) Begin(ctx context.Context, run string) error {
 	name, err := e.ledgerTable(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func (e *Ledger) newEpoch(ctx context.Context, s *server.Session, name, run stri
 		}
 	}
 	if err != nil {
-		_ = s.Exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell
+		_ = s.Exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to report
 		return err
 	}
 	if err := s.Exec(ctx, "COMMIT"); err != nil {
@@ -77,8 +78,8 @@ func (e *Ledger) newEpoch(ctx context.Context, s *server.Session, name, run stri
 	return nil
 }
 
-// markSQL gives the statement that writes a range's marker: it writes none where the
-// epoch has passed.
+// markSQL returns the statement that writes a range's marker; it writes nothing once the epoch has
+// passed.
 func (e *Ledger) markSQL(ledger, run string, id int, rows int64) string {
 	e.mu.Lock()
 	epoch, ok := e.epochs[run]
@@ -90,8 +91,9 @@ func (e *Ledger) markSQL(ledger, run string, id int, rows int64) string {
 		ledger, id, rows, ledger, server.Literal(run), epoch)
 }
 
-// overtaken looks, without holding it, whether the epoch of a run that this Engine has begun has passed.
-func (e *Ledger) overtaken(ctx context.Context, run string) bool {
+// superseded checks, without locking, whether there is a newer epoch of a run that this Engine
+// began.
+func (e *Ledger) superseded(ctx context.Context, run string) bool {
 	e.mu.Lock()
 	epoch, begun := e.epochs[run]
 	e.mu.Unlock()
@@ -99,7 +101,7 @@ func (e *Ledger) overtaken(ctx context.Context, run string) bool {
 		return false
 	}
 	name, err := e.ledgerTable(ctx)
-	now := int64(-1) // without the row the other has ended the run
+	now := int64(-1) // no row: the other process has ended the run
 	if err == nil {
 		err = e.server.OnSession(ctx, "look", name, func(s *server.Session) error {
 			r, err := s.Query(ctx, "SELECT rows_n FROM "+name+" WHERE run="+server.Literal(run)+" AND range_id=0")
@@ -110,21 +112,21 @@ func (e *Ledger) overtaken(ctx context.Context, run string) bool {
 		})
 	}
 	if err != nil {
-		return tidemark.KindOf(err) == tidemark.NotFound // so has who removed the table
+		return tidemark.KindOf(err) == tidemark.NotFound // table not found: somebody who removed it has superseded the run too
 	}
 	return now != epoch
 }
 
 // takenOver is the error of a range whose epoch has passed.
 func takenOver(run string) error {
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: "write", Object: "run " + run, Err: errors.New("another process has taken this run over"), Hint: "end this process, or that one, and resume then"}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "write", Object: "run " + run, Err: errors.New("another process has taken over this run"), Hint: "End one of the two processes, then resume."}
 }
 
 // Marks lists the ranges of a run that are on the target.
 func (e *Ledger) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
 	name, err := e.ledgerTable(ctx)
 	if tidemark.KindOf(err) == tidemark.Invalid {
-		return nil, nil // there is no such table
+		return nil, nil // the table does not exist
 	}
 	if err != nil {
 		return nil, err
@@ -186,8 +188,8 @@ func (e *Ledger) Forget(ctx context.Context, run string, ranges []int) error {
 	return err
 }
 
-// Clear empties or drops tables, whatever references them. A table that does not
-// exist is as good as dropped, and an error where it was to be emptied.
+// Clear empties or drops tables, even if others reference them. Dropping a table that does not
+// exist succeeds; emptying it is an error.
 func (e *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
 	if len(tables) == 0 {
 		return nil
@@ -206,19 +208,18 @@ func (e *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) 
 				return e.Fail("clear", id.String(), err)
 			}
 		}
-		e.forgetShapes()
+		forgetShapes(e)
 		return nil
 	})
 }
 
-func (e *Bulk) forgetShapes() {
+func forgetShapes(e *Bulk) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	clear(e.shapes)
 }
 
-// Inspect says what stands under these names. Names are compared as the server
-// compares them.
+// Inspect reports what exists under these names. It compares names as the server does.
 func (e *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
 	out := make([]tidemark.TableState, len(tables))
 	if len(tables) > 0 {
@@ -237,8 +238,8 @@ func (e *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidema
 	return out, err
 }
 
-// inspectSome asks for some tables by one query, and by another whether those
-// that exist hold a row.
+// inspectSome looks up some tables in one query, and in another whether those that exist hold a
+// row.
 func (e *Bulk) inspectSome(ctx context.Context, s *server.Session, tables []tidemark.TableID, out []tidemark.TableState) error {
 	var b strings.Builder
 	for i, id := range tables {
@@ -274,15 +275,15 @@ func (e *Bulk) inspectSome(ctx context.Context, s *server.Session, tables []tide
 	return nil
 }
 
-// Exec runs the statements of one object on a writing lane, in order, outside a
-// transaction: DDL commits by itself here. Foreign keys are not checked
-// meanwhile, so that tables can be made in any order.
+// Exec runs the statements of one object on a writing lane, in order and outside a transaction: DDL
+// commits implicitly here. Foreign key checks are off meanwhile, so that tables can be created in
+// any order.
 func (e *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
 	s, err := e.writer(ctx, lane)
 	if err != nil {
 		return err
 	}
-	defer e.forgetShapes()
+	defer forgetShapes(e)
 	for _, one := range sql {
 		if err := s.Exec(ctx, one); err != nil {
 			if s.Dead {
@@ -292,4 +293,52 @@ func (e *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
 		}
 	}
 	return nil
+}
+
+// ExecEach pipelines, on a lane's own session, the objects that have one statement. The server
+// executes them in order, and answers each whatever became of the others. ExecEach calls done for
+// each object that was made; it does not try the others.
+func (e *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int)) {
+	s, err := e.writer(ctx, lane)
+	if err != nil {
+		return // Exec reports why
+	}
+	defer forgetShapes(e)
+	var sent []int
+	var out []byte
+	for i, sql := range objects {
+		if len(sql) == 1 {
+			sent, out = append(sent, i), server.AppendCommand(out, gomysql.COM_QUERY, sql[0])
+		}
+	}
+	if s.Wire == nil {
+		s.Wire = server.NewWire(s.Conn)
+	}
+	stop := crash.OnDone(ctx, s.Abort)
+	defer func() {
+		if !stop() {
+			s.Dead = true
+			e.Kill(s.ID)
+		}
+		if s.Dead {
+			s.Close()
+		}
+	}()
+	if s.Dead = s.Wire.Commands(out) != nil; s.Dead {
+		return
+	}
+	for _, i := range sent {
+		p, err := s.Wire.Response()
+		var a server.Answer
+		if err == nil {
+			a, err = server.ReadAnswer(p)
+		}
+		var my *gomysql.MyError
+		if s.Dead = err == nil && a.More || err != nil && !errors.As(err, &my); s.Dead {
+			return
+		}
+		if err == nil {
+			done(i)
+		}
+	}
 }

@@ -17,20 +17,19 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Write takes the batches of a range into one transaction, by LOAD DATA LOCAL
-// from a stream, and commits them with their marker row.
+// Write loads the batches of a range in one transaction, by LOAD DATA LOCAL from a stream, and
+// commits them with their marker row.
 //
-// LOAD DATA LOCAL is lenient: a row with a duplicate key is left out, a value that
-// does not fit is changed, and both are only warnings, because the server cannot
-// stop a client that is sending. So the rows that the server took are compared
-// with the rows that were sent, and any warning at all is an error: then the
-// transaction is rolled back, and nothing has happened.
+// LOAD DATA LOCAL is lenient: it leaves out a row with a duplicate key and changes a value that
+// does not fit, both with only a warning, because the server cannot stop a client that is sending.
+// So Write compares the rows that the server took with the rows that were sent, and any warning at
+// all is an error: then the transaction is rolled back, and nothing is written.
 //
-// Where the server refuses LOCAL, rows go in by INSERT of many rows; Written.Method
-// says so. Tables of storage engines without transactions cannot be rolled back:
-// of a Fresh range they are emptied instead, and of any other the error says it.
+// If the server refuses LOCAL, rows are written by multi-row INSERTs; Written.Method reports that.
+// Tables of storage engines without transactions cannot be rolled back: for a Fresh range they are
+// emptied instead; for any other the error reports it.
 //
-// If the connection breaks in COMMIT, the marker row decides what became of it.
+// If the connection breaks in COMMIT, the marker row decides whether the rows were committed.
 func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
 	object := w.Move.To.String()
 	if w.Format == tidemark.CopyBinary {
@@ -67,12 +66,12 @@ func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func(
 	return k.done, nil
 }
 
-// writer gives the session of a writing lane, opened and set up where there is none.
+// writer returns the session of a writing lane, and opens and sets it up if there is none.
 func (e *Bulk) writer(ctx context.Context, lane int) (*server.Session, error) {
 	e.mu.Lock()
 	s, err := e.laneSession(ctx, &e.writes, lane)
 	if err == nil && s.Script != nil {
-		// What a dump has set cannot all be undone.
+		// Not everything that a dump has set can be undone.
 		s.Close()
 		s, err = e.laneSession(ctx, &e.writes, lane)
 	}
@@ -89,8 +88,8 @@ func (e *Bulk) writer(ctx context.Context, lane int) (*server.Session, error) {
 		return nil, e.writeFailed(s, e.Masked, err)
 	}
 	if !e.MariaDB && e.AtLeast(8, 0, 27) {
-		// For the indexes that Exec builds: one statement of ours a lane, and many
-		// lanes. Some of it takes a privilege, which is not worth an error.
+		// For the indexes that Exec builds: each lane runs one statement of ours, and there are
+		// many lanes. Some of these settings need a privilege; without it they are skipped.
 		for _, set := range []string{"innodb_ddl_buffer_size=67108864", "innodb_ddl_threads=2", "innodb_parallel_read_threads=2"} {
 			if err := s.Exec(ctx, "SET SESSION "+set); err != nil && s.Dead {
 				return nil, e.writeFailed(s, e.Masked, err)
@@ -129,10 +128,10 @@ type writing struct {
 	b       *tidemark.Batch
 	sent    int64
 	done    tidemark.Written
-	packet  int // max_allowed_packet, once asked
+	packet  int // max_allowed_packet, once queried
 }
 
-// takeError tells take's errors, and Reject's, from ours.
+// A takeError marks errors of take and Reject, as opposed to our own.
 type takeError struct{ err error }
 
 func (t *takeError) Error() string { return t.err.Error() }
@@ -174,9 +173,8 @@ func (k *writing) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// loadStatement writes LOAD DATA with CHARACTER SET binary: bytes are stored as
-// they are, no matter what the column's character set is. Columns for which that
-// is not right go through a variable.
+// loadStatement writes LOAD DATA with CHARACTER SET binary: bytes are stored unchanged, whatever
+// the column's character set. Columns for which that is wrong go through a variable.
 func (k *writing) loadStatement() string {
 	var cols, set []string
 	for i, c := range k.w.Move.To.Stored() {
@@ -195,10 +193,9 @@ func (k *writing) loadStatement() string {
 	return sql
 }
 
-// convert is the expression that a column's bytes need to become its value; ""
-// is none. MySQL makes JSON of text only, MariaDB takes binary text for the
-// bytes of a UUID or an address; and a batch of COPY text is in UTF-8, which
-// columns of other character sets are not.
+// convert returns the expression that turns a column's bytes into its value; "" if none is needed.
+// MySQL makes JSON of text only, MariaDB takes binary text for the bytes of a UUID or an address;
+// and a batch of COPY text is in UTF-8, which columns of other character sets are not.
 func (k *writing) convert(name, value string) string {
 	c, known := k.shape.columns[name]
 	if !known {
@@ -214,13 +211,13 @@ func (k *writing) convert(name, value string) string {
 	return utf8
 }
 
-// run is the transaction.
+// run runs the transaction.
 func (k *writing) run(ctx context.Context) error {
 	if err := k.next(); err != nil {
 		return err
 	}
 	if k.w.Fresh && !k.shape.transactional {
-		if k.e.overtaken(ctx, k.w.Run) { // nothing would bring the other's rows back
+		if k.e.superseded(ctx, k.w.Run) { // nothing would restore the other's rows
 			return takenOver(k.w.Run)
 		}
 		if err := empty(ctx, k.s, k.w.Move); err != nil {
@@ -249,7 +246,7 @@ func (k *writing) run(ctx context.Context) error {
 	return k.commit(ctx)
 }
 
-// command runs a statement; ctx is watched by Write.
+// command runs a statement; Write watches ctx.
 func (k *writing) command(sql string) error {
 	_, err := k.s.Client.Execute(sql)
 	return err
@@ -289,7 +286,7 @@ func (k *writing) stream(ctx context.Context) error {
 	return nil
 }
 
-// begin starts LOAD DATA, or finds out that it is refused.
+// begin starts LOAD DATA, or finds that the server refuses it.
 func (k *writing) begin() error {
 	if k.insert {
 		return nil
@@ -319,7 +316,7 @@ func (k *writing) send(data []byte) error {
 	k.touched = true
 	k.enums.see(data)
 	if err := k.s.Wire.Send(data); err != nil {
-		// The server may have said why before it hung up.
+		// The server may have sent the reason before it hung up.
 		_ = k.s.Conn.SetReadDeadline(time.Now().Add(time.Second))
 		if _, said := k.s.Wire.Response(); said != nil {
 			var my *gomysql.MyError
@@ -344,7 +341,7 @@ func (k *writing) verdict(ok server.Answer, sent int64) error {
 	if int64(ok.Affected) == sent && int64(ok.Warnings) == enums {
 		return nil
 	}
-	if int64(ok.Affected) == sent && enums >= 65535 && ok.Warnings == 65535 { // it counts no further
+	if int64(ok.Affected) == sent && enums >= 65535 && ok.Warnings == 65535 { // the count stops there
 		r, err := k.s.Client.Execute("SHOW COUNT(*) WARNINGS")
 		if err != nil {
 			return err
@@ -369,10 +366,10 @@ func (k *writing) verdict(ok server.Answer, sent int64) error {
 			}
 		}
 	default:
-		out.Err = fmt.Errorf("%d rows were sent and %d taken, and the server does not say why", sent, ok.Affected)
+		out.Err = fmt.Errorf("%d rows were sent and %d stored, and the server does not say why", sent, ok.Affected)
 	}
 	if out.Hint == "" {
-		out.Hint = "Correct the row at the source, or let bad rows be set aside in a reject file."
+		out.Hint = "Correct the row at the source, or have bad rows written to a reject file."
 	}
 	return out
 }
@@ -387,7 +384,7 @@ func (k *writing) commit(ctx context.Context) error {
 		r, err := k.s.Client.Execute(k.e.markSQL(ledger, k.w.Run, k.w.Range.ID, k.done.Rows))
 		var my *gomysql.MyError
 		if errors.As(err, &my) && my.Code == 1062 {
-			// An earlier attempt got through after all: once is enough.
+			// An earlier attempt succeeded after all: once is enough.
 			k.in = false
 			return k.command("ROLLBACK")
 		}
@@ -407,8 +404,8 @@ func (k *writing) commit(ctx context.Context) error {
 	case errors.As(err, &my) || ctx.Err() != nil:
 		return err
 	}
-	// Whether the server got to it, only the marker can say, once the server has
-	// done with that connection.
+	// Only the marker shows whether the server executed it, once the server has finished with that
+	// connection.
 	k.in = false
 	k.s.Dead = true
 	k.s.Close()
@@ -424,7 +421,8 @@ func (k *writing) commit(ctx context.Context) error {
 	return &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
 }
 
-// Gone waits until the server has ended a session of ours, which it is told to do.
+// Gone kills a session of ours on the server and waits until it has ended. It reports whether it
+// has.
 func (e *Bulk) Gone(ctx context.Context, id uint32) bool {
 	e.Kill(id)
 	for range 100 {
@@ -454,8 +452,7 @@ func contains(marks []tidemark.Mark, id int) bool {
 	return false
 }
 
-// undo brings the session back to where it was before the Write, and makes the
-// error that Write returns.
+// undo restores the session to its state before the Write, and makes the error that Write returns.
 func (k *writing) undo(ctx context.Context, err error) error {
 	var my *gomysql.MyError
 	var ours *tidemark.Error
@@ -478,7 +475,7 @@ func (k *writing) undo(ctx context.Context, err error) error {
 	if k.s.Dead {
 		k.s.Close()
 	}
-	if k.e.overtaken(ctx, k.w.Run) { // what it met, such as rows that were there already, is the other's doing
+	if k.e.superseded(ctx, k.w.Run) { // the error, such as rows that already exist, comes from the other process
 		return takenOver(k.w.Run)
 	}
 	left := k.wipe(ctx)
@@ -500,7 +497,7 @@ func (k *writing) undo(ctx context.Context, err error) error {
 	return out
 }
 
-// wipe empties a table without transactions, or says that it is not.
+// wipe empties a table without transactions, or returns the reason why it is not empty.
 func (k *writing) wipe(ctx context.Context) string {
 	if k.shape.transactional || !k.touched {
 		return ""
@@ -516,7 +513,7 @@ func (k *writing) wipe(ctx context.Context) string {
 	return "The table's storage engine has no transactions: rows of this range stay in it; empty it before trying again."
 }
 
-// A tableShape is what Write must know of a table as it is on the target.
+// A tableShape is what Write needs to know about a table on the target.
 type tableShape struct {
 	transactional bool
 	columns       map[string]columnShape
@@ -524,7 +521,7 @@ type tableShape struct {
 
 type columnShape struct{ kind, charset string }
 
-// shapeOf asks for a table's shape, once; Exec makes it ask again.
+// shapeOf queries a table's shape once; Exec makes it query again.
 func (e *Bulk) shapeOf(ctx context.Context, s *server.Session, id tidemark.TableID) (tableShape, error) {
 	e.mu.Lock()
 	shape, known := e.shapes[id]

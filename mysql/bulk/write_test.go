@@ -16,8 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// TestBadRowsAreErrors: what LOAD DATA LOCAL would make a warning is an error, and
-// nothing stays.
+// TestBadRowsAreErrors: what LOAD DATA LOCAL would make a warning is an error, and no row is kept.
 func TestBadRowsAreErrors(t *testing.T) {
 	cases := []struct{ name, columns, rows, want string }{
 		{"dup", "id int PRIMARY KEY", "1\n2\n1\n", "Duplicate entry '1' for key"},
@@ -61,11 +60,11 @@ func TestBadRowsAreErrors(t *testing.T) {
 	})
 }
 
-// TestOvertaken: who has lost its run to another process says so, whatever it meets, and takes nothing from the
-// other's rows, not even from a table that cannot roll back.
-func TestOvertaken(t *testing.T) {
+// TestSuperseded: a process that has lost its run to another one reports that, whatever happens,
+// and removes none of the other's rows, not even from a table that cannot roll back.
+func TestSuperseded(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
-		to := srv.NewDatabase(t, "overtaken")
+		to := srv.NewDatabase(t, "superseded")
 		testdb.Query(t, to, "CREATE TABLE safe (id int PRIMARY KEY); CREATE TABLE isam (id int PRIMARY KEY) ENGINE=MyISAM; CREATE TABLE late (id int PRIMARY KEY) ENGINE=MyISAM")
 		first, second := open(t, to, server.Options{}), open(t, to, server.Options{})
 		begin := func(e *Engine) {
@@ -81,16 +80,16 @@ func TestOvertaken(t *testing.T) {
 			_, err := e.Write(t.Context(), 0, w, func() (*tidemark.Batch, error) { before(); return take() })
 			return err
 		}
-		overtaken := func(what string, err error) {
+		superseded := func(what string, err error) {
 			t.Helper()
-			if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "write run r: another process has taken this run over") {
+			if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "write run r: another process has taken over this run") {
 				t.Errorf("%s: %v: %v", what, tidemark.KindOf(err), err)
 			}
 		}
 		nothing := func() {}
 		begin(first)
 		n := 0
-		overtaken("after the first rows", write(first, 3, "late", func() {
+		superseded("after the first rows", write(first, 3, "late", func() {
 			if n++; n == 2 {
 				begin(second)
 			}
@@ -99,7 +98,7 @@ func TestOvertaken(t *testing.T) {
 			if err := write(second, i+1, table, nothing); err != nil {
 				t.Fatal(err)
 			}
-			overtaken(table, write(first, i+1, table, nothing))
+			superseded(table, write(first, i+1, table, nothing))
 			if got := testdb.Query(t, to, "SELECT COUNT(*) FROM "+table); got != "2" {
 				t.Errorf("%s has %s rows", table, got)
 			}
@@ -107,15 +106,14 @@ func TestOvertaken(t *testing.T) {
 		if err := second.Forget(t.Context(), "r", nil); err != nil {
 			t.Fatal(err)
 		}
-		overtaken("a run that has ended", write(first, 2, "isam", nothing))
+		superseded("a run that has ended", write(first, 2, "isam", nothing))
 		if got := testdb.Query(t, to, "SELECT COUNT(*) FROM isam"); got != "2" {
 			t.Errorf("isam has %s rows after the run", got)
 		}
 	})
 }
 
-// TestReject: the bad rows are set aside, each with its reason, and the others
-// are there.
+// TestReject: the bad rows are rejected, each with its reason, and the others are written.
 func TestReject(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		for _, infile := range []string{"1", "0"} {
@@ -175,8 +173,8 @@ func TestReject(t *testing.T) {
 	})
 }
 
-// TestWriteStops: take's error and a cancelled context leave nothing behind, and
-// the lane is of use afterwards.
+// TestWriteStops: take's error and a cancelled context leave nothing behind, and the lane is usable
+// afterwards.
 func TestWriteStops(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "stops")
@@ -217,8 +215,8 @@ func TestWriteStops(t *testing.T) {
 	})
 }
 
-// TestKilledInLoad: the connection is killed in the middle of a load, of another
-// before COMMIT, and the lane connects again by itself.
+// TestKilledInLoad: one connection is killed in the middle of a load, another before COMMIT, and
+// the lane reconnects.
 func TestKilledInLoad(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "killed")
@@ -279,8 +277,8 @@ func TestKilledInLoad(t *testing.T) {
 	})
 }
 
-// TestGiantRows copies rows of 100 MB, text and bytes, in both formats, with no
-// more memory than a few pieces.
+// TestGiantRows copies rows of 100 MB, text and bytes, in both formats, in the memory of a few
+// pieces.
 func TestGiantRows(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		testdb.Query(t, srv.URL(""), "SET GLOBAL max_allowed_packet=1073741824")
@@ -312,7 +310,7 @@ func TestGiantRows(t *testing.T) {
 
 // watchHeap measures the largest heap until the function is called.
 func watchHeap() func() uint64 {
-	percent := debug.SetGCPercent(50) // what counts is what is kept, and not how late the collector is
+	percent := debug.SetGCPercent(50) // so that it measures what is retained, and not how late the collector is
 	runtime.GC()
 	stop, done := make(chan struct{}), make(chan uint64)
 	go func() {
@@ -332,8 +330,7 @@ func watchHeap() func() uint64 {
 	return func() uint64 { close(stop); debug.SetGCPercent(percent); return <-done }
 }
 
-// TestLimitedLobs: values are cut to their bytes, between characters, and each is
-// reported.
+// TestLimitedLobs: values are cut to the limit in bytes, between characters, and each is reported.
 func TestLimitedLobs(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "lobs")
@@ -361,8 +358,8 @@ func TestLimitedLobs(t *testing.T) {
 	})
 }
 
-// TestTablesWithoutTransactions: a failed Fresh range is wiped out, another one
-// says what stays.
+// TestTablesWithoutTransactions: a failed Fresh range is emptied, another one reports which rows
+// stay.
 func TestTablesWithoutTransactions(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "myisam")
@@ -423,8 +420,7 @@ func TestInspectClearExec(t *testing.T) {
 	})
 }
 
-// TestCutInCommit: the connection breaks in COMMIT, and the marker row says what
-// became of it.
+// TestCutInCommit: the connection breaks in COMMIT, and the marker row decides the outcome.
 func TestCutInCommit(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "cut")
@@ -447,7 +443,7 @@ func TestCutInCommit(t *testing.T) {
 				t.Errorf("%s rows, not %s", n, want)
 			}
 		}
-		// An attempt that finds itself done already adds nothing.
+		// An attempt whose range is already written adds nothing.
 		r := &tidemark.Range{ID: 1}
 		if _, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, mysqltest.Batches(tidemark.LoadData, r, "51\n52\n")); err != nil {
 			t.Error(err)
@@ -458,7 +454,7 @@ func TestCutInCommit(t *testing.T) {
 	})
 }
 
-// TestTLS reads and writes through TLS, which MySQL sets up by itself.
+// TestTLS reads and writes through TLS, which MySQL sets up automatically.
 func TestTLS(t *testing.T) {
 	srv := testdb.MySQL(t)
 	to := srv.NewDatabase(t, "tls")

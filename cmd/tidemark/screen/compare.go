@@ -36,11 +36,11 @@ func Repair(errOut, out io.Writer, r *job.Repaired) {
 			fmt.Fprint(out, t.String())
 		}
 	}
-	Mends(out, r)
+	Repairs(out, r)
 }
 
-// Mends says how many rows were changed, or would be.
-func Mends(w io.Writer, r *job.Repaired) {
+// Repairs says how many rows were changed, or would be.
+func Repairs(w io.Writer, r *job.Repaired) {
 	if !r.Execute {
 		fmt.Fprintf(w, "would insert %s, update %s, delete %s; --execute does it\n", Commas(r.Inserted), Commas(r.Updated), Commas(r.Deleted))
 		return

@@ -12,49 +12,49 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A Mended is a change that makes a row of the target equal to the source's.
-type Mended struct {
+// A Repaired is a change that makes a row of the target equal to the source's.
+type Repaired struct {
 	Table tidemark.TableID `json:"table"` // of the target
-	Kind  RowKind          `json:"kind"`  // what the row was
+	Kind  RowKind          `json:"kind"`  // how the row differed
 	Key   []Value          `json:"key"`
-	Was   []Value          `json:"was,omitempty"` // the target's values that the change takes away
+	Was   []Value          `json:"was,omitempty"` // the target's values that the change overwrites or deletes
 	SQL   string           `json:"sql"`
-	Error string           `json:"error,omitempty"` // why it was not made
+	Error string           `json:"error,omitempty"` // why the change was not made
 }
 
-// A Mending says how to mend.
-type Mending struct {
-	// Execute makes the changes; otherwise they are only told.
+// Repairing controls a repair.
+type Repairing struct {
+	// Execute makes the changes; otherwise they are only reported.
 	Execute bool
-	// Tell is called with the changes of a batch before it is committed, Done when it was.
-	Tell func(batch int, changes []Mended) error
+	// Tell is called with the changes of a batch before it is committed, Done after that.
+	Tell func(batch int, changes []Repaired) error
 	Done func(batch int) error
 }
 
-// A Tally is what became of rows.
+// A Tally counts rows by outcome.
 type Tally struct {
-	Inserted int64    `json:"inserted"`
-	Updated  int64    `json:"updated"`
-	Deleted  int64    `json:"deleted"`
-	Changed  int64    `json:"changed"` // were not what they had been any more, and left alone
-	Locked   int64    `json:"locked"`  // held by others
-	Failed   []Mended `json:"failed,omitempty"`
+	Inserted int64      `json:"inserted"`
+	Updated  int64      `json:"updated"`
+	Deleted  int64      `json:"deleted"`
+	Changed  int64      `json:"changed"` // had changed since the last look, and were left unchanged
+	Locked   int64      `json:"locked"`  // locked by others
+	Failed   []Repaired `json:"failed,omitempty"`
 }
 
-// Mends is how many rows were made equal.
-func (t Tally) Mends() int64 { return t.Inserted + t.Updated + t.Deleted }
+// Rows returns the number of rows made equal.
+func (t Tally) Rows() int64 { return t.Inserted + t.Updated + t.Deleted }
 
 const (
-	mendRows  = 100      // at most in a transaction
-	mendBytes = 16 << 20 // which holds them in memory
+	repairRows  = 100      // in a transaction, at most
+	repairBytes = 16 << 20 // which holds them in memory
 )
 
-// Mend makes the target's rows equal to the source's where they are known to differ, in
-// batches of a transaction each. The target's rows are locked and both sides read once
-// more before anything is written: a row that is not any more what it was is left alone,
-// and unsettled again. Rows go children first and come parents first.
-func (l *Live) Mend(ctx context.Context, source Present, target Mender, how Mending) (Tally, error) {
-	m := &mender{live: l, source: source, target: target, how: how}
+// Repair makes the target's rows equal to the source's where they are known to differ, one
+// transaction per batch. It locks the target's rows and reads both sides again before it writes: a
+// row that has changed is left alone, and is unsettled again. Deletes go children first, inserts
+// parents first.
+func (l *Live) Repair(ctx context.Context, source Present, target Repairer, how Repairing) (Tally, error) {
+	m := &repairer{live: l, source: source, target: target, how: how}
 	tables := l.byReference()
 	for _, t := range slices.Backward(tables) {
 		if err := m.table(ctx, t, func(k RowKind) bool { return k == Extra }); err != nil {
@@ -67,13 +67,13 @@ func (l *Live) Mend(ctx context.Context, source Present, target Mender, how Mend
 		}
 	}
 	for _, t := range tables {
-		// What was beyond Options.Keep has room now.
+		// Rows beyond Options.Keep have room now.
 		t.whole = t.whole || t.more && how.Execute && len(t.pending)+len(t.settled) == 0
 	}
 	return m.tally, nil
 }
 
-// byReference gives the tables, those that others of them refer to first.
+// byReference returns the tables, referenced ones first.
 func (l *Live) byReference() (out []*liveTable) {
 	at := map[tidemark.TableID]*liveTable{}
 	for _, t := range l.tables {
@@ -97,23 +97,23 @@ func (l *Live) byReference() (out []*liveTable) {
 	return out
 }
 
-// A mender is one call of Mend.
-type mender struct {
+// A repairer is one call of Repair.
+type repairer struct {
 	live   *Live
 	source Present
-	target Mender
-	how    Mending
+	target Repairer
+	how    Repairing
 	tally  Tally
 }
 
-func (m *mender) table(ctx context.Context, t *liveTable, wanted func(RowKind) bool) error {
+func (m *repairer) table(ctx context.Context, t *liveTable, wanted func(RowKind) bool) error {
 	var batch []*watched
 	size := 0
 	for _, w := range ordered(t.settled) {
 		if !wanted(w.kind()) {
 			continue
 		}
-		if len(batch) > 0 && (len(batch) == mendRows || size+w.size > mendBytes) {
+		if len(batch) > 0 && (len(batch) == repairRows || size+w.size > repairBytes) {
 			if err := m.batch(ctx, t, batch); err != nil {
 				return err
 			}
@@ -127,8 +127,8 @@ func (m *mender) table(ctx context.Context, t *liveTable, wanted func(RowKind) b
 	return m.batch(ctx, t, batch)
 }
 
-// batch mends rows in one transaction; if one of them is refused, each in its own.
-func (m *mender) batch(ctx context.Context, t *liveTable, rows []*watched) error {
+// batch repairs rows in one transaction; if one of them is rejected, each in its own.
+func (m *repairer) batch(ctx context.Context, t *liveTable, rows []*watched) error {
 	if m.how.Execute {
 		if err := m.target.Begin(ctx); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (m *mender) batch(ctx context.Context, t *liveTable, rows []*watched) error
 	for i := 0; err == nil && m.how.Execute && i < len(changes); i++ {
 		var met int64
 		if met, err = m.target.Run(ctx, changes[i].SQL); err == nil && met != 1 {
-			err = &tidemark.Error{Kind: tidemark.BadRow, Op: "mend", Object: changes[i].Table.String(), Err: fmt.Errorf("the statement met %d rows, not one", met)}
+			err = &tidemark.Error{Kind: tidemark.BadRow, Op: "repair", Object: changes[i].Table.String(), Err: fmt.Errorf("the statement affected %d rows instead of one", met)}
 		}
 		if tidemark.KindOf(err) == tidemark.BadRow && len(rows) == 1 {
 			changes[i].Error = err.Error()
@@ -168,11 +168,11 @@ func (m *mender) batch(ctx context.Context, t *liveTable, rows []*watched) error
 	case kind != tidemark.BadRow:
 		return err
 	case len(rows) == 1:
-		return nil // it is among the failed
+		return nil // it was counted as failed
 	}
 	for _, w := range rows {
 		if t.settled[w.id] == nil {
-			continue // it was found changed
+			continue // it had changed
 		}
 		if err := m.batch(ctx, t, []*watched{w}); err != nil {
 			return err
@@ -182,7 +182,7 @@ func (m *mender) batch(ctx context.Context, t *liveTable, rows []*watched) error
 }
 
 // done counts the rows of a batch, which are equal now.
-func (m *mender) done(t *liveTable, changes []Mended, of []*watched, err error) error {
+func (m *repairer) done(t *liveTable, changes []Repaired, of []*watched, err error) error {
 	if err != nil {
 		return err
 	}
@@ -202,16 +202,16 @@ func (m *mender) done(t *liveTable, changes []Mended, of []*watched, err error) 
 	return nil
 }
 
-// A rowPair is both sides' rows of one key, as they were read and in normal form.
+// A rowPair holds both sides' rows of one key, as read and in normal form.
 type rowPair struct {
 	sums [2]xxh3.Uint128
 	row  [2][]byte
 	norm [2][]byte
 }
 
-// prepare reads the rows once more, first those of the target, which stay locked, and
-// writes the statements for those that are what they were.
-func (m *mender) prepare(ctx context.Context, t *liveTable, rows []*watched) (changes []Mended, of []*watched, err error) {
+// prepare reads the rows once more, first those of the target, which stay locked, and writes the
+// statements for those that are unchanged.
+func (m *repairer) prepare(ctx context.Context, t *liveTable, rows []*watched) (changes []Repaired, of []*watched, err error) {
 	now := map[xxh3.Uint128]*rowPair{}
 	for _, w := range rows {
 		now[w.id] = &rowPair{}
@@ -248,11 +248,11 @@ func (m *mender) prepare(ctx context.Context, t *liveTable, rows []*watched) (ch
 	return changes, of, nil
 }
 
-// change says what makes a row equal.
-func (t *liveTable) change(w *watched, p *rowPair) (change.Mend, Mended) {
+// change returns the change that makes a row equal.
+func (t *liveTable) change(w *watched, p *rowPair) (change.Repair, Repaired) {
 	from, to := t.columns[0], t.pair.Target
-	told := Mended{Table: to.From.TableID, Kind: w.kind()}
-	c := change.Mend{Table: to.From, Kind: map[RowKind]tidemark.ChangeKind{Missing: tidemark.InsertChange, Extra: tidemark.DeleteChange, Different: tidemark.UpdateChange}[told.Kind]}
+	told := Repaired{Table: to.From.TableID, Kind: w.kind()}
+	c := change.Repair{Table: to.From, Kind: map[RowKind]tidemark.ChangeKind{Missing: tidemark.InsertChange, Extra: tidemark.DeleteChange, Different: tidemark.UpdateChange}[told.Kind]}
 	if told.Kind != Missing {
 		c.Row = keyText(t.table, p.row[1])
 	} else {

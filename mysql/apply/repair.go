@@ -15,46 +15,45 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A Mending is a session that reads rows as they are at the moment, and changes them.
-type Mending struct {
+// A Repair is a session that reads and changes current rows.
+type Repair struct {
 	e      *Target
 	s      *server.Session
 	writes literals // writes literals
-	begun  bool     // in a transaction, in which rows that are read are locked
-	ready  bool     // for transactions
-	mark   string   // of the progress table, if there is one
+	begun  bool     // in a transaction, which locks the rows it reads
+	ready  bool     // set up for transactions
+	mark   string   // the progress table, if there is one
 }
 
-// Mend opens a session on which rows are read outside of any frozen view. It writes
-// nothing unless it is told to Begin.
-func (e *Target) Mend(ctx context.Context) (*Mending, error) {
-	m := &Mending{e: e, writes: literals{srv: e.Server}}
+// Repair opens a session that reads rows outside of any snapshot. It writes nothing before Begin.
+func (e *Target) Repair(ctx context.Context) (*Repair, error) {
+	m := &Repair{e: e, writes: literals{srv: e.Server}}
 	return m, m.open(ctx)
 }
 
-func (m *Mending) open(ctx context.Context) error {
+func (m *Repair) open(ctx context.Context) error {
 	if m.s != nil && !m.s.Dead {
 		return nil
 	}
-	// Statements tell how many rows they have met, not how many they have changed.
+	// Statements report how many rows they matched, not how many they changed.
 	s, err := m.e.ConnectFor(ctx, server.Wishes{Capabilities: []uint32{gomysql.CLIENT_FOUND_ROWS}})
 	if err != nil {
 		return err
 	}
 	if err := m.e.Prepare(ctx, s); err != nil {
 		s.Close()
-		return m.e.Fail("mend", m.e.Masked, err)
+		return m.e.Fail("repair", m.e.Masked, err)
 	}
 	m.s, m.begun, m.ready = s, false, false
 	return nil
 }
 
-// Close ends the session, and what it has begun.
-func (m *Mending) Close() { m.s.Close() }
+// Close ends the session and its transaction.
+func (m *Repair) Close() { m.s.Close() }
 
-// Read emits the rows of a range as Engine.Read does, as they are now. Within a
-// transaction it locks them; Kind Transient says that others hold some.
-func (m *Mending) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+// Read emits the rows of a range as Engine.Read does, as they are now. Within a transaction it
+// locks them; Kind Transient means that others hold some.
+func (m *Repair) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	lock := ""
 	if m.begun {
 		lock = " FOR UPDATE"
@@ -64,28 +63,28 @@ func (m *Mending) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark
 	return m.e.ReadOn(ctx, m.s, 0, r, lock, emit)
 }
 
-// Begin begins a transaction. Triggers fire in it, and foreign keys are checked and act. A
-// stream from this database takes it for something that another stream has applied.
-func (m *Mending) Begin(ctx context.Context) error {
+// Begin begins a transaction. Triggers fire in it, and foreign keys are checked and act. A stream
+// from this database treats it as applied by another stream.
+func (m *Repair) Begin(ctx context.Context) error {
 	if err := m.open(ctx); err != nil {
 		return err
 	}
 	if !m.ready {
 		if err := m.prepare(ctx); err != nil {
-			return m.e.Fail("mend", m.e.Masked, err)
+			return m.e.Fail("repair", m.e.Masked, err)
 		}
 	}
 	err := m.s.Exec(ctx, "START TRANSACTION")
 	m.begun = err == nil
 	if m.begun && m.mark != "" {
-		// First: a capture gives pieces of what is large away before it has seen the end.
-		err = m.s.Exec(ctx, "INSERT INTO "+m.mark+" (queue, agent, epoch, low, done) VALUES ('"+mended+"',CONNECTION_ID(),0,0,'')")
+		// First, because a capture emits large transactions in pieces before it has seen the end.
+		err = m.s.Exec(ctx, "INSERT INTO "+m.mark+" (queue, agent, epoch, low, done) VALUES ('"+repaired+"',CONNECTION_ID(),0,0,'')")
 	}
-	return m.e.Fail("mend", m.e.Masked, err)
+	return m.e.Fail("repair", m.e.Masked, err)
 }
 
-func (m *Mending) prepare(ctx context.Context) error {
-	name, level := "transaction_isolation", "READ-COMMITTED" // gaps between keys are what a stream waits for
+func (m *Repair) prepare(ctx context.Context) error {
+	name, level := "transaction_isolation", "READ-COMMITTED" // gap locks would block a stream
 	if m.e.MariaDB {
 		name = "tx_isolation"
 	}
@@ -94,7 +93,7 @@ func (m *Mending) prepare(ctx context.Context) error {
 		return err
 	}
 	if server.Cell(r, 0, 0) == "1" && server.Cell(r, 0, 1) == "STATEMENT" {
-		level = "REPEATABLE-READ" // InnoDB refuses the other then
+		level = "REPEATABLE-READ" // InnoDB refuses READ-COMMITTED then
 	}
 	sql := "SET sql_mode=" + strictMode + ", lc_messages='en_US', SESSION innodb_lock_wait_timeout=1, SESSION " + name + "='" + level + "'"
 	if m.e.Options.NoBinlog {
@@ -115,44 +114,44 @@ func (m *Mending) prepare(ctx context.Context) error {
 	return nil
 }
 
-// mended is the stream's name in the row of the progress table by which a capture knows
-// a transaction that was applied.
-const mended = "(repair)"
+// repaired is the stream name in the progress row that marks a transaction as applied for a
+// capture.
+const repaired = "(repair)"
 
 // End ends the transaction.
-func (m *Mending) End(ctx context.Context, commit bool) error {
+func (m *Repair) End(ctx context.Context, commit bool) error {
 	if m.begun = false; m.s.Dead {
-		return nil // it ended with its session
+		return nil // the transaction ended with its session
 	}
 	sql := []string{"ROLLBACK"}
 	if commit {
 		sql = []string{"COMMIT"}
 		if m.mark != "" {
-			sql = []string{"DELETE FROM " + m.mark + " WHERE queue='" + mended + "' AND agent=CONNECTION_ID()", "COMMIT"}
+			sql = []string{"DELETE FROM " + m.mark + " WHERE queue='" + repaired + "' AND agent=CONNECTION_ID()", "COMMIT"}
 		}
 	}
 	for _, one := range sql {
 		if err := m.s.Exec(ctx, one); err != nil {
-			return m.e.Fail("mend", m.e.Masked, err)
+			return m.e.Fail("repair", m.e.Masked, err)
 		}
 	}
 	return nil
 }
 
-// Run runs a statement that SQL gave, and says how many rows it met.
-func (m *Mending) Run(ctx context.Context, sql string) (met int64, err error) {
+// Run runs a statement from SQL, and returns how many rows it affected.
+func (m *Repair) Run(ctx context.Context, sql string) (met int64, err error) {
 	r, err := m.s.Query(ctx, sql)
 	if err != nil {
 		what, _, _ := strings.Cut(sql, " (")
 		what, _, _ = strings.Cut(what, " WHERE ")
 		what, _, _ = strings.Cut(what, " SET ")
-		return 0, m.e.Fail("mend", what, err)
+		return 0, m.e.Fail("repair", what, err)
 	}
 	return int64(r.AffectedRows), nil
 }
 
-// SQL writes the statement of a change.
-func (m *Mending) SQL(c change.Mend) (string, error) {
+// SQL returns the statement of a change.
+func (m *Repair) SQL(c change.Repair) (string, error) {
 	into := server.QuoteTable(c.Table.TableID)
 	where, err := bulk.Listed(c.Table, &tidemark.Range{Columns: c.Key, Values: [][]string{c.Row}})
 	if err != nil {
@@ -165,7 +164,7 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 	for _, s := range c.Set {
 		to := c.Table.Column(s.Column)
 		if to == nil {
-			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "mend", Object: into, Err: errors.New("there is no column " + s.Column)}
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "repair", Object: into, Err: errors.New("there is no column " + s.Column)}
 		}
 		col := newSetCol(change.RelationColumn{}, to)
 		col.shape, col.known = bulk.InKindOf(s.From, to.Type), true
@@ -175,7 +174,7 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 		}
 		value, err := m.literal(&col, v)
 		if err != nil {
-			return "", &tidemark.Error{Op: "mend", Object: into, Kind: tidemark.BadRow, Err: err}
+			return "", &tidemark.Error{Op: "repair", Object: into, Kind: tidemark.BadRow, Err: err}
 		}
 		names, values, sets = append(names, col.name), append(values, value), append(sets, col.name+"="+value)
 	}
@@ -185,8 +184,8 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 	return "INSERT INTO " + into + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")", nil
 }
 
-// literal writes a value, bytes as hex: the statement is for people too.
-func (m *Mending) literal(c *setCol, v change.Value) (string, error) {
+// literal writes a value, bytes as hex, because people read the statement too.
+func (m *Repair) literal(c *setCol, v change.Value) (string, error) {
 	data, as, err := m.writes.value(c, v)
 	switch {
 	case err != nil || as == asNull:

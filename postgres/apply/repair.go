@@ -12,28 +12,27 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A Mending is a session that reads rows as they are at the moment, and changes them.
-type Mending struct {
+// A Repair is a session that reads current rows and changes them.
+type Repair struct {
 	t       *Target
 	l       *server.Lane
-	begun   bool                      // in a transaction, in which rows that are read are locked
-	prepare string                    // what a transaction begins with; "" until the first
-	owned   map[tidemark.TableID]bool // no code of others runs when we write to them
+	begun   bool                      // in a transaction, which locks the rows it reads
+	prepare string                    // the statements that begin a transaction; "" until the first
+	owned   map[tidemark.TableID]bool // no foreign code runs when we write to them
 }
 
-// Mend opens a session on which rows are read outside of any frozen view. It writes
-// nothing unless it is told to Begin.
-func (t *Target) Mend(ctx context.Context) (*Mending, error) {
-	m := &Mending{t: t, l: t.NewLane(nil)}
+// Repair opens a session that reads rows outside of any snapshot. It writes nothing before Begin.
+func (t *Target) Repair(ctx context.Context) (*Repair, error) {
+	m := &Repair{t: t, l: t.NewLane(nil)}
 	return m, m.l.Open(ctx)
 }
 
-// Close ends the session, and what it has begun.
-func (m *Mending) Close() { m.l.Close() }
+// Close ends the session and its transaction.
+func (m *Repair) Close() { m.l.Close() }
 
-// Read emits the rows of a range as Engine.Read does, as they are now. Within a
-// transaction it locks them; Kind Transient says that others hold some.
-func (m *Mending) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+// Read emits the rows of a range as Engine.Read does, with their current values. Within a
+// transaction it locks them; Kind Transient means that other sessions hold some of them.
+func (m *Repair) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	if m.begun {
 		if err := m.own(ctx, r.Move.From.TableID); err != nil {
 			return err
@@ -42,15 +41,14 @@ func (m *Mending) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark
 	return m.t.bulk.ReadNow(ctx, m.l, r, m.begun, emit)
 }
 
-// lockPatience is how long a row that somebody else holds is waited for: less than after
-// which the server looks for deadlocks (deadlock_timeout), so that it never ends
-// somebody else's transaction for the sake of ours.
+// lockPatience is how long we wait for a row that another session holds: less than
+// deadlock_timeout, after which the server looks for deadlocks, so that it never ends another
+// session's transaction in favour of ours.
 const lockPatience = "500ms"
 
-// Begin begins a transaction. As in a stream, triggers and foreign keys do nothing in it
-// where the user may switch them off; and a stream from this database takes it for
-// something that another stream has applied.
-func (m *Mending) Begin(ctx context.Context) error {
+// Begin begins a transaction. As in a stream, triggers and foreign keys are disabled in it if the
+// user has the privilege; a stream from this database treats it as applied by another stream.
+func (m *Repair) Begin(ctx context.Context) error {
 	l := m.l
 	if err := l.Open(ctx); err != nil {
 		return err
@@ -60,11 +58,11 @@ func (m *Mending) Begin(ctx context.Context) error {
 		if err := l.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK"); err == nil {
 			m.prepare += "; SET LOCAL session_replication_role = replica"
 		} else if err := l.Exec(ctx, "ROLLBACK"); err != nil {
-			return m.t.Fail(ctx, "mend", m.t.Object, err)
+			return m.t.Fail(ctx, "repair", m.t.Object, err)
 		}
 		level, err := l.Query(ctx, "SHOW wal_level")
 		if err != nil {
-			return m.t.Fail(ctx, "mend", m.t.Object, err)
+			return m.t.Fail(ctx, "repair", m.t.Object, err)
 		}
 		if string(level[0][0]) == "logical" {
 			m.prepare += "; SELECT pg_catalog.pg_logical_emit_message(true, '" + server.AppliedPrefix + "', '')"
@@ -72,11 +70,11 @@ func (m *Mending) Begin(ctx context.Context) error {
 	}
 	err := l.Exec(ctx, m.prepare)
 	m.begun = err == nil
-	return m.t.Fail(ctx, "mend", m.t.Object, err)
+	return m.t.Fail(ctx, "repair", m.t.Object, err)
 }
 
 // End ends the transaction.
-func (m *Mending) End(ctx context.Context, commit bool) error {
+func (m *Repair) End(ctx context.Context, commit bool) error {
 	if m.begun = false; m.l.Conn == nil {
 		return nil // it ended with its session
 	}
@@ -84,20 +82,20 @@ func (m *Mending) End(ctx context.Context, commit bool) error {
 	if commit {
 		sql = "COMMIT"
 	}
-	return m.t.Fail(ctx, "mend", m.t.Object, m.l.Exec(ctx, sql))
+	return m.t.Fail(ctx, "repair", m.t.Object, m.l.Exec(ctx, sql))
 }
 
-// Run runs a statement that SQL gave, and says how many rows it met.
-func (m *Mending) Run(ctx context.Context, sql string) (met int64, err error) {
+// Run runs a statement from SQL, and returns how many rows it affected.
+func (m *Repair) Run(ctx context.Context, sql string) (met int64, err error) {
 	results, err := m.l.Conn.Exec(ctx, sql).ReadAll()
 	if err != nil {
-		return 0, m.t.Fail(ctx, "mend", server.FirstWords(sql), err)
+		return 0, m.t.Fail(ctx, "repair", server.FirstWords(sql), err)
 	}
 	return results[len(results)-1].CommandTag.RowsAffected(), nil
 }
 
 // SQL writes the statement of a change.
-func (m *Mending) SQL(c change.Mend) (string, error) {
+func (m *Repair) SQL(c change.Repair) (string, error) {
 	table := server.QuoteTable(c.Table.TableID)
 	where, err := bulk.ListedSQL(&tidemark.Move{From: c.Table}, &tidemark.Range{Columns: c.Key, Values: [][]string{c.Row}})
 	if err != nil {
@@ -111,7 +109,7 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 	for _, s := range c.Set {
 		to := c.Table.Column(s.Column)
 		if to == nil {
-			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "mend", Object: table, Err: errors.New("there is no column " + s.Column)}
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "repair", Object: table, Err: errors.New("there is no column " + s.Column)}
 		}
 		name, value := server.QuoteIdent(s.Column), "NULL"
 		if s.Value != nil {
@@ -129,8 +127,8 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, strings.Join(names, ", "), strings.Join(values, ", ")), nil
 }
 
-// own looks at a table of which rows are locked to be changed, once.
-func (m *Mending) own(ctx context.Context, table tidemark.TableID) error {
+// own checks once that no foreign code runs in a table whose rows we lock to change them.
+func (m *Repair) own(ctx context.Context, table tidemark.TableID) error {
 	if m.owned[table] {
 		return nil
 	}
@@ -139,8 +137,8 @@ func (m *Mending) own(ctx context.Context, table tidemark.TableID) error {
 		return err
 	}
 	defer release()
-	if err := m.t.StrangersOf(ctx, conn, "mend", []tidemark.TableID{table}, strings.Contains(m.prepare, "session_replication_role")); err != nil {
-		return m.t.Fail(ctx, "mend", server.QuoteTable(table), err)
+	if err := m.t.StrangersOf(ctx, conn, "repair", []tidemark.TableID{table}, strings.Contains(m.prepare, "session_replication_role")); err != nil {
+		return m.t.Fail(ctx, "repair", server.QuoteTable(table), err)
 	}
 	if m.owned == nil {
 		m.owned = map[tidemark.TableID]bool{}
