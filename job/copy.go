@@ -25,16 +25,16 @@ type CopySpec struct {
 	TargetSchema   string // where tables go when no rule says otherwise; empty: see Database.Default
 	Plan           load.PlanOptions
 	Load           load.Options
-	RejectLimit    int64 // bad rows to set aside before giving up; 0 stops at the first
+	RejectLimit    int64 // rejected rows to allow before giving up; 0 stops at the first
 	Lob            tidemark.Lob
-	Resume         string // run to go on with; "" starts a new one
+	Resume         string // run to resume; "" starts a new one
 	PlanOnly       bool
 	Findings       []tidemark.Finding // of reading the configuration; reported with the plan's
-	Run            string             // what the run is to be called, if not ""
+	Run            string             // the ID of the run, if not ""
 }
 
-// Copy carries a copy out, or with PlanOnly only plans it. It gives the run's
-// name, and what there is to report also where it fails.
+// Copy carries out a copy, or with PlanOnly only plans it. It gives the run's ID, and the report
+// even if it fails.
 func Copy(ctx context.Context, env Env, spec CopySpec) (string, *Report, error) {
 	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
 	if err != nil {
@@ -62,7 +62,14 @@ func CopyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src o
 		}
 		return "", nil, err
 	}
-	position, err := src.Freeze(ctx, spec.Load.LaneCount())
+	d, err := distance(ctx, src, tgt)
+	if err != nil {
+		return "", nil, err
+	}
+	if d > 0 { // one that looks like this machine may be the end of a tunnel
+		c.spec.Load.RoundTrip, c.spec.Load.MaxLanes = d, 0
+	}
+	position, err := src.Freeze(ctx, c.spec.Load.LaneCount())
 	if err != nil {
 		return "", nil, err
 	}
@@ -84,7 +91,7 @@ func CopyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src o
 // copying is one copy in progress. It is the load.Sink of its run.
 type copying struct {
 	env      Env
-	verb     string // what the run and, where it is no import, its entry in the catalogue are called: copy or restore
+	verb     string // what the run and, unless it is an import, its catalogue entry are called: copy or restore
 	spec     CopySpec
 	src      origin
 	tgt      Database
@@ -97,7 +104,8 @@ type copying struct {
 	built    map[string]bool
 
 	mu       sync.Mutex
-	marked   map[int]int64
+	marked   map[int]int64    // ranges, and
+	settled  []catalog.Object // objects of which the catalogue does not know yet
 	objects  []ObjectTime
 	rejected int64
 	cut      int64
@@ -107,10 +115,10 @@ type copying struct {
 	status   *load.Status
 	unmarked bool // there is no table of marker rows yet
 	flushed  time.Time
-	pause    time.Duration // until the catalogue is told again: it costs more the more tables there are
+	pause    time.Duration // until the catalogue is updated again: an update costs more the more tables there are
 }
 
-// plan describes the source and decides what is done.
+// plan describes the source and plans the copy.
 func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 	db, err := c.src.Describe(ctx, c.spec.Rules.Wants)
 	if err != nil {
@@ -196,24 +204,25 @@ func (c *copying) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// record puts the whole plan into the catalogue.
+// record writes the whole plan to the catalogue.
 func (c *copying) record(ctx context.Context) error {
 	if err := c.env.Catalog.Begin(ctx, c.run); err != nil {
 		return err
 	}
+	c.run.Plan = nil // it has many megabytes if there are many tables
 	if err := c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges); err != nil {
 		return err
 	}
 	return c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(nil))
 }
 
-// carryOut runs the plan and closes the books.
+// carryOut runs the plan and finishes the run's record.
 func (c *copying) carryOut(ctx context.Context) (*Report, error) {
 	run := load.NewRun(c.src, c.tgt, c.p, c, c.options(), c.done, c.built)
 	return c.watchOver(ctx, run, copyProgress{run.Status}, nil)
 }
 
-// options are the run's, with where bad rows and cut values go.
+// options are the run's load options, with the places of rejected rows and truncated values.
 func (c *copying) options() load.Options {
 	opt := c.spec.Load
 	opt.Run = c.run.ID
@@ -224,7 +233,7 @@ func (c *copying) options() load.Options {
 	return opt
 }
 
-// watchOver carries a run out, then what is left to do after it, and closes the books.
+// watchOver runs the plan, does what is left to do after it, and finishes the run's record.
 func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progress, after func(context.Context) ([]load.Failed, error)) (*Report, error) {
 	c.load, c.status = run, run.Status
 	c.marked = map[int]int64{}
@@ -244,15 +253,15 @@ func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progres
 	return rep, c.end(context.WithoutCancel(ctx), rep, err)
 }
 
-// end writes the run's last state; then the marks on the target go, when nothing
-// is left to resume.
+// end writes the run's final state; then it removes the markers on the target, once nothing is left
+// to resume.
 func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	c.flush(ctx, true)
 	c.rejects.close()
 	c.cuts.close()
 	c.run.Ended, c.run.State = c.env.Time(), endState(err)
 	if c.run.State == catalog.Cancelled {
-		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: c.verb, Err: errors.New("stopped"), Hint: "go on with the same command and --resume " + c.run.ID}
+		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: c.verb, Err: errors.New("stopped"), Hint: "Add --resume " + c.run.ID + " to the same command."}
 	}
 	if err != nil {
 		c.run.Error, c.run.Hint = err.Error(), tidemark.HintOf(err)
@@ -277,10 +286,9 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	return err
 }
 
-// forget removes the marker rows of a run that the catalogue has as done. In the
-// other order, a process that is killed between the two would leave a run that
-// looks unfinished and of which the target remembers nothing: to resume it would
-// be to copy every row once more.
+// forget removes the marker rows of a run that the catalogue has recorded as done. In the other
+// order, a process killed between the two would leave a run that looks unfinished without its
+// markers on the target: resuming it would copy every row again.
 func (c *copying) forget(ctx context.Context) {
 	if c.unmarked {
 		return
@@ -290,15 +298,15 @@ func (c *copying) forget(ctx context.Context) {
 	}
 }
 
-// resumable adds how to go on to an error that has no hint, or to the hint it has.
+// resumable adds how to resume to an error that has no hint, or to the hint it has.
 func resumable(err error, run string) error {
 	switch tidemark.KindOf(err) {
 	case tidemark.BadInput, tidemark.Unsupported, tidemark.Empty:
-		return err // a mended file is another file, and what cannot be done cannot be gone on with
+		return err // a repaired file is another file, and what is impossible cannot be resumed
 	}
-	hint := "go on with the same command and --resume " + run
+	hint := "Add --resume " + run + " to the same command."
 	if h := strings.TrimRight(tidemark.HintOf(err), ". "); h != "" {
-		hint = strings.TrimRight(h, ".;") + "; then " + hint
+		hint = strings.TrimRight(h, ".;") + "; then " + strings.ToLower(hint[:1]) + hint[1:]
 	}
 	var e *tidemark.Error
 	if errors.As(err, &e) {

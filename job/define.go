@@ -11,9 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/mapping"
 )
 
-// Definitions compares what a copy with the same rules would make on the target now with
-// what is there. The target has to be opened so that it renders owners and privileges; these
-// are compared where opt says so.
+// Definitions compares what a copy with the same rules would create on the target now with what
+// exists. Open the target so that it renders owners and privileges; these are compared if opt says
+// so.
 func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options) (*define.Result, error) {
 	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
 	if err != nil {
@@ -30,6 +30,10 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 	}
 	across := db.Engine != there.Engine
 	want, have := rendered(tgt, db, moves, across), rendered(tgt, there, identity(tgt, moves, there, spec.Rules, across), across)
+	want = slices.DeleteFunc(want, func(o tidemark.Object) bool { // a schema of the target may have none of the tables
+		same := func(x tidemark.Object) bool { return x.ID == o.ID }
+		return o.Kind == "schema" && slices.ContainsFunc(there.Objects, same) && !slices.ContainsFunc(have, same)
+	})
 	s := scope{schemas: map[string]bool{}, across: across}
 	for i := range moves {
 		s.schemas[moves[i].To.Schema] = true
@@ -42,8 +46,9 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 	return &result, nil
 }
 
-// rendered gives the objects that make moves on the target. Between engines tables are made of
-// their logical shape on both sides, and what else the target has is taken from its own words.
+// rendered gives the objects that moves would create on the target. Between engines, tables are
+// created from their logical shape on both sides, and all else on the target is taken from its own
+// definition.
 func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across bool) []tidemark.Object {
 	if !across || tidemark.Family(db.Engine) != tidemark.Family(tgt.Name()) {
 		objects, _ := tgt.Render(db, moves)
@@ -65,7 +70,7 @@ func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across
 	return append(shapes, objects...)
 }
 
-// inShape reports whether the logical shape of a table has what objects of a kind say.
+// inShape reports whether the logical shape of a table covers objects of a kind.
 func inShape(kind string) bool {
 	switch kind {
 	case "schema", "table", "partition", "index", "constraint", "foreign key", "foreign key validation", "check", "default", "statistics", "sequence value", "index mark":
@@ -74,9 +79,9 @@ func inShape(kind string) bool {
 	return false
 }
 
-// identity gives moves of the target's tables onto themselves: of those that the moves fill,
-// in the form in which these make them, and of those that the rules would have taken if the
-// source had them.
+// identity gives moves of the target's tables onto themselves: of those that the moves fill, in the
+// form in which these create them, and of those that the rules would have selected if the source
+// had them.
 func identity(tgt Database, moves []tidemark.Move, there *tidemark.Database, rules *mapping.Rules, across bool) []tidemark.Move {
 	direct, from := map[tidemark.TableID]bool{}, map[string]string{}
 	filled := map[tidemark.TableID]bool{}
@@ -109,7 +114,7 @@ type scope struct {
 	across  bool
 }
 
-// of answers for an object that only the target has.
+// of decides about an object that only the target has.
 func (s *scope) of(o *tidemark.Object) int {
 	schema := schemaOf(o)
 	switch {

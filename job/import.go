@@ -13,21 +13,20 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// Dump is a dump file that was opened.
+// Dump is an open dump file.
 type Dump interface {
 	load.Script
-	Server() string               // version of the server it was made of, as far as it has said; "" unknown
+	Server() string               // version of the server that was dumped, as far as the file has told; "" unknown
 	Name() string                 // for messages
 	Stamp() string                // changes when the file does; "" for a pipe
 	Offset() (at, size int64)     // of the file as it lies on disk; size 0 unknown
 	For(engine, version string)   // which server it is for
-	Defined() bool                // no table is defined behind what was read, as far as names of files tell
-	Findings() []tidemark.Finding // odd things about it, once it is read
+	Defined() bool                // no table is defined after what was read, as far as file names tell
+	Findings() []tidemark.Finding // oddities in it, once it is read
 	Close() error
 }
 
-// Import loads a dump file into a database. It is Copy for files, with the same
-// answers.
+// Import loads a dump file into a database. It is Copy for files, with the same results.
 func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) (Dump, error)) (string, *Report, error) {
 	im, err := openImport(ctx, env, spec, open)
 	if err != nil {
@@ -82,7 +81,7 @@ func (im *importJob) close() {
 	im.tgt.Close()
 }
 
-// begin records a new run, or finds what of an earlier one is there.
+// begin records a new run, or finds what an earlier one has left.
 func (im *importJob) begin(ctx context.Context) (err error) {
 	c := im.copying
 	if c.spec.Resume != "" {
@@ -98,7 +97,7 @@ func (im *importJob) begin(ctx context.Context) (err error) {
 		}
 	}()
 	if im.tgt.Default() != "" { // before the catalogue has the run, so that one that is killed at its first table can be resumed
-		if _, err := c.take(ctx, nil); err != nil && tidemark.KindOf(err) != tidemark.Forbidden { // of rights Begin says more
+		if _, err := c.take(ctx, nil); err != nil && tidemark.KindOf(err) != tidemark.Forbidden { // if privileges are missing, Begin says more
 			return err
 		}
 	}
@@ -124,7 +123,7 @@ func (im *importJob) resume(ctx context.Context) error {
 		return err
 	}
 	if c.run.Position.Stamp != c.position.Stamp || c.position.Stamp == "" {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: errors.New("the dump file is not the one that the run began with"), Hint: "start anew with --prep drop"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: errors.New("this is not the dump file that the run started with"), Hint: "Resume with that file, or load this one from its beginning with --prep drop."}
 	}
 	if err := c.finished(ctx); err != nil {
 		if im.tgt.Default() != "" || tidemark.KindOf(err) != tidemark.Invalid {
@@ -150,16 +149,16 @@ type importJob struct {
 	control  int                  // the lane for statements of the file
 	end      fileEnd              // where its databases go, once known
 	known    map[tidemark.TableID]bool
-	places   map[string]string                      // databases of the file of which a table is wanted: where they go
+	places   map[string]string                      // databases of the file with selected tables: where they go
 	creates  map[string]string                      // CREATE DATABASE of the file
-	made     map[string]bool                        // schemas of the target that are there by now
-	tables   []*tidemark.Table                      // all that the file defines, for foreign keys
+	made     map[string]bool                        // schemas of the target that exist by now
+	tables   []*tidemark.Table                      // all tables that the file defines, for foreign keys
 	native   []tidemark.Object                      // their CREATE TABLEs
 	later    []*tidemark.Piece                      // statements that wait for the rows
-	ran      map[*tidemark.Piece]bool               // those of them that were made
+	ran      map[*tidemark.Piece]bool               // those of them that have run
 	triggers map[tidemark.TableID]bool              // tables with triggers that wait in later
 	keys     map[tidemark.TableID][]tidemark.Object // of tables that no rows have needed yet
-	told     map[string]bool                        // what was said not to be carried over
+	told     map[string]bool                        // what was reported as not copied
 	failed   []load.Failed
 }
 
@@ -197,7 +196,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, err
 	}
 	if im.known[m.To.TableID] {
-		return load.Settled{}, &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: m.To.String(), Err: errors.New("two tables of the file go to it"), Hint: "rename one of them with a rule"}
+		return load.Settled{}, &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: m.To.String(), Err: errors.New("two tables of the file map to it"), Hint: "Rename one of them with a rule."}
 	}
 	im.known[m.To.TableID] = true
 	im.places[table.Schema] = m.To.Schema
@@ -259,15 +258,15 @@ func folded(id tidemark.TableID) tidemark.TableID {
 	return tidemark.TableID{Schema: strings.ToLower(id.Schema), Name: strings.ToLower(id.Name)}
 }
 
-// whole refuses what cannot be done to the rows of a file.
+// whole refuses rules that cannot be applied to the rows of a file.
 func (im *importJob) whole(m *tidemark.Move) error {
 	if len(m.Filter) > 0 || m.Lob.Mode == tidemark.LimitedLob || im.spec.Lob.Mode == tidemark.LimitedLob {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: m.From.String(), Err: errors.New("a file is read as it is: rows cannot be filtered, nor values cut"), Hint: "load it whole, and copy from there with the rule"}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: m.From.String(), Err: errors.New("a file is read as it is: rows cannot be filtered, and values cannot be truncated"), Hint: "Load all of it, then copy from there with the rule."}
 	}
 	return nil
 }
 
-// database is a part of the file as if it were a database.
+// database gives a part of the file in the form of a database.
 func (im *importJob) database(tables []*tidemark.Table, objects []tidemark.Object) *tidemark.Database {
 	db := &tidemark.Database{Engine: im.tgt.Name(), Version: im.dump.Server(), Tables: tables, Objects: slices.Concat(im.schemasOf(tables), objects)}
 	switch {
@@ -304,18 +303,18 @@ func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidema
 			return db.Tables[0], nil
 		}
 	}
-	return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the file has rows of it (line %d) but no CREATE TABLE", p.Line), Hint: "use a dump with the table's definition, or create the table on a MySQL target first and use --prep keep"}
+	return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the file has its rows (line %d) but no CREATE TABLE", p.Line), Hint: "Use a dump with the table's definition, or create the table on a MySQL target first and use --prep keep."}
 }
 
-// prepare looks what the target has under the move's name. keep means that the
-// table stays as it is; fresh that it is made by us.
+// prepare checks what the target has under the move's name. keep means that the table stays as it
+// is; fresh that we create it.
 func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh bool, err error) {
 	if _, err := im.take(ctx, []tidemark.TableID{m.To.TableID}); err != nil {
 		return false, false, err
 	}
 	defer func() {
-		if err != nil && im.spec.Resume == "" { // the table is not touched
-			_ = im.claims.Release(context.WithoutCancel(ctx), im.run.ID, []tidemark.TableID{m.To.TableID}) // the first error is the one to tell
+		if err != nil && im.spec.Resume == "" { // the table is not changed
+			_ = im.claims.Release(context.WithoutCancel(ctx), im.run.ID, []tidemark.TableID{m.To.TableID}) // the first error is the one to report
 		}
 	}()
 	states, err := im.tgt.Inspect(ctx, []tidemark.TableID{m.To.TableID})
@@ -342,15 +341,15 @@ func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh
 		return true, false, im.tgt.Clear(ctx, []tidemark.TableID{m.To.TableID}, false)
 	case load.MustBeEmpty:
 		if states[0].Rows {
-			return false, false, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "import", Object: m.To.String(), Err: errors.New("holds rows already"), Hint: "this table was not touched; choose --prep drop, truncate or keep, or an empty target"}
+			return false, false, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "import", Object: m.To.String(), Err: errors.New("has rows already"), Hint: "This table was not changed. Choose --prep drop, truncate or keep, or an empty target."}
 		}
 	}
 	return true, false, nil
 }
 
-// format chooses what the rows are converted to: what LOAD DATA takes as it is,
-// where the table is what the file says. A column whose character set the file
-// leaves to the database is not: its bytes must pass through one that is known.
+// format chooses the form of the rows: the text of LOAD DATA without conversion, if the table is as
+// the file defines it. A column whose character set the file leaves to the database needs
+// conversion: its bytes must pass through a known one.
 func (im *importJob) format(m *tidemark.Move, fresh bool) tidemark.Format {
 	if tidemark.Family(im.tgt.Name()) != "mysql" || !m.Direct || !fresh {
 		return tidemark.CopyText
@@ -372,7 +371,7 @@ func (im *importJob) find(findings []tidemark.Finding) {
 	im.p.Findings = append(im.p.Findings, findings...)
 }
 
-// Execute runs what cannot wait, and keeps the rest for after the rows.
+// Execute runs what cannot wait, and keeps the rest until after the rows.
 func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 	if p.Kind == tidemark.Schema {
 		im.creates[p.Table.Schema] = p.SQL
@@ -400,8 +399,8 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		return err
 	}
 	if p.What == "" {
-		// One that the server does not take, or does not know, is passed over: dumps set
-		// what only their own server has.
+		// One that the server rejects or does not know is skipped: dumps set what only their own
+		// server has.
 		im.tgt.Exec(ctx, im.control, []string{p.SQL})
 	}
 	if p.Kind == tidemark.OnRows {
@@ -411,12 +410,12 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 	return nil
 }
 
-// computed is the error of rows that another engine cannot make.
+// computed is the error for rows that only MySQL can compute.
 func (im *importJob) computed(p *tidemark.Piece) error {
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the statement at line %d computes its rows with SQL of MySQL", p.Line), Hint: "load the dump into MySQL first, and copy from there"}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the statement at line %d computes its rows with SQL of MySQL", p.Line), Hint: "Load the dump into MySQL first, then copy from there."}
 }
 
-// leftBehind says, once, that a view, trigger or routine does not go to another engine.
+// leftBehind says, once, that a view, trigger or routine is not copied to another engine.
 func (im *importJob) leftBehind(p *tidemark.Piece) []tidemark.Finding {
 	what, _, _ := strings.Cut(p.What, " (line ")
 	create := strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!0123456789 ")), "CREATE")
@@ -424,17 +423,17 @@ func (im *importJob) leftBehind(p *tidemark.Piece) []tidemark.Finding {
 		return nil
 	}
 	im.told[what] = true
-	return []tidemark.Finding{{Severity: tidemark.Warning, Object: what, Text: "is written in MySQL's SQL and was not carried over", Hint: "write it anew for " + im.tgt.Name()}}
+	return []tidemark.Finding{{Severity: tidemark.Warning, Object: what, Text: "is written in MySQL's SQL and was not copied", Hint: "Rewrite it for " + im.tgt.Name() + "."}}
 }
 
-// Speaks says whether the target runs the SQL of a dump.
+// Speaks reports whether the target runs the SQL of a dump.
 func (im *importJob) Speaks() bool { return tidemark.Family(im.tgt.Name()) == "mysql" }
 
-// Rows makes what waits up to the triggers of a table whose rows come after them:
-// the file means these rows to fire them.
+// Rows runs what is waiting, up to the triggers of a table whose rows come after them: the file
+// means these rows to fire them.
 //
-// The keys of a table whose rows come by INSERT IGNORE, REPLACE or ON DUPLICATE KEY
-// UPDATE are made now as well, because these rows mean them to decide.
+// The keys of a table whose rows come by INSERT IGNORE, REPLACE or ON DUPLICATE KEY UPDATE are
+// created now as well, because they decide what these statements do.
 func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	name := folded(p.Table)
 	if keys := im.keys[name]; (p.AsSQL || p.Kind == tidemark.ExecuteAt) && len(keys) > 0 && im.Speaks() {
@@ -460,11 +459,10 @@ func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	return im.runAll(ctx, held)
 }
 
-// noTables says that a file was read to its end for nothing.
-var noTables = tidemark.Finding{Severity: tidemark.Warning, Object: "file", Text: "the file has no tables and no rows that are wanted", Hint: "see what is in it, and which databases and tables the rules take"}
+// noTables reports that a file was read to its end without a result.
+var noTables = tidemark.Finding{Severity: tidemark.Warning, Object: "file", Text: "the file has no tables and no rows that the rules select", Hint: "Check what is in it, and which databases and tables the rules select."}
 
-// End renders the foreign keys, now that all tables are known, and says which rules
-// had nothing to do.
+// End renders the foreign keys, now that all tables are known, and reports rules without effect.
 func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 	if len(im.tables) == 0 {
 		im.find([]tidemark.Finding{noTables})
@@ -503,13 +501,14 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 		return nil, emptyFile(im.spec.Source)
 	}
 	if n := len(im.failed); n > 0 {
-		return im.failed, &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Err: fmt.Errorf("all rows are there, but %d statements of the file failed", n), Hint: "see the list with their SQL in the report"}
+		return im.failed, &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Err: fmt.Errorf("all rows were loaded, but %d statements of the file failed", n), Hint: "The report lists them with their SQL."}
 	}
 	return nil, nil
 }
 
-// runAll runs statements in their order. Those that fail are tried again as long as that makes one more of them, since
-// files of a folder stand in the order of their names, and a view may need a later one; then they are listed.
+// runAll runs statements in their order. It retries those that fail as long as that makes one more
+// of them succeed, since the files of a folder are in the order of their names, and a view may need
+// a later one; then it lists the failures.
 func (im *importJob) runAll(ctx context.Context, list []*tidemark.Piece) error {
 	for {
 		refused, made, err := im.runOnce(ctx, list)
@@ -523,7 +522,7 @@ func (im *importJob) runAll(ctx context.Context, list []*tidemark.Piece) error {
 	}
 }
 
-// runOnce runs those statements that have not run, and the settings between them.
+// runOnce runs the statements that have not run yet, and the settings between them.
 func (im *importJob) runOnce(ctx context.Context, list []*tidemark.Piece) (refused []load.Failed, made int, err error) {
 	for _, p := range list {
 		id := fmt.Sprintf("statement at line %d", p.Line)
@@ -553,5 +552,5 @@ type importProgress struct {
 	dump Dump
 }
 
-// Position is where in the file the scanner is.
+// Position is the scanner's position in the file.
 func (p importProgress) Position() (done, total int64) { return p.dump.Offset() }

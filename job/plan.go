@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mapping"
 )
 
-// planAll is load.MakePlan with what only a job can find: what is not carried
-// between engines, and whether tables that are there already have the columns.
+// planAll is load.MakePlan with what only a job can find: what is not copied between engines, and
+// whether existing tables have the columns.
 func planAll(ctx context.Context, src load.Source, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
 	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
 	if p == nil {
@@ -24,8 +24,8 @@ func planAll(ctx context.Context, src load.Source, tgt Database, db *tidemark.Da
 	return p, err
 }
 
-// notCarried names the programs of a MySQL source that another engine cannot take.
-// What a PostgreSQL source has besides tables, the target's renderer names.
+// notCarried names the views and routines of a MySQL source that another engine cannot run. What a
+// PostgreSQL source has besides tables, the target's renderer names.
 func notCarried(db *tidemark.Database, tgt End, moves []tidemark.Move) []tidemark.Finding {
 	if tidemark.Family(db.Engine) != "mysql" || tidemark.Family(tgt.Name()) == "mysql" {
 		return nil
@@ -41,16 +41,15 @@ func notCarried(db *tidemark.Database, tgt End, moves []tidemark.Move) []tidemar
 			if o.Kind == "view" && asTable[o.Table.Schema+"."+strings.TrimPrefix(o.ID, "view "+o.Table.Schema+".")] {
 				continue // copied as a table
 			}
-			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: o.ID, Text: "is not carried over: it is written in MySQL's SQL",
-				Hint: "write it anew for " + tgt.Name()})
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: o.ID, Text: "is not copied: it is written in MySQL's SQL",
+				Hint: "Rewrite it for " + tgt.Name() + "."})
 		}
 	}
 	return out
 }
 
-// sameColumns looks whether tables that are on the target already have the columns
-// that they are to be filled in. Where these are of the types that a backup's text is of, it is
-// taken as it is.
+// sameColumns checks that existing tables of the target have the columns that are to be filled. If
+// their types are those of a backup's text, the text is loaded without conversion.
 func sameColumns(ctx context.Context, src load.Source, tgt Database, p *load.Plan) error {
 	kept := map[tidemark.TableID]*tidemark.Move{}
 	at := map[*tidemark.Move]int{}
@@ -75,7 +74,7 @@ func sameColumns(ctx context.Context, src load.Source, tgt Database, p *load.Pla
 		for _, c := range m.To.Stored() {
 			there := t.Column(Clip(tgt, c.Name))
 			if there == nil {
-				p.Findings = append(p.Findings, blocked(t, "is on the target and has no column "+c.Name, "Use --prep drop, add the column, or leave it out with a rule."))
+				p.Findings = append(p.Findings, blocked(t, "exists on the target without the column "+c.Name, "Use --prep drop, add the column, or leave the column out with a rule."))
 				continue
 			}
 			same = same && there.Type.Native == c.Type.Native && there.Type.Charset == c.Type.Charset
@@ -88,8 +87,7 @@ func sameColumns(ctx context.Context, src load.Source, tgt Database, p *load.Pla
 	return load.Blocked(p.Findings)
 }
 
-// applyRules picks and maps the tables of db. Large objects go between PostgreSQL
-// servers only.
+// applyRules selects and maps the tables of db. Large objects go only between PostgreSQL servers.
 func ApplyRules(rules *mapping.Rules, db *tidemark.Database, src, tgt End, schema string) ([]tidemark.Move, []tidemark.Finding, error) {
 	moves, findings, err := rules.Apply(db, schemaDefaults(src, tgt, schema))
 	if err != nil || tgt.Name() == "postgres" {
@@ -98,8 +96,8 @@ func ApplyRules(rules *mapping.Rules, db *tidemark.Database, src, tgt End, schem
 	kept := moves[:0]
 	for _, m := range moves {
 		if m.From.Form == tidemark.LargeObjects {
-			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are not copied: only PostgreSQL has them",
-				Hint: "turn them into a bytea column at the source, or exclude the columns that name them"})
+			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are not copied: only PostgreSQL supports them",
+				Hint: "Turn them into a bytea column on the source, or exclude the columns that refer to them."})
 			continue
 		}
 		kept = append(kept, m)
@@ -134,7 +132,8 @@ func schemaDefaults(src, tgt End, chosen string) mapping.Defaults {
 	return d
 }
 
-// needed finds the columns of a table on the target that every row has to have, and that those of the source lack.
+// needed finds the columns of a table on the target that every row must have, and that the source
+// lacks.
 func needed(tgt Database, there, filled *tidemark.Table) []tidemark.Finding {
 	has := map[string]bool{}
 	for _, c := range filled.Stored() {
@@ -144,14 +143,14 @@ func needed(tgt Database, there, filled *tidemark.Table) []tidemark.Finding {
 	for i := range there.Columns {
 		c := &there.Columns[i]
 		if c.NotNull && c.Default == nil && c.Identity == nil && c.Generated == "" && !c.OnUpdate && !has[c.Name] {
-			out = append(out, blocked(there, "is on the target, and its column "+c.Name+" takes no NULL and has no default; the source has no such column",
+			out = append(out, blocked(there, "exists on the target, and its column "+c.Name+" is NOT NULL without a default; the source has no such column",
 				"Use --prep drop, or give the column a default."))
 		}
 	}
 	return out
 }
 
-// blocked is what stops a copy of one table.
+// blocked is the error that stops the copy of one table.
 func blocked(t *tidemark.Table, text, hint string) tidemark.Finding {
 	return tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Invalid, Object: "table " + t.String(), Text: text, Hint: hint}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// resume loads an earlier run and finds out what of it is on the target. The
-// marker rows decide, not our catalogue, because they were committed with the rows.
+// resume loads an earlier run and finds out what of it is on the target. The marker rows decide,
+// not our catalogue, because they were committed with the rows.
 func (c *copying) resume(ctx context.Context) error {
 	if err := c.reopen(ctx); err != nil {
 		return err
@@ -35,6 +35,7 @@ func (c *copying) reopen(ctx context.Context) error {
 	if err := json.Unmarshal(c.run.Plan, c.p); err != nil {
 		return &tidemark.Error{Kind: tidemark.Bug, Op: "resume", Object: c.run.ID, Err: err}
 	}
+	c.run.Plan = nil
 	if err := Distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (c *copying) reopen(ctx context.Context) error {
 	return c.clearFirst(ctx)
 }
 
-// running notes that the run is at work again, with its plan.
+// running records that the run is active again, with its plan.
 func (c *copying) running(ctx context.Context) error {
 	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
 	if err := c.putPlan(ctx); err != nil {
@@ -54,8 +55,8 @@ func (c *copying) running(ctx context.Context) error {
 	return nil
 }
 
-// clearFirst drops or empties what was on the target before the run. The catalogue is told when that is done: a run that is
-// killed in it must not take what is left for its own.
+// clearFirst drops or empties what was on the target before the run. The catalogue records when
+// that is done: a run that is killed in it must not take what is left for its own.
 func (c *copying) clearFirst(ctx context.Context) error {
 	if len(c.p.Clear) == 0 {
 		return nil
@@ -74,11 +75,13 @@ func (c *copying) putPlan(ctx context.Context) error {
 		return err
 	}
 	c.run.Plan = text
-	return c.env.Catalog.Update(ctx, c.run)
+	err = c.env.Catalog.Update(ctx, c.run)
+	c.run.Plan = nil
+	return err
 }
 
-// claim finds the run to go on with and takes its lock. What has become of the
-// run is read under the lock: whoever had that before may have finished it.
+// claim finds the run to resume and takes its lock. It reads the run's state under the lock: the
+// previous holder may have finished the run.
 func (c *copying) claim(ctx context.Context, verb string) error {
 	run, err := c.resumed(ctx, verb)
 	if err != nil {
@@ -91,7 +94,7 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 		return err
 	}
 	if c.run.Verb != verb {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: run.ID, Err: errors.New("is not " + verbText[verb]), Hint: "tidemark runs lists the runs"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: run.ID, Err: errors.New("is not " + verbText[verb]), Hint: "tidemark runs lists the runs."}
 	}
 	if err := c.sameEnds(); err != nil {
 		return err
@@ -100,17 +103,18 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 		return err
 	}
 	if c.run.State == catalog.Done {
-		// Killed as it ended, it may have left its marker rows, and its claims.
+		// If it was killed as it ended, it may have left its marker rows and its claims.
 		c.forget(ctx)
 		if err := engines.DropClaim(ctx, c.tgt, c.run.ID); err != nil {
 			return err
 		}
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: run.ID, Err: errors.New("has finished already"), Hint: "start a new " + verb + " without --resume"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: run.ID, Err: errors.New("has already finished"), Hint: "Start a new " + verb + " without --resume."}
 	}
 	return nil
 }
 
-// ofNoStream refuses to resume the copy of a stream but for that stream: the tables would be as at different log positions.
+// ofNoStream refuses to resume the copy of a stream except for that stream: the tables would be at
+// different log positions.
 func (c *copying) ofNoStream(ctx context.Context) error {
 	if c.spec.Run == c.run.ID {
 		return nil
@@ -118,13 +122,13 @@ func (c *copying) ofNoStream(ctx context.Context) error {
 	streams, err := c.env.Catalog.Streams(ctx)
 	for _, s := range streams {
 		if s.Copy == c.run.ID && s.State == catalog.StreamCopying {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: errors.New("is the copy before stream " + s.Name), Hint: "Resume it with the command that began it: tidemark replicate (or apply) with --name " + strings.TrimSuffix(s.Name, "-apply") + "."}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: errors.New("is the copy before stream " + s.Name), Hint: "Resume it with the command that started it: tidemark replicate (or apply) with --name " + strings.TrimSuffix(s.Name, "-apply") + "."}
 		}
 	}
 	return err
 }
 
-// resumed finds the run that was named. The last one is that of the same source and target.
+// resumed finds the named run. last is the last run of the same source and target.
 func (c *copying) resumed(ctx context.Context, verb string) (catalog.Run, error) {
 	if c.spec.Resume != "last" {
 		return c.env.Catalog.Run(ctx, c.spec.Resume)
@@ -134,24 +138,24 @@ func (c *copying) resumed(ctx context.Context, verb string) (catalog.Run, error)
 
 var verbText = map[string]string{"copy": "the copy of a database", "import": "the import of a dump file", "restore": "the restore of a logical backup"}
 
-// sameEnds refuses to go on between other databases than before.
+// sameEnds refuses to resume between databases other than before.
 func (c *copying) sameEnds() error {
 	for _, pair := range [][2]string{{c.run.Source, c.spec.Source}, {c.run.Target, c.spec.Target}} {
 		if pair[0] != tidemark.MaskURL(pair[1]) {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: fmt.Errorf("was a copy with %s, not %s", pair[0], tidemark.MaskURL(pair[1])), Hint: "give the same source and target as before"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: fmt.Errorf("was a copy with %s, not %s", pair[0], tidemark.MaskURL(pair[1])), Hint: "Give the same source and target as before."}
 		}
 	}
 	return nil
 }
 
-// reclaim reads the marks and the finished objects. Where the source has changed
-// since, a half-copied table cannot be completed from another view of it (rows
-// may have moved between its ranges), so it is emptied and read again.
+// reclaim reads the markers and the finished objects. If the source has changed since, a
+// half-copied table cannot be completed from another snapshot (rows may have moved between its
+// ranges), so it is emptied and read again.
 func (c *copying) reclaim(ctx context.Context) error {
 	if err := c.finished(ctx); err != nil {
 		return err
 	}
-	// Describe takes the locks that keep the tables as they are while they are read.
+	// Describe takes the locks that keep the tables unaltered while they are read.
 	if _, err := c.src.Describe(ctx, c.spec.Rules.Wants); err != nil {
 		return err
 	}
@@ -190,8 +194,8 @@ func (c *copying) finishedObjects(ctx context.Context) error {
 	return nil
 }
 
-// restartPartial throws away what is on the target of tables that are not full,
-// and cuts these anew in the present view.
+// restartPartial deletes what is on the target of tables that are not complete, and splits these
+// again in the present snapshot.
 func (c *copying) restartPartial(ctx context.Context) error {
 	ranges, done := map[int]int{}, map[int]int{}
 	last := 0
@@ -221,7 +225,7 @@ func (c *copying) restartPartial(ctx context.Context) error {
 		}
 		if to := c.p.Moves[i].To.TableID; done[i] > 0 {
 			if c.p.Prep == load.KeepTables && !c.p.Fresh[i] {
-				return &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: to.String(), Err: errors.New("the source has changed since the run began, so that the half-copied table would have to be emptied; but it was there before, and may hold rows of yours"), Hint: "remove by hand what was copied into it, and start a new copy of the tables that are not full"}
+				return &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: to.String(), Err: errors.New("the source has changed since the run started, so the half-copied table would have to be emptied; but it existed before, and may hold your own rows"), Hint: "Delete the copied rows from it yourself, and start a new copy of the unfinished tables."}
 			}
 			clear = append(clear, to)
 		}
@@ -244,13 +248,13 @@ func (c *copying) restartPartial(ctx context.Context) error {
 	c.p.Ranges = kept
 	if full > 0 && full < len(c.p.Moves) {
 		c.p.Findings = append(c.p.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: "source",
-			Text: fmt.Sprintf("has changed since the run began (position %s, now %s): %d finished tables are of the earlier view, the others are read again from the present one", c.p.Position.Text, c.position.Text, full),
-			Hint: "run tidemark diff, or copy anew with --prep drop for one view of everything"})
+			Text: fmt.Sprintf("has changed since the run started (position %s, now %s): %d finished tables are from the earlier snapshot, the others are read again from a new one", c.p.Position.Text, c.position.Text, full),
+			Hint: "Run tidemark diff, or copy again with --prep drop to have everything from one snapshot."})
 	}
 	return c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges)
 }
 
-// cutAgain cuts the table of a move anew. last is the number of the last range so far.
+// cutAgain splits the table of a move again. last is the number of the last range so far.
 func (c *copying) cutAgain(ctx context.Context, move int, last *int) ([]tidemark.Range, error) {
 	c.p.Retarget(move, c.spec.Plan)
 	ranges, err := c.src.Split(ctx, &c.p.Moves[move])

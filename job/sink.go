@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// list gives the moves that are known by now.
+// list gives the moves known so far.
 func (c *copying) list() []*tidemark.Move {
 	if c.load != nil {
 		return c.load.Moves()
@@ -71,17 +71,14 @@ func addStat(s *catalog.TableStat, t catalog.TableStat) {
 
 // RangeDone, TableFull, ObjectDone and Retry make a copying the load.Sink of its run.
 
-// RangeDone notes a committed range; the catalogue is told in groups, as the
-// marker rows on the target are what counts.
+// RangeDone notes a committed range; the catalogue is updated in groups, since the marker rows on
+// the target are what counts.
 func (c *copying) RangeDone(r *tidemark.Range, w tidemark.Written) {
 	c.mu.Lock()
 	c.marked[r.ID] = w.Rows
-	due := time.Since(c.flushed) > max(time.Second, c.pause)
 	c.mu.Unlock()
 	c.env.Event(Event{Kind: "range", Object: c.list()[r.Move].To.String(), Rows: w.Rows, Bytes: w.Bytes, Text: w.Method})
-	if due {
-		c.flush(context.Background(), false)
-	}
+	c.flush(context.Background(), false)
 }
 
 // TableFull notes that all rows of a table are on the target.
@@ -91,7 +88,8 @@ func (c *copying) TableFull(move int) {
 		Seconds: t.End.Sub(t.Start).Seconds(), Text: load.TableCompleted})
 }
 
-// ObjectDone notes an object's fate.
+// ObjectDone records whether an object was created. After a kill, a resumed run may find one that
+// the catalogue does not have.
 func (c *copying) ObjectDone(o *tidemark.Object, err error, took time.Duration) {
 	e := Event{Kind: "object", Object: o.ID, Seconds: took.Seconds()}
 	state := catalog.Object{ID: o.ID, State: catalog.ObjectDone, Seconds: took.Seconds(), SQL: o.SQL}
@@ -100,34 +98,40 @@ func (c *copying) ObjectDone(o *tidemark.Object, err error, took time.Duration) 
 	}
 	c.mu.Lock()
 	c.objects = append(c.objects, ObjectTime{o.ID, took.Seconds()})
+	c.settled = append(c.settled, state)
 	c.mu.Unlock()
-	c.env.Catalog.PutObjects(context.Background(), c.run.ID, []catalog.Object{state})
 	c.env.Event(e)
+	c.flush(context.Background(), false)
 }
 
-// Retry tells of an attempt that failed and is made again.
+// Retry reports an attempt that failed and is repeated.
 func (c *copying) Retry(what string, err error, left time.Duration) {
 	c.env.Event(Event{Kind: "retry", Object: what, Error: err.Error(), Text: "for another " + left.Round(time.Second).String()})
 }
 
-// Fewer tells that the run goes on with fewer sessions.
+// Fewer reports that the run continues with fewer sessions.
 func (c *copying) Fewer(why error) {
-	c.env.Event(Event{Kind: "finding", Object: "connections", Text: "a server has none left: the run goes on with fewer sessions. " + tidemark.HintOf(why), Error: why.Error()})
+	c.env.Event(Event{Kind: "finding", Object: "connections", Text: "a server has none left: the run continues with fewer sessions. " + tidemark.HintOf(why), Error: why.Error()})
 }
 
-// flush hands the finished ranges to the catalogue.
+// flush writes the finished ranges and objects to the catalogue.
 func (c *copying) flush(ctx context.Context, last bool) {
 	c.mu.Lock()
-	marked := c.marked
-	if len(marked) == 0 || !last && time.Since(c.flushed) < max(time.Second, c.pause) {
+	marked, settled := c.marked, c.settled
+	if len(marked)+len(settled) == 0 || !last && time.Since(c.flushed) < max(time.Second, c.pause) {
 		c.mu.Unlock()
 		return
 	}
-	c.marked, c.flushed = map[int]int64{}, time.Now()
+	c.marked, c.settled, c.flushed = map[int]int64{}, nil, time.Now()
 	c.mu.Unlock()
 	start := time.Now()
-	c.env.Catalog.MarkRanges(ctx, c.run.ID, marked)
-	c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(nil))
+	if len(settled) > 0 {
+		c.env.Catalog.PutObjects(ctx, c.run.ID, settled)
+	}
+	if len(marked) > 0 {
+		c.env.Catalog.MarkRanges(ctx, c.run.ID, marked)
+		c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(nil))
+	}
 	c.mu.Lock()
 	c.pause = 20 * time.Since(start) // a twentieth of one lane's time at most
 	c.mu.Unlock()
@@ -135,8 +139,8 @@ func (c *copying) flush(ctx context.Context, last bool) {
 
 type copyProgress struct{ *load.Status }
 
-// Position is bytes written of bytes expected; the estimate is of bytes on disk,
-// so it is scaled to what the finished tables have shown.
+// Position is bytes written of bytes expected; the estimate is of bytes on disk, so it is scaled by
+// what the finished tables have shown.
 func (p copyProgress) Position() (done, total int64) {
 	for _, t := range p.Snapshot() {
 		expect := t.Expected

@@ -14,36 +14,37 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// The board says what any worker does next. It holds all state of a run that
-// several workers share, under one lock that nobody keeps while working.
+// A board decides what each worker does next. It holds all state of a run that several workers
+// share, under one lock that is never held while working.
 //
-// Invariants: a range is in exactly one of pending, out (handed to a lane) and
-// done. A table is full when none of its ranges is pending or out. An object is
-// handed out when its phase has come, its table is full, and all that it depends
-// on is done; when something it depends on has failed it is skipped, which counts
-// as failed. Readers stop when every range is done, finishers when every object is.
+// Invariants: a range is in exactly one of pending, out (handed to a lane) and done. A table is
+// full when none of its ranges is pending or out. An object is handed out when its phase has come,
+// its table is full, and everything it depends on is done; if a dependency has failed, the object
+// is skipped, which counts as failed. Readers stop when every range is done, finishers when every
+// object is.
 type board struct {
 	mu       sync.Mutex
 	cond     *sync.Cond
 	pending  []*task
 	out      int
-	at       map[int]int // tasks that are out, by move
-	left     []int       // ranges of each move that are not done
+	at       map[int]int // tasks handed out, by move
+	left     []int       // ranges of each move not yet done
 	active   int         // lanes below this number take work
 	lanes    int         // lanes that have not retired
 	objects  []*work
+	begun    int // no object before this index is waiting
 	byID     map[string]*work
 	undone   int            // objects neither done nor failed
 	rowsLeft int            // ranges not done
-	keysWait bool           // foreign keys depend on the keys that they refer to
+	keysWait bool           // foreign keys depend on the keys that they reference
 	owner    map[string]int // table on the target: the move that fills it
 	open     bool           // more moves, ranges and objects may come
-	feeding  int            // with open: the move whose ranges are still being added; -1 none
-	unfed    map[int]bool   // with open: moves of which no range has come yet
+	feeding  int            // with open: the move whose ranges are still being added; -1: none
+	unfed    map[int]bool   // with open: moves without ranges so far
 	failed   error
-	rejected map[int]bool // moves that were taken out
+	rejected map[int]bool // moves that were rejected
 	gone     map[int]bool // lanes that were given up
-	failures []Failed     // what they were rejected for, and what else could not be made before the rows
+	failures []Failed     // the reasons, and other objects that could not be created before the rows
 }
 
 // A task is one attempt at a range.
@@ -52,20 +53,21 @@ type task struct {
 	attempt int
 	failing outage
 	notYet  time.Time
-	refused atomic.Int64 // rows that the reader has set aside
-	dropped atomic.Bool  // the writer has given this attempt up; the reader need not go on
+	refused atomic.Int64 // rows that the reader has rejected
+	dropped atomic.Bool  // the writer has abandoned this attempt; the reader may stop
 }
 
-// work is an object with what is known of it.
+// A work is an object and its state.
 type work struct {
 	*tidemark.Object
-	move   int     // whose rows it waits for; -1 none
-	early  bool    // AfterRows, but the rows of its own table are enough
+	move   int     // whose rows it waits for; -1: none
+	early  bool    // AfterRows, but only its own table must be full
 	waits  int     // dependencies not done
-	blocks []*work // what cannot be built without it
-	before []*work // what only waits until it has ended
+	blocks []*work // objects that require it
+	before []*work // objects that only wait until it has ended
 	state  workState
 	err    error
+	began  time.Time
 	took   time.Duration
 }
 
@@ -94,15 +96,15 @@ func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) 
 	return b
 }
 
-// addObjects takes objects in. b.mu is held, or nobody else knows b yet.
+// addObjects adds objects. b.mu is held, or b is not shared yet.
 func (b *board) addObjects(objects []tidemark.Object) {
 	added := make([]*work, len(objects))
 	for i := range objects {
 		w := &work{Object: &objects[i], move: -1}
 		if m, ok := b.owner[w.Table.String()]; ok {
 			w.move = m
-			// A foreign key of PostgreSQL depends on the key that it refers to, which is
-			// made when that table is full; so there is nothing else to wait for.
+			// A foreign key of PostgreSQL depends on the referenced key, which is created once that
+			// table is full; so it need not wait for anything else.
 			w.early = b.keysWait && w.Phase == tidemark.AfterRows && strings.HasPrefix(w.Kind, "foreign key") && len(w.Depends) > 0
 		}
 		added[i] = w
@@ -124,7 +126,8 @@ func (b *board) addObjects(objects []tidemark.Object) {
 	}
 	b.objects = append(b.objects, added...)
 	b.undone += len(added)
-	// Largest first; what is light goes before, as it may set much free.
+	b.begun = 0
+	// Largest first; light ones come before, as they may release many others.
 	sort.SliceStable(b.objects, func(i, j int) bool {
 		x, y := b.objects[i], b.objects[j]
 		if x.Phase != y.Phase {
@@ -137,7 +140,7 @@ func (b *board) addObjects(objects []tidemark.Object) {
 	})
 }
 
-// wait blocks until ready says so, the run fails, or ctx ends. b.mu is held.
+// wait blocks until ready returns true, the run fails, or ctx ends. b.mu is held.
 func (b *board) wait(ctx context.Context, c *flow.Clock, ready func() bool) error {
 	if ready() || b.failed != nil {
 		return b.failed
@@ -154,8 +157,7 @@ func (b *board) wait(ctx context.Context, c *flow.Clock, ready func() bool) erro
 	return b.failed
 }
 
-// nextRange gives a lane its next range; nil when all are done or the lane is
-// not needed any more.
+// nextRange returns a lane's next range; nil when all are done or the lane is no longer needed.
 func (b *board) nextRange(ctx context.Context, c *flow.Clock, lane int) (*task, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,9 +179,9 @@ func (b *board) nextRange(ctx context.Context, c *flow.Clock, lane int) (*task, 
 	return t, nil
 }
 
-// pick takes the first pending task whose time has come, of a table that no other
-// lane is at work on, if there is one: two lanes in one table contend for the end
-// of its heap, or for the latches of its clustered index. b.mu is held.
+// pick takes the first pending task that is due, preferably of a table that no other lane is
+// working on: two lanes in one table contend for the end of its heap, or for the latches of its
+// clustered index. b.mu is held.
 func (b *board) pick() *task {
 	now, first := time.Now(), -1
 	for i, t := range b.pending {
@@ -202,13 +204,13 @@ func (b *board) pick() *task {
 	return nil
 }
 
-// takeOut hands a pending task out. b.mu is held.
+// takeOut hands out a pending task. b.mu is held.
 func (b *board) takeOut(i int) *task {
 	t := b.pending[i]
 	b.pending = append(b.pending[:i:i], b.pending[i+1:]...)
 	b.at[t.r.Move]++
 	if b.open {
-		b.cond.Broadcast() // addRange may wait for this place
+		b.cond.Broadcast() // addRange may wait for this slot
 	}
 	return t
 }
@@ -219,7 +221,8 @@ func (b *board) wake() {
 	b.mu.Unlock()
 }
 
-// rangeDone records a range that is committed, or given up with its table, and says whether its table is full now.
+// rangeDone records a range that is committed, or abandoned with its table, and reports whether its
+// table is now full.
 func (b *board) rangeDone(t *task) (full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,13 +234,13 @@ func (b *board) rangeDone(t *task) (full bool) {
 	return b.whole(t.r.Move) && !b.rejected[t.r.Move]
 }
 
-// whole reports whether all ranges of a move have come and are done. b.mu is held.
+// whole reports whether all ranges of a move were added and are done. b.mu is held.
 func (b *board) whole(move int) bool {
 	return b.left[move] == 0 && b.feeding != move && !b.unfed[move]
 }
 
-// addMove takes a move in that is found while the rows are already moving. The move whose ranges were added last
-// gets no more; one of which none has come yet may get them later.
+// addMove adds a move found while rows are already moving. The move whose ranges were added last
+// gets no more; moves without ranges may get them later.
 func (b *board) addMove(into string, objects []tidemark.Object) (move, before int, beforeFull bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -251,8 +254,8 @@ func (b *board) addMove(into string, objects []tidemark.Object) (move, before in
 	return move, before, beforeFull
 }
 
-// addRange takes a range in, and waits while limit ranges are pending already. It gives the move that is full since
-// ranges come of another one; -1 none.
+// addRange adds a range; while limit ranges are pending it waits. It returns the move that became
+// full because this range belongs to another one; -1: none.
 func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, limit int) (full int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -287,7 +290,7 @@ func (b *board) drained(ctx context.Context, c *flow.Clock) error {
 	return b.wait(ctx, c, func() bool { return b.rowsLeft == 0 })
 }
 
-// fed says that nothing more will be added. It gives the moves that are full by that.
+// fed marks the end of additions. It returns the moves that became full by that.
 func (b *board) fed(objects []tidemark.Object) (full []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -303,8 +306,7 @@ func (b *board) fed(objects []tidemark.Object) (full []int) {
 	return full
 }
 
-// rangeFailed decides what becomes of a failed attempt: again later, or the end
-// of the run.
+// rangeFailed decides what follows a failed attempt: a retry, or the end of the run.
 func (b *board) rangeFailed(t *task, err error, budget time.Duration) (left time.Duration, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -322,10 +324,11 @@ func (b *board) rangeFailed(t *task, err error, budget time.Duration) (left time
 	return left, true
 }
 
-// An outage is when something began to fail; zero until then.
+// An outage is when something began to fail; zero while it works.
 type outage struct{ since time.Time }
 
-// left is what is left of a budget of time since the first failure, which is now if there was none.
+// left returns what remains of a time budget since the first failure, which is now if there was
+// none.
 func (o *outage) left(budget time.Duration) time.Duration {
 	if o.since.IsZero() {
 		o.since = time.Now()
@@ -333,19 +336,19 @@ func (o *outage) left(budget time.Duration) time.Duration {
 	return budget - time.Since(o.since)
 }
 
-// passing says whether an error may go away by itself. A server that answered when
-// the run began and cannot be reached now is one that restarts.
+// passing reports whether an error may be transient. A server that answered at the start and is
+// unreachable now is restarting.
 func passing(err error) bool {
 	kind := tidemark.KindOf(err)
 	return kind == tidemark.Transient || kind == tidemark.Unreachable
 }
 
-// backoff is 0.2 s, doubling to at most 10 s.
+// backoff starts at 0.2 s and doubles up to 10 s.
 func backoff(attempt int) time.Duration {
 	return min(200*time.Millisecond<<min(attempt, 10), 10*time.Second)
 }
 
-// retire takes a lane out whose view of the source is gone.
+// retire removes a lane whose view of the source is gone.
 func (b *board) retire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -375,29 +378,47 @@ func (b *board) allow(lanes int) {
 	b.cond.Broadcast()
 }
 
-// nextObject gives a finisher its next object; nil when none is left.
-func (b *board) nextObject(ctx context.Context, c *flow.Clock) (*work, error) {
+// nextObjects returns a finisher's next object; none when none remain. If it is small, it returns
+// several: each of finishers gets its share of those that may be built now, up to most.
+func (b *board) nextObjects(ctx context.Context, c *flow.Clock, finishers, most int) ([]*work, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var w *work
+	var some []*work
 	err := b.wait(ctx, c, func() bool {
 		if b.undone == 0 && !b.open {
 			return true
 		}
-		w = b.ready()
-		return w != nil
+		some = b.ready(finishers * most)
+		return len(some) > 0
 	})
-	if err != nil || w == nil {
+	if err != nil || len(some) == 0 {
 		return nil, err
 	}
-	w.state = running
-	return w, nil
+	some = some[:max(1, len(some)/max(1, finishers))]
+	for _, w := range some {
+		w.state, w.began = running, time.Now()
+	}
+	return some, nil
 }
 
-// ready finds an object that may be built now. b.mu is held.
-func (b *board) ready() *work {
-	for _, w := range b.objects {
-		if w.state != waiting || w.waits > 0 {
+// smallObject is the size in bytes up to which an object is built so fast that others may wait for
+// it.
+const smallObject = 1 << 20
+
+// small reports whether an object is built quickly; false if it takes longer than its size
+// suggests, or its size is unknown.
+func (w *work) small() bool {
+	return w.Bytes <= smallObject && (!w.Heavy || w.Bytes > 0) && !strings.HasPrefix(w.Kind, "materialized")
+}
+
+// ready returns objects that may be built now: one, or if the first is small, up to most small
+// ones. b.mu is held.
+func (b *board) ready(most int) (out []*work) {
+	for b.begun < len(b.objects) && b.objects[b.begun].state != waiting {
+		b.begun++
+	}
+	for _, w := range b.objects[b.begun:] {
+		if w.state != waiting || w.waits > 0 || len(out) > 0 && !w.small() {
 			continue
 		}
 		switch {
@@ -410,12 +431,14 @@ func (b *board) ready() *work {
 		case w.Phase == tidemark.AfterTable && w.move >= 0 && !b.whole(w.move):
 			continue
 		}
-		return w
+		if out = append(out, w); len(out) == most || !w.small() {
+			break
+		}
 	}
-	return nil
+	return out
 }
 
-// objectDone records an object's fate; what depends on a broken one is skipped.
+// objectDone records an object's outcome; objects that depend on a failed one are skipped.
 func (b *board) objectDone(w *work, err error, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -436,7 +459,7 @@ func (b *board) settle(w *work, err error) { // b.mu is held
 	for _, d := range w.blocks {
 		d.waits--
 		if err != nil && d.state == waiting {
-			b.settle(d, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: d.ID, Err: errors.New("skipped, because " + w.ID + " could not be made")})
+			b.settle(d, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: d.ID, Err: errors.New("skipped, because " + w.ID + " could not be created")})
 		}
 	}
 }

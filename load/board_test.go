@@ -16,15 +16,15 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// world carries out a board's work with workers that fail as the test says, and
-// keeps what happened in order.
+// A world does a board's work with workers that fail as the test specifies, and records the events
+// in order.
 type world struct {
 	mu      sync.Mutex
 	log     []string
 	left    []int
 	rows    int
 	fails   map[int]int     // range: transient failures to come
-	broken  map[string]bool // objects that cannot be made
+	broken  map[string]bool // objects that cannot be created
 	made    map[string]bool
 	problem string
 }
@@ -69,37 +69,46 @@ func (w *world) reader(b *board, lane int) func(context.Context, *flow.Clock) er
 func (w *world) finisher(b *board) func(context.Context, *flow.Clock) error {
 	return func(ctx context.Context, c *flow.Clock) error {
 		for {
-			o, err := b.nextObject(ctx, c)
-			if err != nil || o == nil {
+			some, err := b.nextObjects(ctx, c, 2, 3)
+			if err != nil || len(some) == 0 {
 				return err
 			}
 			w.mu.Lock()
-			for _, d := range o.Depends {
-				if _, known := b.byID[d]; known && !w.made[d] {
-					w.fault("%s begins before %s is made", o.ID, d)
+			for _, o := range some {
+				w.checkBegun(b, o)
+			}
+			w.mu.Unlock()
+			for _, o := range some {
+				time.Sleep(3 * time.Millisecond)
+				w.mu.Lock()
+				bad := w.broken[o.ID]
+				w.made[o.ID] = !bad
+				w.mu.Unlock()
+				err = nil
+				if bad {
+					err = &tidemark.Error{Kind: tidemark.BadRow, Op: "create", Object: o.ID, Err: errors.New("duplicate")}
 				}
+				b.objectDone(o, err, time.Millisecond)
 			}
-			if o.move >= 0 && o.Phase == tidemark.AfterTable && w.left[o.move] > 0 {
-				w.fault("%s begins before its table is full", o.ID)
-			}
-			if o.Phase == tidemark.AfterRows && w.rows > 0 {
-				w.fault("%s begins with %d ranges to go", o.ID, w.rows)
-			}
-			bad := w.broken[o.ID]
-			w.mu.Unlock()
-			time.Sleep(3 * time.Millisecond)
-			w.mu.Lock()
-			w.made[o.ID] = !bad
-			w.mu.Unlock()
-			if bad {
-				err = &tidemark.Error{Kind: tidemark.BadRow, Op: "create", Object: o.ID, Err: errors.New("duplicate")}
-			}
-			b.objectDone(o, err, time.Millisecond)
 		}
 	}
 }
 
-// TestBoardDoesAllOnceInOrder lets random plans run with random failures.
+func (w *world) checkBegun(b *board, o *work) {
+	for _, d := range o.Depends {
+		if _, known := b.byID[d]; known && !w.made[d] {
+			w.fault("%s begins before %s is made", o.ID, d)
+		}
+	}
+	if o.move >= 0 && o.Phase == tidemark.AfterTable && w.left[o.move] > 0 {
+		w.fault("%s begins before its table is full", o.ID)
+	}
+	if o.Phase == tidemark.AfterRows && w.rows > 0 {
+		w.fault("%s begins with %d ranges to go", o.ID, w.rows)
+	}
+}
+
+// TestBoardDoesAllOnceInOrder runs random plans with random failures.
 func TestBoardDoesAllOnceInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		moves := rapid.IntRange(0, 5).Draw(rt, "moves")
@@ -120,6 +129,7 @@ func TestBoardDoesAllOnceInOrder(t *testing.T) {
 		var objects []tidemark.Object
 		for i := range rapid.IntRange(0, 12).Draw(rt, "objects") {
 			o := tidemark.Object{ID: fmt.Sprint("o", i), Phase: rapid.SampledFrom([]tidemark.Phase{tidemark.AfterTable, tidemark.AfterRows}).Draw(rt, "phase")}
+			o.Bytes = rapid.SampledFrom([]int64{0, smallObject, smallObject + 1}).Draw(rt, "bytes")
 			if moves > 0 {
 				o.Table = tidemark.TableID{Schema: "s", Name: fmt.Sprint("t", rapid.IntRange(0, moves-1).Draw(rt, "table"))}
 			}
@@ -155,7 +165,7 @@ func synctestRun(t *testing.T, f func()) {
 	synctest.Test(t, func(*testing.T) { f() })
 }
 
-// checkEnd holds what the board says against a dumb account of it.
+// checkEnd compares the board's state with a simple count.
 func checkEnd(w *world, b *board, p *Plan, objects []tidemark.Object) {
 	if len(w.log) != len(p.Ranges) {
 		w.fault("%d ranges were done of %d", len(w.log), len(p.Ranges))
@@ -178,7 +188,8 @@ func checkEnd(w *world, b *board, p *Plan, objects []tidemark.Object) {
 	}
 }
 
-// TestBoardGivesUpWhenItsTimeIsOut: an outage of minutes is waited for, whatever number of attempts that takes.
+// TestBoardGivesUpWhenItsTimeIsOut: the run waits for the end of an outage of minutes, whatever
+// number of attempts that takes.
 func TestBoardGivesUpWhenItsTimeIsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -208,14 +219,15 @@ func TestBoardWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// No key is made before its table has its rows, whether tables are defined before their own rows or before all rows.
+// No key is created before its table has its rows, whether tables are defined before their own rows
+// or before all rows.
 func TestImportFeedsAnOpenBoard(t *testing.T) {
 	for name, ahead := range map[string]int{"each before its rows": 1, "all before the rows": 2} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { feedOpenBoard(t, ahead) }) })
 	}
 }
 
-// feedOpenBoard feeds two tables, so many of which are defined before rows come.
+// feedOpenBoard feeds two tables, of which ahead are defined before rows arrive.
 func feedOpenBoard(t *testing.T, ahead int) {
 	b := newBoard(&Plan{Owner: map[string]int{}}, nil, nil, 2)
 	b.open = true
@@ -240,7 +252,7 @@ func feedOpenBoard(t *testing.T, ahead int) {
 				if done >= 0 {
 					full = append(full, done)
 				}
-				time.Sleep(20 * time.Millisecond) // the lanes are quicker: a table is empty before it is full
+				time.Sleep(20 * time.Millisecond) // the lanes are faster: a table is empty before it is full
 			}
 		}
 		full = append(full, b.fed([]tidemark.Object{{ID: "fk", Phase: tidemark.AfterRows, Depends: []string{"key0", "key1"}}})...)
@@ -255,7 +267,7 @@ func feedOpenBoard(t *testing.T, ahead int) {
 	if len(w.log) != 6 || !w.made["key0"] || !w.made["key1"] || !w.made["fk"] {
 		t.Fatalf("ranges %v, objects %v", w.log, w.made)
 	}
-	if want := []int{0, 1}[2-ahead:]; !slices.Equal(full, want) { // addMove tells of the one before it
+	if want := []int{0, 1}[2-ahead:]; !slices.Equal(full, want) { // addMove reports the one before it
 		t.Fatalf("full are %v, want %v", full, want)
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// Where a server has no connection left, a run goes on with the sessions that it has. A lane, or a finisher, that finds none
-// is given up for the run; one of each stays. The last finisher waits until the rows are there, and takes
-// the session of lane 0, by which the tables were made.
+// If a server has no connections left, a run continues with the sessions it has. A lane or a
+// finisher without a connection is dropped for the run; one of each stays. The last finisher waits
+// until all rows are loaded, and takes the session of lane 0, which created the tables.
 
-// fewer is what a run has given up. Run.lanesMu guards it.
+// fewer records what a run has given up. Run.lanesMu guards it.
 type fewer struct {
 	lanes, finishers int
 	gone             map[int]bool
-	why              error // the first time
+	why              error // of the first time
 }
 
-// A Shrinker is a Sink that is told once that a run goes on with fewer sessions.
+// A Shrinker is a Sink that is notified, once, that a run continues with fewer sessions.
 type Shrinker interface {
 	Fewer(why error)
 }
@@ -32,7 +32,7 @@ func (r *Run) crowded() bool {
 	return r.fewer.why != nil
 }
 
-// note keeps why something was given up. r.lanesMu is held.
+// note records why something was given up. r.lanesMu is held.
 func (r *Run) note(why error) {
 	if r.fewer.why != nil {
 		return
@@ -43,7 +43,7 @@ func (r *Run) note(why error) {
 	}
 }
 
-// giveUpLane says whether a lane ends because it finds no connection. Its range is for another one.
+// giveUpLane reports whether a lane ends because it has no connection. Its range goes to another.
 func (r *Run) giveUpLane(lane int, t *task, why error) bool {
 	if !errors.Is(why, tidemark.ErrNoConnection) {
 		return false
@@ -63,7 +63,7 @@ func (r *Run) giveUpLane(lane int, t *task, why error) bool {
 	return true
 }
 
-// giveUpFinisher says whether a finisher ends because it finds no connection.
+// giveUpFinisher reports whether a finisher ends because it has no connection.
 func (r *Run) giveUpFinisher(why error) bool {
 	r.lanesMu.Lock()
 	defer r.lanesMu.Unlock()
@@ -75,7 +75,7 @@ func (r *Run) giveUpFinisher(why error) bool {
 	return true
 }
 
-// Fewer is what there is to report of it.
+// Fewer returns findings about it.
 func (r *Run) Fewer() []tidemark.Finding {
 	r.lanesMu.Lock()
 	defer r.lanesMu.Unlock()
@@ -83,10 +83,10 @@ func (r *Run) Fewer() []tidemark.Finding {
 		return nil
 	}
 	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "connections",
-		Text: fmt.Sprintf("a server had none left: %d lanes and %d builders of indexes were given up (%v)", r.fewer.lanes, r.fewer.finishers, r.fewer.why), Hint: tidemark.HintOf(r.fewer.why)}}
+		Text: fmt.Sprintf("a server had no connections left: %d lanes and %d index builders were dropped (%v)", r.fewer.lanes, r.fewer.finishers, r.fewer.why), Hint: tidemark.HintOf(r.fewer.why)}}
 }
 
-// laneGone hands the range of a lane that is given up to others, all of which may take ranges now.
+// laneGone hands the range of a dropped lane to others, all of which may take ranges now.
 func (b *board) laneGone(lane int, t *task, all int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,15 +98,15 @@ func (b *board) laneGone(lane int, t *task, all int) {
 	b.cond.Broadcast()
 }
 
-// putBack gives an object back that was handed out.
+// putBack returns an object that was handed out.
 func (b *board) putBack(w *work) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w.state = waiting
+	w.state, b.begun = waiting, 0
 	b.cond.Broadcast()
 }
 
-// allRows waits until all rows are there.
+// allRows waits until all rows are loaded.
 func (b *board) allRows(ctx context.Context, c *flow.Clock) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,15 +10,16 @@ import (
 type Options struct {
 	Run       string        // the run's name, in marker rows
 	Lanes     int           // sessions on each side; 0 starts with 2 and adds while throughput gains
-	MaxLanes  int           // for Lanes 0: at most this many; 0 means 8
+	MaxLanes  int           // for Lanes 0: the maximum; 0 means 8
+	RoundTrip time.Duration // to the farther end, if significant; otherwise 0
 	Finishers int           // sessions that build keys and indexes; 0 means 2
-	RetryFor  time.Duration // how long what fails by a transient error is tried again; 0 means 5 minutes, negative not at all
+	RetryFor  time.Duration // how long transient errors are retried; 0 means 5 minutes, negative not at all
 	Buffer    int64         // bytes between a reader and its writer; 0 means 8 MB
-	// RejectTables lets the run go on without tables that cannot be made or filled.
+	// RejectTables lets the run continue without tables that cannot be created or filled.
 	RejectTables bool
-	// Reject, if not nil, takes each bad row of a move with the reason.
+	// Reject, if not nil, receives each bad row of a move with the reason.
 	Reject func(m *tidemark.Move, f tidemark.Format, row []byte, reason string) error
-	// Cut, if not nil, is told of each value that limited LOB mode shortened.
+	// Cut, if not nil, receives each value that limited LOB mode truncated.
 	Cut func(m *tidemark.Move, key, column string, bytes int64)
 }
 
@@ -39,10 +40,10 @@ func (o Options) defaults() Options {
 	return o
 }
 
-// RetryTime is RetryFor, or its default.
+// RetryTime returns RetryFor, or its default.
 func (o Options) RetryTime() time.Duration { return o.defaults().RetryFor }
 
-// LaneCount is the number of source lanes to freeze for these options.
+// LaneCount returns the number of source lanes to freeze for these options.
 func (o Options) LaneCount() int {
 	if o.Lanes > 0 {
 		return o.Lanes
@@ -50,6 +51,6 @@ func (o Options) LaneCount() int {
 	return o.defaults().MaxLanes
 }
 
-// ScriptLane is the target's lane for an import's own statements, which run while
-// the others write and build.
+// ScriptLane returns the target's lane for an import's own statements, which run while the others
+// write and build.
 func (o Options) ScriptLane() int { return o.LaneCount() + o.defaults().Finishers }

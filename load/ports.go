@@ -2,83 +2,95 @@ package load
 
 import (
 	"context"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// Source is what a copy needs of the database that it reads. A lane is one
-// session, numbered from 0.
+// Source is what a copy needs from the database that it reads. A lane is one session, numbered from
+// 0.
 type Source interface {
-	// Describe reads the catalogue. want says which tables matter (nil: all); the
-	// native objects always come complete. After Freeze it describes the frozen
-	// view and keeps the tables from being changed under it.
+	// Describe reads the catalogue. want selects the tables (nil: all); the native objects are
+	// always complete. After Freeze it describes the frozen view and prevents changes of the
+	// tables' definitions under it.
 	Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error)
-	// Freeze opens the lanes, all on one consistent view of the database, and says
-	// which position in the log that view belongs to.
+	// Freeze opens the lanes, all on one consistent view of the database, and returns the log
+	// position of that view.
 	Freeze(ctx context.Context, lanes int) (tidemark.Position, error)
-	// Split cuts a move into ranges that together hold each of its rows once.
-	// Range.ID and Range.Move are left for the caller.
+	// Split divides a move into ranges that together contain each of its rows once. The caller sets
+	// Range.ID and Range.Move.
 	Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error)
-	// Read emits the rows of a range; the last batch has Last set, also when the
-	// range is empty. It does not touch a batch after emit took it, and returns
-	// emit's error as it is. A lane whose connection broke joins the view again by
-	// itself; where that cannot be, the error is of Kind Lost.
+	// Read emits the rows of a range; the last batch has Last set, also if the range is empty. It
+	// does not touch a batch after emit took it, and returns emit's error unchanged. A lane whose
+	// connection broke rejoins the snapshot on its own; if that is impossible, the error has Kind
+	// Lost.
 	Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error
 	Close() error
 }
 
-// A Keeper is a Source whose rows lie ready in one format. Besides it, it gives COPY text.
+// A Keeper is a Source whose rows are stored in one format. It can also emit COPY text.
 type Keeper interface {
 	Kept() tidemark.Format
 }
 
-// A Prep says what is done to tables that the target has already.
+// A Prep is what happens to tables that the target already has.
 type Prep uint8
 
 const (
-	MustBeEmpty Prep = iota // create what is missing; refuse a table that holds rows (Kind NotEmpty)
-	KeepTables              // DMS DO_NOTHING: load into what is there
+	MustBeEmpty Prep = iota // create what is missing; reject a table that holds rows (Kind NotEmpty)
+	KeepTables              // DMS DO_NOTHING: load into existing tables
 	DropTables              // DMS DROP_AND_CREATE
 	Truncate                // DMS TRUNCATE_BEFORE_LOAD
 )
 
-// Target is what a copy needs of the database that it writes.
+// Target is what a copy needs from the database that it writes.
 type Target interface {
-	// Render gives the objects that make db's tables, as moves have them, on this
-	// engine, and says what it cannot do. From a database of the same engine it
-	// takes db.Objects over. It asks no server.
+	// Render returns the objects that create db's tables, as moves define them, on this engine,
+	// with findings about what it cannot do. From a database of the same engine it adopts
+	// db.Objects. It does not contact the server.
 	Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding)
-	// Inspect says what stands under these names, in the same order.
+	// Inspect returns the state of these names, in the same order.
 	Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error)
-	// Exec runs the statements of one object on a lane, in order. Where the engine
-	// has transactional DDL they all take effect or none. The error for an object
-	// that is there already is of Kind Exists.
+	// Exec runs the statements of one object on a lane, in order. With transactional DDL they all
+	// take effect or none. If the object exists already, the error is of Kind Exists.
 	Exec(ctx context.Context, lane int, sql []string) error
-	// Write takes batches until one has Last set and commits them with their marker
-	// row. take's error ends the transaction and is returned as it is. Batches are
-	// released by Write. After a broken connection the lane connects again at its
-	// next use.
+	// Write takes batches until one has Last set and commits them with their marker row. take's
+	// error ends the transaction and is returned unchanged. Write releases the batches. After its
+	// connection broke, the lane reconnects at its next use.
 	Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
 	Close() error
 }
 
-// A Worker is a target that works by itself, where others have a server that does.
+// A Pipeliner is a Target that accepts statements before it has answered earlier ones, so that many
+// small objects cost one round trip.
+type Pipeliner interface {
+	// ExecEach runs the statements of several objects on a lane, in order, as Exec runs those of
+	// one: each object takes effect or not, independently of the others. done is called for those
+	// that did; the others are unknown until Exec is called for them.
+	ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int))
+}
+
+// A Distant is an end that knows the round trip time to its server.
+type Distant interface {
+	RoundTrip(ctx context.Context) (time.Duration, error)
+}
+
+// A Worker is a target that does the work itself instead of a server.
 type Worker interface {
-	// WriteBy is Write with the clock of its worker, which is in IO, to say when it works.
+	// WriteBy is Write with the clock of its worker, which is in IO, to show when it works.
 	WriteBy(ctx context.Context, c *flow.Clock, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
 }
 
 // Ledger keeps the marker rows on the target, in a table of our own.
 type Ledger interface {
-	// Begin makes the marker table if it is missing.
+	// Begin creates the marker table if it is missing.
 	Begin(ctx context.Context, run string) error
 	// Marks lists the ranges of a run that are on the target.
 	Marks(ctx context.Context, run string) ([]tidemark.Mark, error)
-	// Forget removes the run's marks of these ranges; nil means all of them, and
-	// the marker table too when it is empty then.
+	// Forget removes the run's marks of these ranges; nil means all of them, and then also the
+	// marker table if it is empty.
 	Forget(ctx context.Context, run string, ranges []int) error
-	// Clear empties (drop false) or drops tables, whatever references them among
-	// themselves.
+	// Clear empties (drop false) or drops tables, even if they reference each other.
 	Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error
 }

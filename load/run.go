@@ -12,16 +12,16 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A Sink is told what happens, from many goroutines; it must not wait long.
+// A Sink receives events from many goroutines; it must return quickly.
 type Sink interface {
 	RangeDone(r *tidemark.Range, w tidemark.Written)
 	TableFull(move int)
 	ObjectDone(o *tidemark.Object, err error, took time.Duration)
-	// Retry is told of an attempt that failed and is made again, for at most left from now on.
+	// Retry receives a failed attempt that is retried, for at most left from now on.
 	Retry(what string, err error, left time.Duration)
 }
 
-// A Run is a plan being carried out.
+// A Run executes a plan.
 type Run struct {
 	plan   *Plan
 	opt    Options
@@ -33,17 +33,17 @@ type Run struct {
 	fresh  map[int]bool
 	Status *Status
 
-	movesMu sync.RWMutex // of moves and formats, which an import adds to
+	movesMu sync.RWMutex // guards moves and formats, which an import adds to
 	moves   []*tidemark.Move
 	formats []tidemark.Format
 	feed    func(context.Context, *flow.Clock) error // an import's scanner; nil for a copy
-	done    func(rangeID int)                        // an import gives memory back; nil for a copy
+	done    func(rangeID int)                        // an import releases memory; nil for a copy
 
 	statement func(rangeID int) *tidemark.Statement // an import's SQL in place of rows; nil for a copy
 
 	lanesMu sync.Mutex
 	started int // lanes 0 to started-1 have workers
-	ended   int // of them, whose view or connection was lost
+	ended   int // those whose view or connection was lost
 	fewer   fewer
 	lanes   int // lanes that may take ranges
 	tried   bool
@@ -56,13 +56,12 @@ type reader interface {
 
 // writer is what a run needs of its target once everything is planned.
 type writer interface {
-	Exec(ctx context.Context, lane int, sql []string) error
+	Exec(ctx context.Context, lane int, sql []string) error // it may be a Pipeliner
 	Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
 }
 
-// NewRun prepares to carry plan out. done lists the ranges (ID to rows) and
-// built the objects that an earlier attempt has finished. src must be frozen
-// with opt.LaneCount() lanes.
+// NewRun prepares to execute plan. done lists the ranges (ID to rows) and built the objects that an
+// earlier attempt has finished. src must be frozen with opt.LaneCount() lanes.
 func NewRun(src reader, tgt writer, plan *Plan, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
 	r := &Run{plan: plan, opt: opt.defaults(), src: src, tgt: tgt, sink: sink, fresh: plan.fresh(), Status: newStatus(plan)}
 	for i := range plan.Moves {
@@ -87,14 +86,14 @@ func NewRun(src reader, tgt writer, plan *Plan, sink Sink, opt Options, done map
 	return r
 }
 
-// move gives a move and the format that its rows travel in.
+// move returns a move and the format of its rows.
 func (r *Run) move(i int) (*tidemark.Move, tidemark.Format) {
 	r.movesMu.RLock()
 	defer r.movesMu.RUnlock()
 	return r.moves[i], r.formats[i]
 }
 
-// Moves gives the moves that are known by now; an import finds them as it goes.
+// Moves returns the moves known so far; an import finds them as it proceeds.
 func (r *Run) Moves() []*tidemark.Move {
 	r.movesMu.RLock()
 	defer r.movesMu.RUnlock()
@@ -105,13 +104,12 @@ func (r *Run) Moves() []*tidemark.Move {
 type Failed struct {
 	Object  tidemark.Object `json:"object"`
 	Error   string          `json:"error"`
-	Skipped bool            `json:"skipped,omitempty"` // it was not tried: what it depends on could not be built
+	Skipped bool            `json:"skipped,omitempty"` // it was not tried, because a dependency could not be built
 }
 
-// Do creates what the rows need, moves the rows and builds the rest. Its error
-// is of Kind Incomplete when all rows are there but some object is not (see
-// Failures). Whatever the error, the same plan can be run again with what is
-// done by then.
+// Do creates what the rows need, moves the rows and builds the rest. Its error is of Kind
+// Incomplete if all rows are loaded but some object is missing (see Failures). Whatever the error,
+// the same plan can be run again with what is done by then.
 func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	if err := r.before(ctx, 0, r.plan.Objects, built); err != nil {
 		return err
@@ -123,7 +121,7 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	}
 	lanes := r.opt.LaneCount()
 	if r.opt.Lanes == 0 {
-		r.startLanes(min(2, lanes))
+		r.startLanes(r.firstLanes())
 		r.group.Go("Governor", r.govern)
 	} else {
 		r.startLanes(lanes)
@@ -135,7 +133,7 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	if cause := r.board.cause(); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
-	if tidemark.KindOf(err) == tidemark.Unreachable { // it was reached before
+	if tidemark.KindOf(err) == tidemark.Unreachable { // it was reachable before
 		err = &tidemark.Error{Op: "copy", Kind: tidemark.Transient, Err: err}
 	}
 	if err == nil {
@@ -144,7 +142,7 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	return err
 }
 
-// startLanes sees to it that at least n lanes have been started, and lets n work.
+// startLanes makes sure that at least n lanes have been started, and lets n of them work.
 func (r *Run) startLanes(n int) {
 	r.lanesMu.Lock()
 	defer r.lanesMu.Unlock()
@@ -157,8 +155,8 @@ func (r *Run) startLanes(n int) {
 	r.lanes = n
 }
 
-// replace takes a lane out whose view of the source is gone, and starts another
-// one where the view was opened for more.
+// replace removes a lane whose view of the source is gone, and starts another if the view was
+// opened for more.
 func (r *Run) replace() {
 	r.board.retire()
 	r.lanesMu.Lock()
@@ -168,96 +166,18 @@ func (r *Run) replace() {
 	r.startLanes(n + 1)
 }
 
-// Lanes is how many lanes may take ranges now.
+// Lanes returns how many lanes may take ranges now.
 func (r *Run) Lanes() int {
 	r.lanesMu.Lock()
 	defer r.lanesMu.Unlock()
 	return r.lanes
 }
 
-// LanesTried says whether one more lane was tried and gained too little.
+// LanesTried reports whether one more lane was tried and gained too little.
 func (r *Run) LanesTried() bool {
 	r.lanesMu.Lock()
 	defer r.lanesMu.Unlock()
 	return r.tried
-}
-
-// before makes what the rows need, in order.
-func (r *Run) before(ctx context.Context, lane int, objects []tidemark.Object, built map[string]bool) error {
-	for i := range objects {
-		o := &objects[i]
-		if o.Phase != tidemark.BeforeRows || built[o.ID] || r.isOut(o) {
-			continue
-		}
-		start := time.Now()
-		err := r.exec(ctx, lane, o, true)
-		r.sink.ObjectDone(o, err, time.Since(start))
-		switch {
-		case err != nil && r.feed == nil && r.rejects(ctx, err):
-			r.rejectMade(o, err)
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-// exec makes one object. One that exists is kept: after a crash it is ours, and
-// otherwise the plan has said that the target is not empty. patient says that it waits where the server has no connection left.
-func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object, patient bool) error {
-	var failing outage
-	for attempt := 0; ; attempt++ {
-		err := r.tgt.Exec(ctx, lane, o.SQL)
-		switch kind := tidemark.KindOf(err); {
-		case err == nil || kind == tidemark.Exists:
-			return nil
-		case passing(err) && (patient || !errors.Is(err, tidemark.ErrNoConnection)) && failing.left(r.opt.RetryFor) > 0:
-			r.sink.Retry(o.ID, err, failing.left(r.opt.RetryFor))
-			if err := flow.Sleep(ctx, backoff(attempt)); err != nil {
-				return err
-			}
-		default:
-			return &tidemark.Error{Op: "create", Object: o.ID, Kind: kind, Err: err}
-		}
-	}
-}
-
-// finisher builds objects as their tables get full.
-func (r *Run) finisher(lane int) func(context.Context, *flow.Clock) error {
-	return func(ctx context.Context, c *flow.Clock) error {
-		patient := r.feed != nil
-		for {
-			w, err := r.board.nextObject(ctx, c)
-			if err != nil || w == nil {
-				return err
-			}
-			start := time.Now()
-			was := c.Enter(flow.IO)
-			err = r.exec(ctx, lane, w.Object, patient)
-			c.Enter(was)
-			if ctx.Err() != nil {
-				return ctx.Err() // not the object's fault
-			}
-			if !patient && errors.Is(err, tidemark.ErrNoConnection) {
-				r.board.putBack(w)
-				if r.giveUpFinisher(err) {
-					return nil
-				}
-				if err := r.board.allRows(ctx, c); err != nil {
-					return err
-				}
-				lane, patient = 0, true // it has made the tables, and the rows need its session no more
-				continue
-			}
-			if kind := tidemark.KindOf(err); err != nil && (kind == tidemark.Full || kind == tidemark.Unreachable || kind == tidemark.Transient) {
-				r.board.stop(err) // nothing after it would go better; resume when mended
-				return err
-			}
-			c.Count(1, w.Bytes, 0)
-			r.board.objectDone(w, err, time.Since(start))
-			r.sink.ObjectDone(w.Object, err, time.Since(start))
-		}
-	}
 }
 
 // Failures lists what could not be built.
@@ -273,7 +193,7 @@ func (r *Run) Failures() []Failed {
 	return out
 }
 
-// Report is the time of all workers so far.
+// Report returns the times of all workers so far.
 func (r *Run) Report() flow.Report {
 	if r.group == nil {
 		return flow.Report{}
@@ -289,14 +209,14 @@ func (r *Run) Report() flow.Report {
 	return rep
 }
 
-// A lane is one source session and one target session with a buffer between.
+// A lane is one source session and one target session with a buffer between them.
 type lane struct {
 	id  int
 	run *Run
 	buf *flow.Buffer[parcel]
 }
 
-// A parcel is a batch of a task, or the news that its reader gave up.
+// A parcel is a batch of a task, or the notice that its reader gave up.
 type parcel struct {
 	t   *task
 	b   *tidemark.Batch
@@ -310,10 +230,10 @@ func (p parcel) size() int64 {
 	return int64(len(p.b.Data))
 }
 
-var errDropped = errors.New("the writer gave this range up")
+var errDropped = errors.New("the writer gave up this range")
 
-// read is the reader stage. The source knows neither buffer nor clock: the time
-// inside emit is waiting for the buffer, and the rest is reading.
+// read is the reader stage. The source knows neither buffer nor clock: the time inside emit is
+// waiting for the buffer, and the rest is reading.
 func (l *lane) read(ctx context.Context, c *flow.Clock) error {
 	defer l.buf.Close()
 	for {
@@ -363,7 +283,7 @@ func (l *lane) readRange(ctx context.Context, c *flow.Clock, t *task) error {
 	})
 }
 
-// write is the writer stage: one Write for each range that comes through the buffer.
+// write is the writer stage: one Write for each range that arrives through the buffer.
 func (l *lane) write(ctx context.Context, c *flow.Clock) error {
 	defer l.buf.Drain(func(p parcel) {
 		if p.b != nil {
@@ -385,14 +305,14 @@ func (l *lane) write(ctx context.Context, c *flow.Clock) error {
 	}
 }
 
-// A readError tells the reader's failure from the writer's own.
+// A readError distinguishes the reader's failure from the writer's own.
 type readError struct{ err error }
 
 func (e *readError) Error() string { return e.err.Error() }
 func (e *readError) Unwrap() error { return e.err }
 
-// writeRange carries out one Write, beginning with the parcel in hand. Its error
-// ends the lane; a failure of the range alone goes to the board.
+// writeRange performs one Write, beginning with the parcel first. Its error ends the lane; a
+// failure of the range only is reported to the board.
 func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) error {
 	defer c.Enter(c.Enter(flow.IO))
 	t, ended := first.t, false
@@ -469,7 +389,7 @@ func (l *lane) request(t *task) tidemark.Write {
 	return w
 }
 
-// skip takes the rest of a given-up range out of the buffer.
+// skip removes the rest of an abandoned range from the buffer.
 func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
 	for !ended {
 		p, ok, err := l.buf.Take(ctx, c)
@@ -502,19 +422,37 @@ func (l *lane) failed(ctx context.Context, t *task, err error) {
 	}
 }
 
-// cause is the error that ended the run, if any.
+// cause returns the error that ended the run, if any.
 func (b *board) cause() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failed
 }
 
-// govern follows the measured throughput: one more lane is tried, and kept when
-// it gains at least a tenth; the first that does not ends the search.
+// linkRate is the rate of one lane's rows on a link, in bytes a second; if a range is so small that
+// this takes less than a round trip, lanes mostly wait, and cost their servers little.
+const linkRate = 50 << 20
+
+// firstLanes returns how many lanes begin: two, or all if ranges are small and the round trip is
+// long.
+func (r *Run) firstLanes() int {
+	var bytes int64
+	for i := range r.plan.Ranges {
+		bytes += r.plan.Ranges[i].Bytes
+	}
+	mean := bytes / int64(max(1, len(r.plan.Ranges)))
+	if mean < int64(linkRate*r.opt.RoundTrip.Seconds()) {
+		return r.opt.LaneCount()
+	}
+	return min(2, r.opt.LaneCount())
+}
+
+// govern follows the measured throughput: it tries one more lane, and keeps it if throughput rises
+// by at least a tenth; the first lane that gains less ends the search.
 func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 	c.Enter(flow.IO)
 	const step, gain = 1500 * time.Millisecond, 1.10
-	active := min(2, r.opt.LaneCount())
+	active := r.firstLanes()
 	before := 0.0
 	for !r.crowded() {
 		last := r.Status.written.Load()
@@ -545,7 +483,7 @@ func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 	return nil
 }
 
-// rest says whether another lane would find nothing to do, or the run is over.
+// rest reports whether another lane would have nothing to do, or the run is over.
 func (b *board) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

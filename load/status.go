@@ -21,9 +21,8 @@ type Status struct {
 	tables []TableStatus
 }
 
-// TableStatus is one move's progress. Rows and Bytes include what is not
-// committed yet; Done counts committed rows. All three include what earlier
-// attempts at the run have committed.
+// TableStatus is one move's progress. Rows and Bytes include uncommitted data; Done counts
+// committed rows. All three include what earlier attempts at the run have committed.
 type TableStatus struct {
 	Move       int
 	State      string // DMS's TableState: "Before load", "Full load", "Table completed", "Table error"
@@ -36,10 +35,10 @@ type TableStatus struct {
 	RangesDone int
 	Expected   int64 // bytes on disk
 	Start, End time.Time
-	Method     string // what wrote its rows; several are parted by ", "
+	Method     string // how its rows were written; several are separated by ", "
 }
 
-// Earlier is what earlier attempts have committed: it is no part of a speed.
+// Earlier is what earlier attempts have committed: it does not count for rates.
 type Earlier struct {
 	Rows, Bytes int64
 }
@@ -71,7 +70,7 @@ func newStatus(p *Plan) *Status {
 	return s
 }
 
-// addMove makes room for a move that is found while rows move.
+// addMove adds a move that is found while rows move.
 func (s *Status) addMove(move int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +102,7 @@ func (s *Status) resumed(r *tidemark.Range, rows int64) {
 	}
 }
 
-// passed counts a range of an import that is on the target already.
+// passed counts a range of an import that the target has already.
 func (s *Status) passed(r *tidemark.Range, rows int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,13 +138,13 @@ func (s *Status) rangeDone(t *task, w tidemark.Written) {
 	if !slices.Contains(strings.Split(x.Method, ", "), w.Method) {
 		x.Method = strings.TrimPrefix(x.Method+", "+w.Method, ", ")
 	}
-	if w.Method == tidemark.BySQL { // no batches came that could be counted
+	if w.Method == tidemark.BySQL { // there were no batches to count
 		x.Bytes += w.Bytes
 	}
 }
 
-// rangeFailed takes the rows of a failed attempt back. What a writer counted of
-// this attempt is not known apart, so rows start again from what is committed.
+// rangeFailed subtracts the rows of a failed attempt. A writer's counts are not kept per attempt,
+// so rows restart from what is committed.
 func (s *Status) rangeFailed(t *task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,51 +157,100 @@ func (s *Status) full(move int) {
 	defer s.mu.Unlock()
 	x := &s.tables[move]
 	x.State, x.End, x.Rows = TableCompleted, time.Now(), x.Done
-	if x.Start.IsZero() { // of a file, with no rows in it
+	if x.Start.IsZero() { // of a file, without rows
 		x.Start = x.End
 	}
 }
 
-// Snapshot is a copy of all tables' progress.
+// Snapshot returns a copy of all tables' progress.
 func (s *Status) Snapshot() []TableStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]TableStatus(nil), s.tables...)
 }
 
-// Table is a copy of one table's progress.
+// Table returns a copy of one table's progress.
 func (s *Status) Table(move int) TableStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tables[move]
 }
 
-// A Build is the progress of what comes after the rows.
+// A Build is the progress of objects created after the rows.
 type Build struct {
 	Total, Done, Failed int
 	Running             []string
+	Kinds               map[string]KindBuild // by Object.Kind
+	Heavy               HeavyBuild
 }
 
-// Objects tells how far keys, indexes and the rest are.
+// A KindBuild counts the objects of one kind. Ended counts those done and those failed.
+type KindBuild struct{ Total, Running, Ended int }
+
+// A HeavyBuild is the progress of objects whose time grows with the size of their table. Their
+// bytes are estimates of work, not of their own size.
+type HeavyBuild struct {
+	Bytes   int64         // of all
+	Done    int64         // of those that ended
+	Largest int64         // of the largest one that has not begun
+	Took    time.Duration // total time of those that ended
+	Running []Building
+}
+
+// A Building is a heavy object that is being built.
+type Building struct {
+	ID    string
+	Bytes int64
+	Since time.Time
+}
+
+// Objects returns the progress of keys, indexes and the rest.
 func (s *Status) Objects() Build {
+	moved := s.Snapshot()
 	b := s.board
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out := Build{Total: len(b.objects)}
+	out := Build{Total: len(b.objects), Kinds: map[string]KindBuild{}}
 	for _, w := range b.objects {
+		kind := out.Kinds[w.Kind]
+		kind.Total++
 		switch w.state {
 		case built:
 			out.Done++
+			kind.Ended++
 		case broken:
 			out.Failed++
+			kind.Ended++
 		case running:
 			out.Running = append(out.Running, w.ID)
+			kind.Running++
+		}
+		out.Kinds[w.Kind] = kind
+		if w.Heavy {
+			bytes := w.Bytes
+			if bytes == 0 && w.move >= 0 && w.move < len(moved) { // of a dump file: estimated from its rows
+				bytes = moved[w.move].Bytes
+			}
+			out.Heavy.add(w, bytes)
 		}
 	}
 	return out
 }
 
-// Elapsed is the time since the rows began to move.
+func (h *HeavyBuild) add(w *work, bytes int64) {
+	h.Bytes += bytes
+	switch w.state {
+	case built, broken:
+		h.Done += bytes
+		h.Took += w.took
+	case running:
+		h.Running = append(h.Running, Building{w.ID, bytes, w.began})
+	default:
+		h.Largest = max(h.Largest, bytes)
+	}
+}
+
+// Elapsed returns the time since the rows began to move.
 func (s *Status) Elapsed() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

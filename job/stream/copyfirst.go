@@ -15,8 +15,8 @@ import (
 
 // A catchUp is the part of a stream that is applied before its copy is resumed.
 type catchUp struct {
-	kept map[tidemark.TableID]bool // the tables that have their changes applied
-	to   uint64                    // what is committed before this log position
+	kept map[tidemark.TableID]bool // the tables whose changes are applied
+	to   uint64                    // changes committed before this log position
 }
 
 // resumeCopy resumes the copy before the stream.
@@ -46,7 +46,7 @@ func (r *setup) resumeCopy(ctx context.Context) (string, *job.Report, error) {
 	return run.ID, rep, r.following(ctx)
 }
 
-// openCopy opens the ends of the copy: the stream has its own.
+// openCopy opens source and target for the copy: the stream has its own connections.
 func (r *setup) openCopy(ctx context.Context) (job.Database, job.Database, error) {
 	shape := r.shape
 	err := r.openSource(ctx)
@@ -61,7 +61,7 @@ func (r *setup) openCopy(ctx context.Context) (job.Database, job.Database, error
 	return src, tgt, err
 }
 
-// resumes adds to an error of a copy how it is resumed.
+// resumes adds to an error of a copy how to resume it.
 func resumes(err error, source string) error {
 	hint := "The same command resumes the copy. " + KeepsLog(source) + "."
 	var e *tidemark.Error
@@ -69,7 +69,7 @@ func resumes(err error, source string) error {
 		return &tidemark.Error{Op: "replicate", Kind: tidemark.KindOf(err), Err: err, Hint: hint}
 	}
 	had := e.Hint
-	if i := strings.Index(had, "go on with the same command and --resume"); i >= 0 { // that is the copy's own
+	if i := strings.Index(strings.ToLower(had), "add --resume "); i >= 0 { // the copy's own hint
 		had = strings.TrimSuffix(strings.TrimRight(had[:i], " "), "; then")
 	}
 	if had = strings.TrimRight(had, ". "); had != "" {
@@ -78,8 +78,9 @@ func resumes(err error, source string) error {
 	return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: hint}
 }
 
-// worthResuming says whether what ended a copy may pass, so that it is resumed; otherwise nobody might ever read the log
-// that the source keeps, and it would fill its disk.
+// worthResuming reports whether the error that ended a copy may be temporary, so that the copy can
+// be resumed; otherwise nobody might ever read the log that the source keeps, and it would fill its
+// disk.
 func worthResuming(err error) bool {
 	switch tidemark.KindOf(err) {
 	case tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable, tidemark.Full, tidemark.Incomplete:
@@ -88,8 +89,8 @@ func worthResuming(err error) bool {
 	return false
 }
 
-// Enroll describes what the stream can carry, and notes what those tables are that are read again. With CatchUp, View and
-// Viewed it makes a setup a job.Follower.
+// Enroll describes what the stream can carry, and records the shape of the tables that are read
+// again. With CatchUp, View and Viewed it makes a setup a job.Follower.
 func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tidemark.TableID]bool) ([]tidemark.Move, error) {
 	shape := r.shape
 	r.src, r.shape, r.tgt = src, src, tgt
@@ -116,19 +117,19 @@ func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tid
 	return moves, nil
 }
 
-// View makes the source keep its log from where its next view is on.
+// View makes the source keep its log from its next snapshot on.
 func (r *setup) View(ctx context.Context, src job.Database, moves []tidemark.Move, kept bool) error {
-	from := src.(capture.Source) // openSource has seen to it
+	from := src.(capture.Source) // openSource has checked that
 	if r.spec.Half != Whole || kept {
 		return from.View(ctx, r.spec.Name)
 	}
-	if err := from.Unhold(ctx, r.spec.Name); err != nil { // no table needs what is held
+	if err := from.Unhold(ctx, r.spec.Name); err != nil { // no table needs what is kept
 		return err
 	}
 	return from.Hold(ctx, r.spec.Name, moves)
 }
 
-// Viewed notes that the stream begins at the log position of a view.
+// Viewed notes that the stream begins at the log position of a snapshot.
 func (r *setup) Viewed(ctx context.Context, place uint64) error {
 	r.rec.Place = place
 	return r.env.Catalog.PutStream(ctx, r.rec)
@@ -139,15 +140,15 @@ func (r *setup) CatchUp(ctx context.Context, kept map[tidemark.TableID]bool, to 
 	if to <= r.rec.Place {
 		return nil
 	}
-	text := "applies to the tables that are kept what has changed since"
+	text := "applies the changes made since then to the tables that are kept"
 	if r.spec.Half == ApplyHalf {
-		text += "; tidemark capture has to run meanwhile"
+		text += "; tidemark capture must be running"
 	}
 	r.announce("state", text)
 	queue, shape := r.spec.Queue, r.shape
 	r.catching = &catchUp{kept, to}
 	if r.spec.Half == Whole {
-		r.spec.Queue = directQueue // the queue begins behind it
+		r.spec.Queue = directQueue // the queue begins after it
 	}
 	defer func() { r.catching, r.spec.Queue, r.shape = nil, queue, shape }()
 	r.life.tries, r.life.since = 0, time.Now()

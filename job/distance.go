@@ -1,0 +1,35 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// far is from which round trip on waiting for it takes time that counts. On one machine, and within
+// one room, it is below.
+const far = 2 * time.Millisecond
+
+// distance is the longer of the round trips to the ends, 0 where it does not count. An end that
+// cannot say has none.
+func distance(ctx context.Context, ends ...any) (longest time.Duration, err error) {
+	trips, errs := make([]time.Duration, len(ends)), make([]error, len(ends))
+	var asked crash.Group
+	for i, end := range ends {
+		e, ok := end.(load.Distant)
+		if !ok {
+			continue
+		}
+		asked.Go(func() { trips[i], errs[i] = e.RoundTrip(ctx) })
+	}
+	asked.Wait()
+	longest = slices.Max(trips)
+	if longest < far {
+		longest = 0
+	}
+	return longest, cmp.Or(errs...)
+}
