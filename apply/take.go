@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// manyRows is how many a group should have while there is much to catch up with: statements for
-	// many rows take half of the processor time of those for one.
+	// manyRows is the number of rows that a group should have while there is a large backlog:
+	// statements for many rows take half the CPU time of those for one.
 	manyRows = 160
 	// enoughWait is how long an agent waits for them at most.
 	enoughWait = 50 * time.Millisecond
 )
 
-// behind says whether there is much to catch up with. The lock is held.
+// behind reports whether there is a large backlog. The lock is held.
 func (r *runner) behind() bool { return r.backlog || len(r.order) > r.opt.MaxInFlight/8 }
 
-// isEnough says whether one more agent should begin: while there is much to catch up with,
-// few that have much to do at once do more than many. The lock is held.
+// isEnough reports whether one more agent should begin: with a large backlog, a few agents with
+// large groups do more than many with small ones. The lock is held.
 func (r *runner) isEnough() bool { return !r.behind() || r.waiting >= manyRows*r.working }
 
-// awaitEnough waits until one more agent should begin. The lock is held, and let go meanwhile.
+// awaitEnough waits until one more agent should begin. The lock is held, and released meanwhile.
 func (r *runner) awaitEnough(ctx context.Context) {
 	if r.isEnough() {
 		return
@@ -55,13 +55,12 @@ func (r *runner) tellEnough() {
 	}
 }
 
-// maxCommitCount is where more transactions in one commit gain nothing that could be measured,
-// and hold locks for longer.
+// maxCommitCount: more transactions in one commit gain nothing measurable, and hold locks longer.
 const maxCommitCount = 100
 
-// take waits for a free transaction and takes more that one commit may hold, in commit
-// order: its share of those that are free; and, where those are few, such as wait for what
-// it has taken alone, which nobody else could do meanwhile.
+// take waits for a free transaction and takes more that one commit may hold, in commit order: its
+// share of the free ones; and, if those are few, transactions that wait only for what it has taken,
+// which no other agent could apply meanwhile.
 func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error) {
 	defer c.Enter(c.Enter(flow.WaitWork))
 	from := r.ready
@@ -100,18 +99,21 @@ func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error
 	}
 	first.taken = true
 	r.waiting -= first.rows
-	limit := r.opt.CommitCount
+	// The agents that wait share what is free. If none does, it would wait for this one.
+	share := len(r.ready) / max(1, r.opt.Agents-r.working)
+	limit, chain := r.opt.CommitCount, r.opt.CommitCount
 	if limit <= 0 {
-		limit = min(max(len(r.order)/(2*r.opt.Agents), 1), maxCommitCount)
+		limit = min(max(len(r.order)/(2*r.opt.Agents), 1+share), maxCommitCount)
 		if r.backlog {
 			limit = maxCommitCount
 		}
+		chain = min(max(len(r.order), limit), maxCommitCount)
 	}
-	if first.held || limit == 1 {
+	if first.held || chain == 1 {
 		return []*item{first}, nil
 	}
 	group, rows := []*Node{&first.node}, first.rows
-	for share := len(r.ready) / r.opt.Agents; len(group) < limit && (len(group) <= share || r.behind() && rows < manyRows); {
+	for len(group) < limit && (len(group) <= share || r.behind() && rows < manyRows) {
 		select {
 		case it, ok := <-r.ready:
 			if ok {
@@ -126,7 +128,7 @@ func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error
 		break
 	}
 	if len(r.ready) < r.opt.Agents {
-		group = Chain(group, limit)
+		group = Chain(group, chain)
 	}
 	items := make([]*item, len(group))
 	for i, n := range group {

@@ -23,6 +23,8 @@ import (
 var (
 	_ = []load.Source{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []load.Target{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []load.Distant{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []load.Pipeliner{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []load.Ledger{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []diff.Side{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []diff.Summer{(*postgres.Engine)(nil)}

@@ -19,19 +19,19 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// The progress table. Each agent has a row, which it writes last in the transaction
-// that holds the rows it applied. Places are the source's, so that progress outlives
-// the queue. What an agent says is true when it is written: Low of the whole stream is
-// the largest of all rows.
+// The progress table. Each agent has a row, which it writes last in the transaction that holds the
+// rows it applied. Places are the source's, so that progress survives the loss of the queue. An
+// agent's row is true when it is written, so Low of the whole stream is the largest Low of all
+// rows.
 const (
 	progressTable = "tidemark.applied"
 	progressDDL   = `CREATE SCHEMA IF NOT EXISTS tidemark; CREATE TABLE IF NOT EXISTS tidemark.applied (queue text, agent int, epoch bigint NOT NULL, low bigint NOT NULL,
 		done bigint[] NOT NULL, at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (queue, agent)) WITH (fillfactor = 10)`
 )
 
-// BeginApply begins a new epoch of a stream with so many agents, and says how far it
-// was applied. An agent of an earlier epoch whose commit is under way is waited for;
-// one that comes later is refused.
+// BeginApply begins a new epoch of a stream with the given number of agents, and returns how far
+// the stream was applied. It waits for an agent of an earlier epoch that is committing; later
+// commits of that epoch are refused.
 func (t *Target) BeginApply(ctx context.Context, queue string, agents int) (p change.Progress, err error) {
 	if err := t.stand(ctx, queue); err != nil {
 		return p, err
@@ -63,8 +63,8 @@ func (t *Target) BeginApply(ctx context.Context, queue string, agents int) (p ch
 		if _, err := tx.Exec(ctx, "DELETE FROM tidemark.applied WHERE queue = $1", queue); err != nil {
 			return err
 		}
-		// What earlier agents had done above Low is one more agent's, who does nothing:
-		// the places go as Low passes them, and with the next epoch the row.
+		// What earlier agents had applied above Low becomes the row of one extra agent, which is
+		// idle: its places are dropped once Low passes them, and its row with the next epoch.
 		_, err = tx.Exec(ctx, `INSERT INTO tidemark.applied (queue, agent, epoch, low, done)
 			SELECT $1, a, $2, $3, CASE WHEN a < 0 THEN coalesce($4::bigint[], '{}') ELSE '{}' END FROM generate_series(-1, $5 - 1) a`,
 			queue, p.Epoch, int64(p.Low), bigints(p.Done), agents)
@@ -84,7 +84,7 @@ func (t *Target) makeProgress(ctx context.Context, conn *pgx.Conn) error {
 	for try := 0; ; try++ {
 		_, err := conn.Exec(ctx, progressDDL, pgx.QueryExecModeSimpleProtocol)
 		switch server.SQLState(err) {
-		case "23505", "42P06", "42P07", "42710": // somebody else makes it just now
+		case "23505", "42P06", "42P07", "42710": // another session is creating it
 			if try < 5 {
 				continue
 			}
@@ -96,53 +96,82 @@ func (t *Target) makeProgress(ctx context.Context, conn *pgx.Conn) error {
 // An applier is an agent's session.
 type applier struct {
 	conn     *pgx.Conn
-	replica  bool // triggers and cascades do nothing in it
+	replica  bool // triggers and cascades are disabled in it
 	tables   map[*change.Bound]*destination
-	aliases  int // Bounds among tables that stand for equal ones
+	aliases  int // Bounds in tables that share the destination of an equal one
 	plan     order.Plan[*shape]
-	moved    bool // something of the plan is not where it was in the stream
-	fromMany int  // from how many rows on one statement is made for all of them
+	moved    bool // changes may be applied in another order than the stream's
+	fromMany int  // the smallest number of rows that one statement is made for
 	vals     []change.Value
 	olds     []change.Value
 	keys     []uint64
 
 	t        *Target
-	l        *server.Lane // speaks on conn's socket
-	names    int          // of statements, so far
+	l        *server.Lane // uses conn's socket
+	names    int          // statements prepared so far
 	begins   *prepared
 	commits  *prepared
 	progress *prepared
-	mark     *prepared // says that what follows was applied by a stream; nil: nobody can capture here
-	out      []byte    // not written yet
-	bound    int       // where in out the message begins that binds parameters
-	parsed   bool      // the statement of that message was prepared with it
+	mark     *prepared // marks the transaction as applied by a stream; nil: this server cannot be captured
+	out      []byte    // not yet written
+	bound    int       // where the Bind message begins in out
+	parsed   bool      // that message's statement was prepared along with it
 	sent     []sentStmt
-	read     int    // so many of sent are answered
-	value    []byte // of the last answer that had one
+	read     int    // how many of sent are answered
+	value    []byte // of the last answer that returned one
+
+	ahead commitAhead
+	doubt doubt
 }
 
-// Apply applies a group in one transaction with its progress: all of it is on the
-// target, or nothing. Kind Lost: a later apply has taken over. An agent that loses its
-// connection in the COMMIT looks its row up; if that cannot be done either, Kind is
-// Transient, and the next BeginApply tells.
+// Apply applies a group and its progress in one transaction: all of it is on the target, or
+// nothing. Kind Lost: a later apply has taken over. If an agent loses its connection during COMMIT,
+// Apply reads the agent's row, or the next Apply does.
 //
-// Changes are made by statements for many rows where they can be (plan); if that is
-// refused, row by row, in the order in which they came: errors are of that.
+// Apply uses multi-row statements where possible (plan). If one is refused, it applies the group
+// row by row in stream order, so errors name the row.
 func (t *Target) Apply(ctx context.Context, g *change.Group) error {
-	object, err := t.applyOnce(ctx, g, true)
-	if err != nil && !g.Net && t.byRow(ctx, g.Agent, err) {
-		object, err = t.applyOnce(ctx, g, false)
+	a := t.agent(g.Agent)
+	if a.doubt.epoch != 0 {
+		if err := t.settle(ctx, a, g); err != nil {
+			return t.Fail(ctx, "apply", progressTable, err)
+		}
 	}
-	if err == nil || t.committed(ctx, g, err) {
+	if a.doubt.has(g) {
+		return nil
+	}
+	object, err := t.applyOnce(ctx, g, ahead)
+	if a.ahead.synced && server.SQLState(err) == guardState {
+		a.ahead.at = nil
+		if object, err = t.applyOnce(ctx, g, together); err == nil {
+			a.ahead.far = false // the guards fail here for a reason of their own
+		}
+	}
+	if err != nil && !g.Net && t.byRow(ctx, a, err) {
+		object, err = t.applyOnce(ctx, g, single)
+	}
+	if err == nil || t.committed(ctx, a, g) {
 		return nil
 	}
 	return t.Fail(ctx, "apply", object, err)
 }
 
-func (t *Target) applyOnce(ctx context.Context, g *change.Group, together bool) (object string, err error) {
+// A way to apply a group.
+type way int
+
+const (
+	ahead    way = iota // COMMIT does not wait for the answers to the changes, if the server is distant
+	together            // multi-row statements
+	single              // one statement for each change
+)
+
+func (t *Target) applyOnce(ctx context.Context, g *change.Group, how way) (object string, err error) {
 	a, err := t.applier(ctx, g.Agent, g.Cascades)
 	if err != nil {
 		return "", err
+	}
+	if err := a.prepareAhead(ctx, g, how == ahead); err != nil {
+		return progressTable, err
 	}
 	if err := a.know(ctx, g); err != nil {
 		return "", err
@@ -153,7 +182,7 @@ func (t *Target) applyOnce(ctx context.Context, g *change.Group, together bool) 
 		return "", err
 	}
 	defer release()
-	object, err = a.apply(g, together)
+	object, err = a.apply(g, how != single)
 	if err != nil {
 		a.plan.Clear()
 		a.undo(err)
@@ -161,12 +190,9 @@ func (t *Target) applyOnce(ctx context.Context, g *change.Group, together bool) 
 	return object, err
 }
 
-// byRow says whether a group that has failed may do better row by row.
-func (t *Target) byRow(ctx context.Context, agent int, err error) bool {
-	t.mu.Lock()
-	a := t.appliers[agent]
-	t.mu.Unlock()
-	if ctx.Err() != nil || a == nil || !a.moved {
+// byRow reports whether a failed group is worth retrying row by row.
+func (t *Target) byRow(ctx context.Context, a *applier, err error) bool {
+	if ctx.Err() != nil || !a.moved {
 		return false
 	}
 	var pg *pgconn.PgError
@@ -186,13 +212,14 @@ func (t *Target) byRow(ctx context.Context, agent int, err error) bool {
 	default:
 		return tidemark.KindOf(err) == tidemark.BadRow
 	}
-	clear(a.tables) // they may not be any more what they were
+	clear(a.tables) // their columns may have changed
 	return true
 }
 
-// applier gives an agent its session, in which foreign keys act where that is asked for.
-func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applier, error) {
+// agent returns what an agent's session keeps.
+func (t *Target) agent(agent int) *applier {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.appliers == nil {
 		t.appliers = map[int]*applier{}
 	}
@@ -202,7 +229,12 @@ func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applie
 		a.l.Buffer(16 << 10)
 		t.appliers[agent] = a
 	}
-	t.mu.Unlock()
+	return a
+}
+
+// applier returns an agent's session; foreign keys act in it if cascades is set.
+func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applier, error) {
+	a := t.agent(agent)
 	if a.conn != nil && !a.conn.IsClosed() {
 		return a, nil
 	}
@@ -214,9 +246,11 @@ func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applie
 	if !cascades {
 		replica, err = asReplica(ctx, conn)
 	}
+	start := time.Now()
 	if err == nil {
 		_, err = conn.Exec(ctx, applierSQL, pgx.QueryExecModeSimpleProtocol)
 	}
+	trip := time.Since(start)
 	if err != nil {
 		server.CloseConn(conn)
 		return nil, t.Fail(ctx, "apply", progressTable, err)
@@ -225,38 +259,40 @@ func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applie
 		server.CloseConn(conn)
 		return nil, err
 	}
-	a.conn, a.l.Conn, a.replica, a.plan.Free = conn, conn.PgConn(), replica, replica
-	a.tables = map[*change.Bound]*destination{}
-	a.begins, a.commits, a.progress, a.mark = a.prepare("BEGIN"), a.prepare("COMMIT"), a.prepare(progressSQL), nil
 	var level string
-	if err := conn.QueryRow(ctx, "SHOW wal_level").Scan(&level); err != nil {
+	start = time.Now()
+	if err := conn.QueryRow(ctx, "SHOW wal_level", pgx.QueryExecModeSimpleProtocol).Scan(&level); err != nil {
 		server.CloseConn(conn)
 		return nil, t.Fail(ctx, "apply", progressTable, err)
 	}
+	trip = min(trip, time.Since(start))
+	a.conn, a.l.Conn, a.replica, a.plan.Free = conn, conn.PgConn(), replica, replica
+	a.tables = map[*change.Bound]*destination{}
+	a.begins, a.commits, a.progress, a.mark = a.prepare("BEGIN"), a.prepare("COMMIT"), a.prepare(progressSQL), nil
 	if level == "logical" {
 		a.mark = a.prepare(markSQL)
 	}
+	a.ahead = commitAhead{progress: a.prepare(progressAheadSQL), far: trip >= cmp.Or(t.distant, distant)}
 	return a, nil
 }
 
-// markSQL says, in a transaction's log, that a stream has applied it.
+// markSQL marks a transaction in the log as applied by a stream.
 const markSQL = "SELECT pg_catalog.pg_logical_emit_message(true, '" + server.AppliedPrefix + "', '') WHERE current_setting('wal_level') = 'logical'"
 
-// applierSQL makes a session fit for statements that find rows by keys. They are
-// planned a few times, and perhaps while a table is empty: a plan that reads it all, which
-// is good then, would be kept when it is large. Notices would have to be read while we
-// write.
+// applierSQL prepares a session for statements that find rows by key. The server plans them a few
+// times, perhaps while a table is empty: it would then prefer a sequential scan, and keep that plan
+// when the table is large. Notices are off, because we would have to read them while we write.
 const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET client_min_messages = error; SET synchronous_commit = off`
 
-// progressSQL writes an agent's row last. It gives the number of columns that the
-// tables ever had for whose row types values were sent.
+// progressSQL writes an agent's row last. It returns the sum of relnatts (columns, dropped ones
+// included) of the tables for whose row types values were sent.
 const progressSQL = `UPDATE tidemark.applied SET low = $1::bigint, done = $2::bigint[], at = now() WHERE queue = $3 AND agent = $4::int AND epoch = $5::bigint
 	RETURNING (SELECT coalesce(sum(relnatts), 0) FROM pg_class WHERE oid = ANY ($6::oid[]))`
 
-// asReplica turns triggers, and with them cascades and the checks of foreign keys, off
-// in a session: what they did on the source is in the stream as changes of its own.
-// It is false where the user may not (superusers may, and from 15 on whoever was
-// granted SET ON PARAMETER session_replication_role).
+// asReplica disables triggers in a session, and with them cascades and foreign key checks: what
+// they did on the source is in the stream as separate changes. It returns false if the user lacks
+// the privilege (superusers have it; from 15 on also users granted SET ON PARAMETER
+// session_replication_role).
 func asReplica(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	_, err := conn.Exec(ctx, "SET session_replication_role = replica", pgx.QueryExecModeSimpleProtocol)
 	if server.SQLState(err) == "42501" {
@@ -265,16 +301,16 @@ func asReplica(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	return err == nil, err
 }
 
-// cascades says whether rows of the table go with others by themselves.
+// cascades reports whether deleting rows of other tables also deletes rows of t.
 func cascades(t *tidemark.Table) bool {
 	return slices.ContainsFunc(t.ForeignKeys, func(f tidemark.ForeignKey) bool { return strings.EqualFold(f.OnDelete, "CASCADE") })
 }
 
-// errAltered says that a table has other columns than when the session began to use it.
+// errAltered means that a table's columns have changed since the session began to use it.
 const errAltered = server.Refusal("a table's columns have changed")
 
-// apply sends the changes, reads how many rows each statement has met, and only then
-// commits: two round trips, unless there is very much to send.
+// apply sends the changes, reads how many rows each statement affected, and only then commits: two
+// round trips, unless there is very much to send. A COMMIT that goes ahead saves one.
 func (a *applier) apply(g *change.Group, together bool) (object string, err error) {
 	a.moved = false
 	if err := a.plain(a.begins); err != nil {
@@ -303,6 +339,10 @@ func (a *applier) apply(g *change.Group, together bool) (object string, err erro
 	if err != nil {
 		return progressTable, err
 	}
+	if a.ahead.on {
+		return a.commitAhead(g.Epoch)
+	}
+	a.ahead.at = nil
 	if object, err := a.answers(); err != nil {
 		return object, err
 	}
@@ -314,14 +354,20 @@ func (a *applier) apply(g *change.Group, together bool) (object string, err erro
 			return "", err
 		}
 	}
-	return "", a.commit()
+	return "", a.commit(g.Epoch)
 }
 
-// sendProgress sends the statement for the agent's row, and gives what it has to return.
+// sendProgress sends the statement for the agent's row, and returns what it has to return.
 func (a *applier) sendProgress(g *change.Group, shaped map[uint32]int64) (columns int64, err error) {
 	number := func(n int64) { a.param(strconv.AppendInt(nil, n, 10)) }
 	a.value = a.value[:0]
-	a.bind(a.progress, 6)
+	stmt := a.progress
+	if a.ahead.on {
+		stmt = a.ahead.progress
+		a.bind(stmt, 8)
+	} else {
+		a.bind(stmt, 6)
+	}
 	number(int64(g.Low))
 	done := []byte{'{'}
 	for i, d := range g.Done {
@@ -343,17 +389,21 @@ func (a *applier) sendProgress(g *change.Group, shaped map[uint32]int64) (column
 		columns += n
 	}
 	a.param(append(oids, '}'))
-	return columns, a.execute(sentStmt{stmt: a.progress, rows: 1})
+	if a.ahead.on {
+		a.param(a.ahead.at)
+		number(columns)
+	}
+	return columns, a.execute(sentStmt{stmt: stmt, rows: 1})
 }
 
-// sendPlan sends what is planned. The tables whose row types are used are added to
-// shaped, with the number of columns that they ever had.
+// sendPlan sends the plan. It adds the tables whose row types are used to shaped, with their number
+// of columns, dropped ones included.
 func (a *applier) sendPlan(shaped map[uint32]int64) (object string, err error) {
 	for i := range a.plan.Runs {
 		r := &a.plan.Runs[i]
 		switch {
 		case r.Shape == nil:
-			err = a.plain(&prepared{sql: r.SQL}) // without a name: the next one takes its place
+			err = a.plain(&prepared{sql: r.SQL}) // unnamed: the next one replaces it
 		case len(r.Rows) >= a.fromMany && r.Shape.many != nil:
 			a.moved = true
 			shaped[r.Shape.to.oid] = r.Shape.to.natts
@@ -379,8 +429,7 @@ func (a *applier) sendPlan(shaped map[uint32]int64) (object string, err error) {
 	return "", nil
 }
 
-// fromMany is from how many rows on one statement for all of them costs less than one
-// for each.
+// fromMany is the smallest number of rows for which one statement costs less than one for each.
 const fromMany = 3
 
 // change plans one change.
@@ -397,7 +446,7 @@ func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) error
 	}
 	b := bounds[c.Table]
 	if b == nil {
-		return nil // not of the stream's tables
+		return nil // not one of the stream's tables
 	}
 	if err := b.Tells(c); err != nil {
 		return err
@@ -405,7 +454,7 @@ func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) error
 	d := a.tables[b]
 	a.vals, a.olds = c.New.Values(a.vals[:0]), c.Old.Values(a.olds[:0])
 	if n := len(b.Relation.Columns); c.New != nil && len(a.vals) != n || c.Old != nil && len(a.olds) != n {
-		return errors.New("a row has another number of columns than its relation")
+		return errors.New("a row does not have as many columns as its relation")
 	}
 	if b.Loading && c.Moves(d.Key, a.vals, a.olds) {
 		if err := a.change(change.Change{Kind: tidemark.DeleteChange, Table: c.Table, Old: c.Old, OldKey: c.OldKey}, bounds); err != nil {
@@ -420,7 +469,7 @@ func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) error
 	}
 	s := a.shape(d, c)
 	if s.one == nil {
-		return nil // nothing of it is the target's
+		return nil // the target has none of its columns
 	}
 	a.keys = a.keys[:0]
 	if !s.Keyless {
@@ -435,21 +484,8 @@ func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) error
 	return nil
 }
 
-// committed finds out whether a group is on the target though its agent got an error:
-// the connection may have been lost in the COMMIT.
-func (t *Target) committed(ctx context.Context, g *change.Group, cause error) bool {
-	var pg *pgconn.PgError
-	if errors.As(cause, &pg) || errors.Is(cause, resolve.ErrFenced) || len(g.Txs) == 0 || ctx.Err() != nil || !server.Broken(cause) {
-		return false
-	}
-	conn, err := t.Connect(ctx)
-	if err != nil {
-		return false
-	}
-	defer server.CloseConn(conn)
-	// The row lock of a transaction that is still ending is waited for.
-	var done []int64
-	err = conn.QueryRow(ctx, "SELECT done FROM tidemark.applied WHERE queue = $1 AND agent = $2 AND epoch = $3 FOR UPDATE", g.Queue, g.Agent, g.Epoch).Scan(&done)
-	last := g.Txs[len(g.Txs)-1].Place
-	return err == nil && slices.Contains(done, int64(last))
+// committed reports whether a group is on the target though its agent got an error: the connection
+// may have been lost in the COMMIT.
+func (t *Target) committed(ctx context.Context, a *applier, g *change.Group) bool {
+	return a.doubt.epoch != 0 && ctx.Err() == nil && t.settle(ctx, a, g) == nil && a.doubt.has(g)
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -22,39 +23,41 @@ import (
 type destination struct {
 	bound *change.Bound
 	name  string // quoted
-	gone  bool   // a row to delete may be gone with another one
+	gone  bool   // cascades may already have deleted a row to delete
 
 	// From the server's catalogue.
 	oid     uint32
-	natts   int64 // columns that it ever had: another number says that it was altered
-	fill    []int // per column of its row type the relation's column, or -1
+	natts   int64 // columns, dropped ones included: a change means that it was altered
+	fill    []int // for each column of its row type the relation's column, or -1
 	domains []bool
-	checks  []check // per column of the relation
-	split   bool    // into so many partitions that one for all rows, which opens them all, costs more
+	checks  []check // for each column of the relation
+	split   bool    // has so many partitions that a multi-row statement, which opens them all, costs more
 	order.Table
 
-	always bool // it has columns that are GENERATED ALWAYS AS IDENTITY
+	always bool // has columns that are GENERATED ALWAYS AS IDENTITY
 	shapes map[shapeKey]*shape
 }
 
-// A shapeKey tells statements for a table apart.
+// A shapeKey identifies one of a table's statements.
 type shapeKey struct {
 	kind  tidemark.ChangeKind
-	old   byte   // 0: the new row has the key; 'K', 'O': what the old one has
+	old   byte   // 0: the new row has the key; 'K', 'O': kind of the old row
 	moved bool   // the row gets another key
-	same  string // columns that are not told and stay as they are, two bytes each
+	same  string // columns that are not sent and stay unchanged, two bytes each
 }
 
-// A shape is how changes of one kind, of the same columns of a table, are made.
+// A shape is how changes of one kind to the same columns of a table are made.
 type shape struct {
 	order.Shape
 	to *destination
 
 	one  *prepared // nil: there is nothing to do
 	args []arg
-	many *prepared // for an array of rows; nil: it cannot be said so
-	fill []int     // of each column of the array's rows: the relation's column, or -1
-	both bool      // a second array has the rows as they were
+	many *prepared // for an array of rows; nil: not possible
+	fill []int     // for each column of the array's rows: the relation's column, or -1
+	both bool      // a second array has the old values
+
+	sureOne, sureMany *prepared // the same with a guard; nil: not needed so far
 }
 
 // An arg of a statement is a column of the new or of the old row.
@@ -98,7 +101,7 @@ func (a *applier) newShape(d *destination, c change.Change, key shapeKey) *shape
 		return s
 	}
 	s.one, s.args = a.prepare(sql), args
-	// A long key can be out of line, and is then where the old row is.
+	// A long key may be stored out of line; its value is then in the old row only.
 	if c.Kind == tidemark.UpdateChange && slices.ContainsFunc(d.Key, func(i int) bool { return a.vals[i].Kind == change.UnchangedValue }) {
 		s.Alone, s.Keyless = true, true
 	}
@@ -116,7 +119,7 @@ func (a *applier) newShape(d *destination, c change.Change, key shapeKey) *shape
 	return s
 }
 
-// fewer says whether statements of a kind may meet fewer rows than they should.
+// fewer reports whether statements of a kind may affect fewer rows than they should.
 func (d *destination) fewer(kind tidemark.ChangeKind) bool {
 	return d.gone && kind == tidemark.DeleteChange || d.bound.Loading
 }
@@ -124,7 +127,8 @@ func (d *destination) fewer(kind tidemark.ChangeKind) bool {
 // sendOne sends the statement of one change.
 func (a *applier) sendOne(s *shape, c order.Row) error {
 	a.vals, a.olds = c.New.Values(a.vals[:0]), c.Old.Values(a.olds[:0])
-	a.bind(s.one, len(s.args))
+	stmt := cmp.Or(a.guarded(s, false), s.one)
+	a.bind(stmt, len(s.args))
 	for _, x := range s.args {
 		v := a.vals
 		if x.old {
@@ -132,33 +136,40 @@ func (a *applier) sendOne(s *shape, c order.Row) error {
 		}
 		a.param(v[x.column].Data)
 	}
-	return a.execute(sentStmt{stmt: s.one, to: s.to, kind: s.Kind, rows: 1, gone: s.to.fewer(s.Kind)})
+	return a.execute(sentStmt{stmt: stmt, to: s.to, kind: s.Kind, rows: 1, gone: s.to.fewer(s.Kind)})
 }
 
-// sendMany sends one statement for all rows: an array of their texts, each as the
-// literal of the table's row type, so that every type is read as it always is. (An array
-// for each column would cost the server a set of rows for each, and VALUES an expression
-// to compile for each value.) An array is sent in binary so that nothing has to be quoted
-// twice.
+// sendMany sends one statement for all rows: an array of texts, each the literal of the table's row
+// type, so that every type is parsed as usual. (An array for each column would cost the server a
+// set of rows for each, and VALUES an expression to compile for each value.) The array is sent in
+// binary, so nothing has to be quoted twice.
 func (a *applier) sendMany(s *shape, rows []order.Row) error {
+	stmt, params, want := s.many, 1, int64(len(rows))
 	if s.both {
-		a.bind(s.many, 2)
-	} else {
-		a.bind(s.many, 1)
+		params++
 	}
+	sure := a.guarded(s, true)
+	if sure != nil {
+		stmt, want = sure, 1 // the answer of its guard
+		params++
+	}
+	a.bind(stmt, params)
 	a.records(rows, s.fill, s.Kind == tidemark.DeleteChange)
 	if s.both {
 		a.records(rows, s.to.fill, true)
 	}
-	return a.execute(sentStmt{stmt: s.many, to: s.to, kind: s.Kind, rows: int64(len(rows)), gone: s.to.fewer(s.Kind)})
+	if sure != nil {
+		a.paramRows(len(rows))
+	}
+	return a.execute(sentStmt{stmt: stmt, to: s.to, kind: s.Kind, rows: want, gone: s.to.fewer(s.Kind)})
 }
 
-// records sends rows, as they are or as they were, as an array.
+// records sends the new or the old values of rows as an array.
 func (a *applier) records(rows []order.Row, fill []int, old bool) {
 	const textOID = 25
 	at := len(a.out)
-	a.out = binary.BigEndian.AppendUint32(a.out, 0)        // its length
-	for _, n := range []int{1, 0, textOID, len(rows), 1} { // dimensions, NULLs, type; elements, the first one's number
+	a.out = binary.BigEndian.AppendUint32(a.out, 0)        // length
+	for _, n := range []int{1, 0, textOID, len(rows), 1} { // dimensions, NULLs, type; number of elements, lower bound
 		a.out = binary.BigEndian.AppendUint32(a.out, uint32(n))
 	}
 	for _, c := range rows {
@@ -200,9 +211,9 @@ func appendRecord(b []byte, values []change.Value, fill []int) []byte {
 	return append(b, ')')
 }
 
-// statementForMany writes the SQL for an array of rows of the table's row type, and
-// says which of the relation's columns fill that; "" where it cannot be said so. An update
-// that checks, see statement, takes a second array of the rows as they were.
+// statementForMany writes the SQL for an array of rows of the table's row type, and returns which
+// of the relation's columns fill it; "" if that is impossible. An update that checks (see
+// statement) takes a second array with the old values.
 func statementForMany(d *destination, c change.Change, vals []change.Value, checks []check) (sql string, fill []int) {
 	b := d.bound
 	var names, from, sets, where []string
@@ -236,7 +247,7 @@ func statementForMany(d *destination, c change.Change, vals []change.Value, chec
 			fill[i] = -1
 		}
 		if fill[i] < 0 && d.domains[i] {
-			return "", nil // it may not take NULL
+			return "", nil // the domain may not accept NULL
 		}
 	}
 	rows := "unnest($1::text[]::" + d.name + "[]) AS v"
@@ -258,8 +269,7 @@ func statementForMany(d *destination, c change.Change, vals []change.Value, chec
 	return "", nil
 }
 
-// truncation gives the statement of a TruncateChange; "" where none of the tables is
-// the stream's.
+// truncation returns the statement of a TruncateChange; "" if none of its tables is the stream's.
 func truncation(c change.Change, bounds map[uint32]*change.Bound) (string, error) {
 	t, err := change.ParseTruncation(c.Body)
 	if err != nil {
@@ -287,8 +297,8 @@ func truncation(c change.Change, bounds map[uint32]*change.Bound) (string, error
 	return sql, nil
 }
 
-// emptying empties a table that is to be loaded anew, whatever references its rows: those
-// are the same again in the end. TRUNCATE does not do so, and is quicker.
+// emptying empties a table that is to be reloaded, even if other tables reference its rows: the
+// rows return in the end. TRUNCATE is faster, but refuses referenced tables.
 func emptying(table tidemark.TableID) string {
 	name := server.QuoteTable(table)
 	return `DO $tidemark$ BEGIN
@@ -298,8 +308,8 @@ func emptying(table tidemark.TableID) string {
 		END IF; END $tidemark$`
 }
 
-// destinationSQL tells what an applier has to know of tables. Types whose values are
-// equal exactly when their texts are may be told apart here.
+// destinationSQL returns what an applier needs to know about tables. Types marked exact, whose
+// values are equal exactly when their texts are, can be compared here.
 const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
 	c.relkind IN ('r', 'p') AND NOT c.relhasrules AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND (t.tgenabled IN ('A', 'R') OR t.tgenabled = 'O' AND NOT $3)),
 	c.relkind = 'p' AND (SELECT count(*) > 16 FROM pg_partition_tree(c.oid)),
@@ -319,9 +329,9 @@ const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
 		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
 		WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) a`
 
-// know finds out about the tables of a group that the session has not met yet.
+// know looks up the tables of a group that are new to the session.
 func (a *applier) know(ctx context.Context, g *change.Group) error {
-	if a.aliases > 100 { // earlier Bounds, most of which nobody has any more
+	if a.aliases > 100 { // earlier Bounds, mostly unused by now
 		maps.DeleteFunc(a.tables, func(b *change.Bound, d *destination) bool { return d.bound != b })
 		a.aliases = 0
 	}
@@ -357,8 +367,8 @@ func (a *applier) know(ctx context.Context, g *change.Group) error {
 	return nil
 }
 
-// again finds a destination that a relation equal to b's has, and hands it on to b: the
-// server tells a relation again and again, and what is prepared for it can be used on.
+// again finds the destination of a relation equal to b's, and reuses it for b: the server sends the
+// same relation many times, and its prepared statements stay valid.
 func (a *applier) again(b *change.Bound) *destination {
 	for x, d := range a.tables {
 		if x.Table == b.Table && x.Relation.ID == b.Relation.ID && x.Relation.Identity == b.Relation.Identity && x.Loading == b.Loading &&
@@ -375,7 +385,7 @@ func newDestination(b *change.Bound) *destination {
 	d := &destination{bound: b, name: server.QuoteTable(b.Table.TableID), shapes: map[shapeKey]*shape{}}
 	d.ID = b.Table.TableID
 	d.Salt = xxh3.HashString(d.name)
-	// The target's key, if the stream tells it of every row.
+	// The target's key, if the stream has it in every row.
 	d.Key = keyColumns(b, true)
 	if slices.ContainsFunc(d.Key, func(i int) bool { return !b.Relation.Columns[i].Key }) || d.Key == nil && b.Relation.Identity != 'f' {
 		d.Key = keyColumns(b, false)
@@ -429,8 +439,8 @@ func (a *applier) describe(ctx context.Context, fresh []*destination) error {
 	return a.t.Strangers(ctx, a.conn, "apply", oids, a.replica)
 }
 
-// renumbered refuses an update that gave a row a new number of a column GENERATED ALWAYS
-// AS IDENTITY (SET column = DEFAULT): the target would take only a number of its own.
+// renumbered refuses an update that gave a row a new number in a column GENERATED ALWAYS AS
+// IDENTITY (SET column = DEFAULT): the target would accept only a number of its own.
 func renumbered(b *change.Bound, vals, olds []change.Value) error {
 	for i, at := range b.Columns {
 		if at < 0 || b.Table.Columns[at].Identity == nil || !b.Table.Columns[at].Identity.Always {
@@ -444,9 +454,9 @@ func renumbered(b *change.Bound, vals, olds []change.Value) error {
 	return nil
 }
 
-// statement writes the SQL of a change; "" where it changes nothing of the target's.
-// Parameters are of the types that the server finds fit for their places. checks, if not
-// nil, say how the row is compared with what it was.
+// statement writes the SQL of a change; "" if it changes nothing on the target. The server infers
+// the parameters' types from their context. checks, if not nil, say how the row is compared with
+// its old values.
 func statement(b *change.Bound, c change.Change, vals, olds []change.Value, checks []check) (sql string, args []arg) {
 	table := server.QuoteTable(b.Table.TableID)
 	param := func(column int, old bool) string {
@@ -468,8 +478,8 @@ func statement(b *change.Bound, c change.Change, vals, olds []change.Value, chec
 			continue
 		}
 		col := &b.Table.Columns[at]
-		// What is ALWAYS identity no update can set (renumbered tells if it should); and a
-		// key that is as it was need not be written.
+		// No update can set an identity column that is ALWAYS (renumbered refuses it if it should);
+		// and an unchanged key need not be written.
 		if c.Kind == tidemark.UpdateChange && (col.Identity != nil && col.Identity.Always || c.Old == nil && b.Relation.Columns[i].Key) {
 			continue
 		}
@@ -502,7 +512,7 @@ func statement(b *change.Bound, c change.Change, vals, olds []change.Value, chec
 	return "DELETE FROM " + table + " WHERE " + where, args
 }
 
-// overwrite is the end of an INSERT into a table that is loading.
+// overwrite returns the end of an INSERT into a table that is loading.
 func overwrite(b *change.Bound) string {
 	key := keyColumns(b, true)
 	if !b.Loading || key == nil {
@@ -527,10 +537,10 @@ func overwrite(b *change.Bound) string {
 	return " ON CONFLICT (" + strings.Join(columns, ", ") + ") DO UPDATE SET " + strings.Join(sets, ", ")
 }
 
-// geometry reports whether column i of the relation is a geometry of MySQL, whose text is
-// the hex of EWKB, and the target's bytes, or PostGIS's geometry, which takes these.
+// geometry reports whether column i of the relation is a geometry of MySQL, whose text is hex EWKB,
+// and the target's column holds bytes or is PostGIS's geometry, which accepts these.
 func geometry(b *change.Bound, i int) bool {
-	const mysqlGeometry = 255 // no type of PostgreSQL has that number
+	const mysqlGeometry = 255 // no PostgreSQL type has this number
 	if b.Relation.Columns[i].Type != mysqlGeometry || b.Columns[i] < 0 {
 		return false
 	}
@@ -538,7 +548,7 @@ func geometry(b *change.Bound, i int) bool {
 	return kind == tidemark.Geometry || kind.Bytes()
 }
 
-// whichRow gives the condition that finds the row of an update or delete.
+// whichRow returns the condition that finds the row of an update or delete.
 func whichRow(b *change.Bound, c change.Change, param func(column int, old bool) string) string {
 	old := c.Old != nil
 	var conds []string
@@ -548,9 +558,9 @@ func whichRow(b *change.Bound, c change.Change, param func(column int, old bool)
 		}
 		return strings.Join(conds, " AND ")
 	}
-	// No key: one of the rows that are equal in all columns. Not every type can be
-	// compared, and every one has a text. CASE gives the parameter the column's type,
-	// which may be called otherwise where the stream comes from.
+	// No key: one of the rows that are equal in all columns. Not every type can be compared, but
+	// every one has a text. CASE gives the parameter the column's type, which may have another name
+	// on the source.
 	for i, at := range b.Columns {
 		if at >= 0 && b.Table.Columns[at].Generated == "" {
 			name := server.QuoteIdent(b.Table.Columns[at].Name)
@@ -560,8 +570,8 @@ func whichRow(b *change.Bound, c change.Change, param func(column int, old bool)
 	return "ctid = (SELECT ctid FROM " + server.QuoteTable(b.Table.TableID) + " WHERE " + strings.Join(conds, " AND ") + " LIMIT 1)"
 }
 
-// keyColumns gives the columns of the relation that tell a row apart; nil if none do.
-// Where the whole old row is there, they are those of the target's own primary key.
+// keyColumns returns the columns of the relation that identify a row; nil if none do. If whole is
+// set (the stream has the whole old row), they are the target's own primary key.
 func keyColumns(b *change.Bound, whole bool) []int {
 	var out []int
 	if !whole {

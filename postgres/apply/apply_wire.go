@@ -12,43 +12,43 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// An applier speaks the extended protocol straight on its socket: statements are
-// written one behind the other without waiting for their answers, and no portal is
-// described, since what a statement returns is known. pgconn's pipeline asks for a
-// description of each, and allocates for each answer.
+// An applier speaks the extended protocol directly on its socket: it writes statements one after
+// another without waiting for their answers, and describes no portal, since it knows what a
+// statement returns. pgconn's pipeline asks for a description of each, and allocates for each
+// answer.
 
 // A prepared statement of a session.
 type prepared struct {
 	name, sql string
-	binary    bool // its parameters are
-	known     bool // the server has it, or will have it before it is used
+	binary    bool // its parameters are sent in binary
+	known     bool // the server has it, or will before it is used
 }
 
 // A sentStmt is a statement whose answer is awaited.
 type sentStmt struct {
 	stmt   *prepared
-	parsed bool // it was prepared along with it
+	parsed bool // prepared along with it
 	to     *destination
 	kind   tidemark.ChangeKind
-	rows   int64 // it must have met so many; -1: any number
-	gone   bool  // or fewer: a cascade may have been there before
+	rows   int64 // it must affect this many; -1: any number
+	gone   bool  // fewer are allowed: a cascade may already have deleted some
 }
 
 const (
-	// maxInFlight is how many statements go out before their answers are read. These are
-	// small, and fit into a socket's buffer: so writing never waits for our own reading.
+	// maxInFlight is how many statements are sent before their answers are read. Answers are small,
+	// and fit into a socket's buffer, so writing never waits for our own reading.
 	maxInFlight = 1000
-	// outChunk is how much is written in one call.
+	// outChunk is how many bytes one call writes.
 	outChunk = 256 << 10
 )
 
-// prepare makes a statement that is sent when it is first used.
+// prepare creates a statement that is sent when it is first used.
 func (a *applier) prepare(sql string) *prepared {
 	a.names++
 	return &prepared{name: "tm" + strconv.Itoa(a.names), sql: sql}
 }
 
-// bind begins to send a statement: so many parameters have to follow, then execute.
+// bind begins a statement; the given number of params must follow, then execute.
 func (a *applier) bind(s *prepared, params int) {
 	a.parsed = !s.known
 	if a.parsed {
@@ -62,14 +62,14 @@ func (a *applier) bind(s *prepared, params int) {
 	a.out = append(a.out, 0)
 	a.out = append(append(a.out, s.name...), 0)
 	if s.binary {
-		a.out = append(a.out, 0, 1, 0, 1) // one format for all
+		a.out = append(a.out, 0, 1, 0, 1) // one format for all parameters
 	} else {
 		a.out = append(a.out, 0, 0)
 	}
 	a.out = binary.BigEndian.AppendUint16(a.out, uint16(params))
 }
 
-// param sends one as text; nil is NULL.
+// param sends a parameter as text; nil is NULL.
 func (a *applier) param(data []byte) {
 	if data == nil {
 		a.out = append(a.out, 0xff, 0xff, 0xff, 0xff)
@@ -100,7 +100,7 @@ func (a *applier) message(kind byte) (at int) {
 
 func (a *applier) measure(at int) { binary.BigEndian.PutUint32(a.out[at:], uint32(len(a.out)-at)) }
 
-// keptOut is how large a buffer is kept for what comes next.
+// keptOut is the largest buffer, in bytes, that is kept for reuse.
 const keptOut = 1 << 20
 
 func (a *applier) write() error {
@@ -121,16 +121,20 @@ func (a *applier) plain(s *prepared) error {
 	return a.execute(sentStmt{stmt: s, rows: -1})
 }
 
-// errOthers says that a statement for many rows met other ones than there were.
-const errOthers = server.Refusal("a statement has met another number of rows than it was for")
+// errOthers means that a multi-row statement affected another number of rows than expected.
+const errOthers = server.Refusal("a statement affected an unexpected number of rows")
 
-// answers reads the answers of what was sent. What is in a row of an answer is kept
-// in a.value.
+// answers reads the answers to what was sent. It keeps a returned value in a.value.
 func (a *applier) answers() (object string, err error) {
 	a.out = append(a.out, 'H', 0, 0, 0, 4)
 	if err := a.write(); err != nil {
 		return "", err
 	}
+	return a.readAnswers()
+}
+
+// readAnswers is answers for what the server answers without being asked to.
+func (a *applier) readAnswers() (object string, err error) {
 	for len(a.sent[a.read:]) > 0 {
 		s := &a.sent[a.read]
 		if s.to != nil {
@@ -156,7 +160,7 @@ func (a *applier) answers() (object string, err error) {
 	return "", nil
 }
 
-// answer reads the messages of one statement to its end, and gives how many rows it met.
+// answer reads one statement's messages to their end, and returns how many rows it affected.
 func (a *applier) answer(s *sentStmt) (rows int64, err error) {
 	for {
 		kind, n, err := a.l.Head()
@@ -187,7 +191,7 @@ func (a *applier) answer(s *sentStmt) (rows int64, err error) {
 	}
 }
 
-// tagRows gives the number at the end of a command's tag.
+// tagRows returns the number at the end of a command's tag.
 func tagRows(tag []byte) (n int64) {
 	unit := int64(1)
 	for i := len(tag) - 2; i >= 0 && tag[i] >= '0' && tag[i] <= '9'; i-- {
@@ -198,11 +202,12 @@ func tagRows(tag []byte) (n int64) {
 }
 
 // commit ends the transaction.
-func (a *applier) commit() error {
+func (a *applier) commit(epoch int64) error {
 	if err := a.plain(a.commits); err != nil {
 		return err
 	}
 	a.out = append(a.out, 'S', 0, 0, 0, 4)
+	a.doubt.epoch = epoch
 	if err := a.write(); err != nil {
 		return err
 	}
@@ -210,19 +215,19 @@ func (a *applier) commit() error {
 	if x.Err == nil {
 		a.sent, a.read = a.sent[:0], 0
 	}
+	a.decided(x.Err)
 	return x.Err
 }
 
-// undo ends a transaction that has failed. A session of which it is not known how it
-// stands is closed.
+// undo rolls back a failed transaction. It closes a session whose state is unknown.
 func (a *applier) undo(cause error) {
 	var pg *pgconn.PgError
 	var own *tidemark.Error
 	refused := errors.As(cause, &pg) && !server.Ended(cause)
 	ours := errors.As(cause, &own) || errors.Is(cause, errOthers) || errors.Is(cause, errAltered)
-	// What comes behind a statement that the server has refused it has not looked at;
-	// behind one that only we refuse, it has.
-	if ours {
+	// The server skips what follows a statement that it refused, but has executed what follows one
+	// that only we refuse.
+	if ours && !a.ahead.synced {
 		a.out = append(a.out, 'H', 0, 0, 0, 4)
 		err := a.write()
 		for ; err == nil && a.read < len(a.sent); a.read++ {
@@ -235,8 +240,10 @@ func (a *applier) undo(cause error) {
 		}
 	}
 	a.sent, a.read, a.out = a.sent[:0], 0, a.out[:0]
-	if refused || ours {
-		a.out = append(a.out, 'S', 0, 0, 0, 4)
+	if refused || ours && !a.ahead.synced {
+		if !a.ahead.synced {
+			a.out = append(a.out, 'S', 0, 0, 0, 4)
+		}
 		at := a.message('Q')
 		a.out = append(a.out, "ROLLBACK\x00"...)
 		a.measure(at)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,21 +14,25 @@ import (
 )
 
 // Agents commit without waiting for the disk (synchronous_commit = off), as PostgreSQL's own
-// subscriptions do. A crash of the server can take the last commits away, and the progress in
-// them. A sentinel is a session from before the first of them: no session outlives a crash, so
-// while it lives there was none.
+// subscriptions do. A crash of the server can lose the last commits, together with their progress.
+// A sentinel is a session opened before the first of them: no session survives a crash, so as long
+// as it lives there was none.
 type sentinel struct {
 	mu    sync.Mutex
 	conn  *pgx.Conn
 	pid   uint32
 	queue string
 	epoch int64
+
+	begun atomic.Int64 // checks by unbroken, the last of which
+	found error        // found this
 }
 
-// errCrashed says that there may have been a crash.
-var errCrashed = errors.New("the session that stands for the server has ended")
+// errCrashed means that the server may have crashed.
+var errCrashed = errors.New("the session that watches for a crash of the target has ended")
 
-// sentinelSQL lets the sentinel's commits wait for the disk, and for whatever else commits wait for there.
+// sentinelSQL makes the sentinel's commits wait for the disk, and for whatever else commits on this
+// server wait for.
 const sentinelSQL = `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`
 
 // stand opens the sentinel of an epoch.
@@ -42,7 +47,7 @@ func (t *Target) stand(ctx context.Context, queue string) error {
 		return err
 	}
 	if _, err = conn.Exec(ctx, sentinelSQL); err == nil {
-		err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&s.pid) // a pooler's is its server's
+		err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&s.pid) // through a pooler: of the server session
 	}
 	if err != nil {
 		server.CloseConn(conn)
@@ -52,7 +57,7 @@ func (t *Target) stand(ctx context.Context, queue string) error {
 	return nil
 }
 
-// asks has the sentinel run a statement that gives its process.
+// asks runs a statement that returns the sentinel's process ID, and checks the ID.
 func (s *sentinel) asks(ctx context.Context, sql string, args ...any) error {
 	if s.conn == nil || s.conn.IsClosed() {
 		return errCrashed
@@ -67,18 +72,24 @@ func (s *sentinel) asks(ctx context.Context, sql string, args ...any) error {
 	return nil
 }
 
-// unbroken fails with Kind Transient if the server may have crashed since BeginApply. A session
-// that was opened before this says otherwise is of the same server.
+// unbroken fails with Kind Transient if the server may have crashed since BeginApply. If it
+// succeeds, sessions opened before the call are on the same server run.
 func (t *Target) unbroken(ctx context.Context) error {
 	s := &t.sentinel
+	before := s.begun.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fail(ctx, t, s.asks(ctx, "SELECT pg_backend_pid()"))
+	if s.begun.Load() > before && s.found == nil {
+		return nil // another agent's check, which began after this call
+	}
+	s.begun.Add(1)
+	s.found = s.fail(ctx, t, s.asks(ctx, "SELECT pg_backend_pid()"))
+	return s.found
 }
 
 // Flush waits until all that was applied since BeginApply is on the server's disk: a commit that
-// waits takes all before it there. Kind Transient: the server may have crashed, and some of it be
-// lost. Kind Lost: a later apply has taken over.
+// waits for the disk flushes all earlier ones too. Kind Transient: the server may have crashed and
+// lost some of it. Kind Lost: a later apply has taken over.
 func (t *Target) Flush(ctx context.Context) error {
 	s := &t.sentinel
 	s.mu.Lock()
@@ -97,7 +108,7 @@ func (s *sentinel) fail(ctx context.Context, t *Target, err error) error {
 	case errors.Is(err, errCrashed), server.Broken(err) && ctx.Err() == nil:
 		server.CloseConn(s.conn)
 		s.conn = nil
-		return &tidemark.Error{Op: "apply", Object: s.queue, Kind: tidemark.Transient, Err: err, Hint: "The target may have crashed: the stream begins again where that is."}
+		return &tidemark.Error{Op: "apply", Object: s.queue, Kind: tidemark.Transient, Err: err, Hint: "The target may have crashed: the stream restarts from the target's position."}
 	}
 	return t.Fail(ctx, "apply", s.queue, err)
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 )
 
-// What was flushed outlives a crash of the target; what was not may be gone, with its progress.
-// After the crash nothing is applied before the progress was read again.
-func TestFlush(t *testing.T) {
+// What was flushed survives a crash of the target; what was not may be lost with its progress.
+// After the crash nothing is applied until the progress is read again.
+func TestFlush(t *testing.T) { nearAndFar(t, flush) }
+
+func flush(t *testing.T) {
 	srv := testdb.OwnPostgres(t, 15)
 	src, dst := testdb.Postgres(t, 15).NewDatabase(t, "src"), srv.NewDatabase(t, "dst")
 	for _, sql := range []string{"ALTER SYSTEM SET wal_writer_delay = '10s'", "ALTER SYSTEM SET wal_writer_flush_after = '1GB'", "SELECT pg_reload_conf()", applySchema} {
@@ -34,7 +36,7 @@ func TestFlush(t *testing.T) {
 	begin := func() []uint64 {
 		t.Helper()
 		p, err := to.BeginApply(t.Context(), "q", 1)
-		if tidemark.KindOf(err) == tidemark.Transient && err != nil { // a session of before the crash
+		if tidemark.KindOf(err) == tidemark.Transient && err != nil { // a session from before the crash
 			p, err = to.BeginApply(t.Context(), "q", 1)
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/change"
@@ -12,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
-// An Engine is what tests here need of the whole one.
+// An Engine is the part of the real one that these tests need.
 type Engine struct {
 	*server.Server
 	*schema.Schema
@@ -30,6 +31,9 @@ func open(t testing.TB, url string) *Engine {
 	}
 	b := bulk.NewBulk(s)
 	e := &Engine{s, &schema.Schema{Server: s}, b, stream.NewSource(s, b), NewTarget(s, b)}
+	if strings.HasSuffix(t.Name(), "/far") {
+		e.Target.distant = 1 // any server is
+	}
 	t.Cleanup(e.Close)
 	return e
 }
@@ -40,7 +44,7 @@ func (e *Engine) Close() {
 	e.Server.Close()
 }
 
-// slotOf makes a slot that goes when the test ends.
+// slotOf creates a slot that is dropped when the test ends.
 func slotOf(t *testing.T, e *Engine, url, name string) stream.Slot {
 	t.Helper()
 	slot := stream.Slot{Name: name, Publication: name + " Pub"}
@@ -55,4 +59,10 @@ func slotOf(t *testing.T, e *Engine, url, name string) stream.Slot {
 func take(t *testing.T, e *Engine, slot stream.Slot, after uint64, release bool) []*change.Tx {
 	t.Helper()
 	return pgtest.Take(t, e.Config.ConnString(), slot.Name, release, func(ctx context.Context) (pgtest.Stream, error) { return e.Follow(ctx, slot, after) })
+}
+
+// nearAndFar runs a test as with a server nearby, and as with a distant one.
+func nearAndFar(t *testing.T, test func(t *testing.T)) {
+	t.Run("near", test)
+	t.Run("far", test)
 }

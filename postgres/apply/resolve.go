@@ -20,7 +20,8 @@ import (
 const exceptionsDDL = `CREATE TABLE IF NOT EXISTS tidemark.exceptions (exception_time timestamptz NOT NULL DEFAULT clock_timestamp(), recvq text NOT NULL, src_commit bigint NOT NULL,
 	src_trans_time timestamptz, table_name text NOT NULL, operation text NOT NULL, reason text NOT NULL, sqlstate text NOT NULL, message text NOT NULL, text text NOT NULL, is_applied boolean NOT NULL)`
 
-// Resolve is resolve.Run in one transaction with the progress; exceptions are rows of tidemark.exceptions.
+// Resolve is resolve.Run in one transaction with the progress; exceptions become rows of
+// tidemark.exceptions.
 func (t *Target) Resolve(ctx context.Context, g *change.Group) (exceptions int, err error) {
 	conn, err := t.Connect(ctx)
 	if err != nil {
@@ -57,13 +58,18 @@ func (t *Target) Resolve(ctx context.Context, g *change.Group) (exceptions int, 
 		}
 		return err
 	})
-	if err != nil && !t.committed(ctx, g, err) {
+	a := t.agent(g.Agent)
+	a.ahead.at = nil
+	if err != nil && server.Ended(err) {
+		a.doubt.epoch = g.Epoch
+	}
+	if err != nil && !t.committed(ctx, a, g) {
 		return 0, t.Fail(ctx, "apply", r.object, err)
 	}
 	return exceptions, nil
 }
 
-// bigints gives places as the server has them; not nil.
+// bigints returns places as the server stores them; never nil.
 func bigints(places []uint64) []int64 {
 	out := make([]int64, len(places))
 	for i, p := range places {
@@ -77,10 +83,10 @@ type resolver struct {
 	e       *Target
 	conn    *pgx.Conn
 	tx      *pgconn.PgConn
-	replica bool // no cascades may have been there before
+	replica bool // no cascade can have deleted rows before us
 	tables  map[*change.Bound]*destination
 	object  string
-	utf8    bool // so is the database
+	utf8    bool // the database's encoding is UTF8
 }
 
 func (r *resolver) Truncate(ctx context.Context, c change.Change, bounds map[uint32]*change.Bound) error {
@@ -99,7 +105,7 @@ func (r *resolver) Try(ctx context.Context, b *change.Bound, c change.Change, ke
 	}
 	vals, olds := c.New.Values(nil), c.Old.Values(nil)
 	if n := len(b.Relation.Columns); c.New != nil && len(vals) != n || c.Old != nil && len(olds) != n {
-		return nil, errors.New("a row has another number of columns than its relation")
+		return nil, errors.New("a row does not have as many columns as its relation")
 	}
 	checks := d.checksOf(c)
 	if keyOnly {
@@ -132,7 +138,7 @@ func (r *resolver) Try(ctx context.Context, b *change.Bound, c change.Change, ke
 		Checked: checks != nil, Keyed: keyColumns(b, true) != nil}, nil
 }
 
-// table describes a table as the session has it.
+// table describes a table as this session sees it.
 func (r *resolver) table(ctx context.Context, b *change.Bound) (*destination, error) {
 	d := r.tables[b]
 	if d == nil {
@@ -152,7 +158,7 @@ func (r *resolver) There(ctx context.Context, b *change.Bound, c change.Change) 
 	return len(read.Rows) == 1, read.Err
 }
 
-// bindTexts gives the parameters of a statement.
+// bindTexts returns the parameters of a statement.
 func bindTexts(args []arg, vals, olds []change.Value) [][]byte {
 	params := make([][]byte, len(args))
 	for i, x := range args {
@@ -165,7 +171,7 @@ func bindTexts(args []arg, vals, olds []change.Value) [][]byte {
 	return params
 }
 
-// attempt runs a statement behind a savepoint, to which it goes back unless that has met one row.
+// attempt runs a statement after a savepoint, and rolls back to it unless one row was affected.
 func (r *resolver) attempt(ctx context.Context, sql string, params [][]byte) (met int64, err error) {
 	if _, err := r.tx.Exec(ctx, "SAVEPOINT tidemark").ReadAll(); err != nil {
 		return 0, err
@@ -180,7 +186,7 @@ func (r *resolver) attempt(ctx context.Context, sql string, params [][]byte) (me
 	return tag.RowsAffected(), err
 }
 
-// ofARow says whether an error is about the row, not about the table or the server.
+// ofARow reports whether an error is about the row, not about the table or the server.
 func ofARow(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -191,7 +197,7 @@ func ofARow(err error) bool {
 
 func (r *resolver) Note(ctx context.Context, x change.Exception) error {
 	x.Message, x.SQL = strings.ReplaceAll(strings.ToValidUTF8(x.Message, "?"), "\x00", `\0`), strings.ReplaceAll(strings.ToValidUTF8(x.SQL, "?"), "\x00", `\0`)
-	if !r.utf8 { // the database may not have the characters
+	if !r.utf8 { // the database's encoding may lack the characters
 		x.Message, x.SQL = strconv.QuoteToASCII(x.Message), strconv.QuoteToASCII(x.SQL)
 	}
 	commit := x.Commit.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
@@ -202,10 +208,10 @@ func (r *resolver) Note(ctx context.Context, x change.Exception) error {
 	return err
 }
 
-// maxNoted is how much of a statement is kept.
+// maxNoted is how many bytes of a statement are kept.
 const maxNoted = 32 << 10
 
-// withValues writes the parameters into a statement, for people to read and to run.
+// withValues writes the parameters into a statement, for people to read and run.
 func withValues(sql string, params [][]byte) string {
 	var b strings.Builder
 	for len(sql) > 0 && b.Len() < maxNoted {
@@ -217,7 +223,7 @@ func withValues(sql string, params [][]byte) string {
 		}
 		at := 0
 		if i >= 0 {
-			_, _ = fmt.Sscanf(sql[i+1:n], "%d", &at) // 0 where it is none of ours
+			_, _ = fmt.Sscanf(sql[i+1:n], "%d", &at) // stays 0 if it is not one of our parameters
 		}
 		if at < 1 || at > len(params) {
 			b.WriteString(sql)
@@ -238,7 +244,7 @@ func withValues(sql string, params [][]byte) string {
 	return out
 }
 
-// exceptionsWhere is what a filter stands for; its values are the parameters from $1 on.
+// exceptionsWhere is the SQL of a filter; its values are the parameters from $1 on.
 const exceptionsWhere = ` FROM tidemark.exceptions WHERE $1 IN ('', recvq) AND ($2 IN ('', table_name) OR table_name LIKE '%.' || regexp_replace($2, '([\\%_])', '\\\1', 'g'))
 	AND exception_time >= coalesce($3::timestamptz, '-infinity') AND exception_time < coalesce($4::timestamptz, 'infinity')`
 
@@ -252,7 +258,8 @@ func exceptionsArgs(f change.ExceptionFilter) []any {
 	return []any{f.Queue, f.Table, time(f.Since), time(f.Before)}
 }
 
-// NoteException notes an exception that is not of a change, unless it was noted before.
+// NoteException records an exception that does not come from a change, unless it is already
+// recorded.
 func (t *Target) NoteException(ctx context.Context, x change.Exception) error {
 	conn, release, err := t.Control(ctx)
 	if err != nil {
@@ -267,7 +274,7 @@ func (t *Target) NoteException(ctx context.Context, x change.Exception) error {
 	return t.Fail(ctx, "apply", "tidemark.exceptions", err)
 }
 
-// PurgeExceptions removes exceptions, and says how many there were.
+// PurgeExceptions removes exceptions, and returns how many there were.
 func (t *Target) PurgeExceptions(ctx context.Context, f change.ExceptionFilter) (int64, error) {
 	conn, release, err := t.Control(ctx)
 	if err != nil {
@@ -276,12 +283,12 @@ func (t *Target) PurgeExceptions(ctx context.Context, f change.ExceptionFilter) 
 	defer release()
 	tag, err := conn.Exec(ctx, "DELETE"+exceptionsWhere, exceptionsArgs(f)...)
 	if server.SQLState(err) == "42P01" {
-		return 0, nil // there has been none
+		return 0, nil // there was never an exception
 	}
 	return tag.RowsAffected(), t.Fail(ctx, "purge exceptions", t.Object, err)
 }
 
-// Exceptions gives up to limit of the newest exceptions of a filter.
+// Exceptions returns up to limit of the newest exceptions of a filter.
 func (t *Target) Exceptions(ctx context.Context, f change.ExceptionFilter, limit int) ([]change.Exception, error) {
 	conn, release, err := t.Control(ctx)
 	if err != nil {

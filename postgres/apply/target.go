@@ -2,12 +2,13 @@ package apply
 
 import (
 	"sync"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A Target is the side of a stream that its changes are applied to.
+// A Target is a database to which the changes of a stream are applied.
 type Target struct {
 	*server.Server
 	bulk *bulk.Bulk
@@ -15,10 +16,11 @@ type Target struct {
 	mu       sync.Mutex
 	appliers map[int]*applier
 	sentinel sentinel
-	fromMany int // see fromMany; 0: that
+	fromMany int           // see fromMany; 0: that default
+	distant  time.Duration // see distant; 0: that default
 }
 
-// NewTarget makes one of a server.
+// NewTarget creates a Target of a server.
 func NewTarget(s *server.Server, b *bulk.Bulk) *Target { return &Target{Server: s, bulk: b} }
 
 // Close ends its sessions.

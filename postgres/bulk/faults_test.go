@@ -51,7 +51,7 @@ func TestOpenFails(t *testing.T) {
 	testdb.Query(t, good, "DROP ROLE IF EXISTS nobody; CREATE ROLE nobody LOGIN PASSWORD 'x'; REVOKE CONNECT ON DATABASE "+name+" FROM PUBLIC")
 	defer testdb.Query(t, srv.URL("postgres"), "DROP ROLE nobody")
 	closed := testdb.FreeAddress(t)
-	const reach = "Check host and port, that the server runs and listens there (listen_addresses), and that no firewall is between."
+	const reach = "Check host and port, that the server runs and listens there (listen_addresses), and that no firewall blocks the connection."
 	for _, tt := range []struct {
 		name       string
 		url        string
@@ -63,7 +63,7 @@ func TestOpenFails(t *testing.T) {
 			"Check user and password; the password may stand in the URL, in PGPASSWORD or in the password file."},
 		{"missing database", with(t, good, func(u *url.URL) { u.Path = "/no such" }), tidemark.NotFound,
 			"connect postgres://tidemark@" + at + `/no%20such: database "no such" does not exist`,
-			fmt.Sprintf("Correct the name in the URL; a target's database has to be there: createdb -h 127.0.0.1 -p %d -U tidemark 'no such'", srv.Port)},
+			fmt.Sprintf("Correct the name in the URL; a target's database must exist: createdb -h 127.0.0.1 -p %d -U tidemark 'no such'", srv.Port)},
 		{"no privilege", with(t, good, func(u *url.URL) { u.User = url.UserPassword("nobody", "x") }), tidemark.Forbidden,
 			"connect postgres://nobody@" + at + "/" + name + `: permission denied for database "` + name + `" (User does not have CONNECT privilege)`,
 			"Run this as the owner: GRANT CONNECT ON DATABASE " + name + " TO nobody;"},
@@ -74,7 +74,7 @@ func TestOpenFails(t *testing.T) {
 			"connect postgres://tidemark@" + closed + "/" + name + ": dial tcp " + closed + ": connect: connection refused", reach},
 		{"no such host", with(t, good, func(u *url.URL) { u.Host = "no-such-host.invalid" }), tidemark.Unreachable,
 			"connect postgres://tidemark@no-such-host.invalid:5432/" + name + ": no such host: no-such-host.invalid", "Check the host name in the URL."},
-		{"a password with @", "postgresql://tidemark:hid@den-secret@h:5432/db", tidemark.Invalid, "connect postgresql://tidemark@h:5432/db: not a URL: user, password and host cannot be told apart",
+		{"a password with @", "postgresql://tidemark:hid@den-secret@h:5432/db", tidemark.Invalid, "connect postgresql://tidemark@h:5432/db: not a URL: user, password and host cannot be separated",
 			"Write it as postgres://user@host:5432/database, with special characters of the password percent-encoded (@ is %40, / is %2F, # is %23, : is %3A); the password may also stand in the password file or in PGPASSWORD."},
 		{"not a URL", "postgres://tidemark:hidden-secret@h:port/db", tidemark.Invalid,
 			"", "Write it as postgres://user@host:5432/database, with special characters of the password percent-encoded (@ is %40, / is %2F, # is %23, : is %3A); the password may also stand in the password file or in PGPASSWORD."},
@@ -101,8 +101,7 @@ func TestOpenFails(t *testing.T) {
 	mustBe(t, err, tidemark.Cancelled, "connect postgres://tidemark@"+at+"/"+name+": context canceled", "")
 }
 
-// A view is the same on all lanes while another session writes, and after lanes had
-// to connect again.
+// A view is the same on all lanes while another session writes, and after lanes had to reconnect.
 func TestSnapshotHoldsWhileOthersWrite(t *testing.T) {
 	for _, major := range []int{15, 18} {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
@@ -139,7 +138,7 @@ func TestSnapshotHoldsWhileOthersWrite(t *testing.T) {
 				if !bytes.Equal(got, first) {
 					t.Error("the view has changed")
 				}
-				// The next pass finds its sessions gone.
+				// The next pass finds its sessions closed.
 				testdb.Query(t, db, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", e.readers[pass].Conn.PID()))
 			}
 			// Without the leader there is no view to join.
@@ -191,8 +190,8 @@ func TestStampAndPosition(t *testing.T) {
 	} else if testdb.Query(t, db, fmt.Sprintf("SELECT '%s'::pg_lsn <= '%s'::pg_lsn", b.Text, c.Text)) != "t" {
 		t.Errorf("the position went back from %s to %s", b.Text, c.Text)
 	}
-	// A transaction with a number that is idle delays nobody, and its end changes the
-	// stamp although a later one has ended before.
+	// An idle transaction with an XID delays nobody, and its end changes the stamp although a later
+	// one ended before.
 	e := open(t, db)
 	conn, release, err := e.Control(t.Context())
 	if err != nil {
@@ -207,7 +206,7 @@ func TestStampAndPosition(t *testing.T) {
 	}
 	testdb.Query(t, db, "INSERT INTO t VALUES (3)")
 	var open tidemark.Position
-	for try := 0; ; try++ { // a busy machine may be slow by itself, and not each time; who waits, waits for five seconds
+	for try := 0; ; try++ { // a busy machine may be slow for other reasons, but not every time; a real wait takes five seconds
 		start := time.Now()
 		open = freeze()
 		if took := time.Since(start); took < 2*time.Second {
@@ -225,8 +224,8 @@ func TestStampAndPosition(t *testing.T) {
 	}
 }
 
-// A commit that is in the log and waits for a standby is not yet visible: a view that
-// misses it must not claim a place in the log behind it.
+// A commit that is in the log and waits for a standby is not yet visible: a view that misses it
+// must not claim a log position after it.
 func TestPositionWaitsForCommitsThatNobodySees(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	db := srv.NewDatabase(t, "sync")
@@ -249,7 +248,7 @@ func TestPositionWaitsForCommitsThatNobodySees(t *testing.T) {
 	insert()
 	for testdb.Query(t, db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0" {
 		select {
-		case <-pending: // the setting was not in force yet
+		case <-pending: // the setting was not yet in force
 			inserted++
 			insert()
 		case <-time.After(10 * time.Millisecond):
@@ -264,8 +263,7 @@ func TestPositionWaitsForCommitsThatNobodySees(t *testing.T) {
 	}
 }
 
-// A session that is cut while rows flow is a transient error, and the lane reads the
-// same view again.
+// A session cut while rows flow is a transient error, and the lane reads the same view again.
 func TestKilledInMidRead(t *testing.T) {
 	db := testdb.Postgres(t, 18).NewDatabase(t, "kill")
 	testdb.Query(t, db, "CREATE TABLE t AS SELECT g AS id, repeat('x', 1000) AS v FROM generate_series(1, 40000) g")
@@ -319,7 +317,7 @@ func TestReadForbidden(t *testing.T) {
 	mustBe(t, err, tidemark.Forbidden, "write s.seen: permission denied for table seen", "Run this as the owner: GRANT INSERT ON TABLE s.seen TO reader;")
 }
 
-// rowBatches gives a take that hands out text rows, a batch each.
+// rowBatches returns a take that returns text rows, one batch each.
 func rowBatches(texts ...string) func() (*tidemark.Batch, error) {
 	i := 0
 	return func() (*tidemark.Batch, error) {
@@ -335,8 +333,8 @@ func rowBatches(texts ...string) func() (*tidemark.Batch, error) {
 	}
 }
 
-// A range whose session is cut in the middle is not on the target at all, and can be
-// written again by the same lane.
+// A range whose session is cut in the middle is not on the target at all, and the same lane can
+// write it again.
 func TestKilledInMidCopy(t *testing.T) {
 	for _, major := range []int{15, 18} {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
@@ -376,7 +374,7 @@ func TestKilledInMidCopy(t *testing.T) {
 			if err != nil || !slices.Equal(marks, []tidemark.Mark{{Range: 5, Rows: 3}}) {
 				t.Errorf("marks %v, %v", marks, err)
 			}
-			// A range that is there already is not written twice.
+			// A range that is already there is not written twice.
 			out, err = e.Write(t.Context(), 1, w, rowBatches("7\ta\n"))
 			if err != nil || out.Rows != 3 {
 				t.Errorf("the same range on another lane: %+v, %v", out, err)
@@ -388,7 +386,7 @@ func TestKilledInMidCopy(t *testing.T) {
 	}
 }
 
-// take's error comes back as it is, leaves nothing, and the lane goes on.
+// take's error is returned unchanged, leaves nothing behind, and the lane continues.
 func TestTakeFails(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "take")
 	testdb.Query(t, db, "CREATE TABLE t (id int)")
@@ -416,7 +414,7 @@ func TestTakeFails(t *testing.T) {
 	}
 }
 
-// emit's error comes back as it is, and the lane reads again afterwards.
+// emit's error is returned unchanged, and the lane can read again afterwards.
 func TestEmitFails(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "emit")
 	testdb.Query(t, db, "CREATE TABLE t AS SELECT g AS id, repeat('x', 1000) AS v FROM generate_series(1, 20000) g")
@@ -453,16 +451,16 @@ func TestBadRowSaysWhere(t *testing.T) {
 		{"1\t\\N\n", `write public.t: missing data for column "v"`, `It is row 1 of the range: "1	\N"; `},
 	} {
 		_, err := e.Write(t.Context(), 0, w, rowBatches(tt.in))
-		mustBe(t, err, tidemark.BadRow, tt.text, tt.hint+"correct it at the source, or have bad rows set aside.")
+		mustBe(t, err, tidemark.BadRow, tt.text, tt.hint+"correct it at the source, or have bad rows rejected.")
 	}
 	if got := testdb.Query(t, db, "SELECT count(*) FROM t"); got != "0" {
 		t.Errorf("%s rows", got)
 	}
 }
 
-// TestOvertaken: who has lost its run to another process says so, whatever it meets.
-func TestOvertaken(t *testing.T) {
-	db := testdb.Postgres(t, 16).NewDatabase(t, "overtaken")
+// TestSuperseded: a process that has lost its run to another one reports this, whatever happens.
+func TestSuperseded(t *testing.T) {
+	db := testdb.Postgres(t, 16).NewDatabase(t, "superseded")
 	testdb.Query(t, db, "CREATE TABLE t (id int PRIMARY KEY)")
 	first, second := open(t, db), open(t, db)
 	for _, e := range []*Engine{first, second} {
@@ -479,24 +477,23 @@ func TestOvertaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := func([]byte, string) error { return nil }
-	overtaken := func(err error) {
+	superseded := func(err error) {
 		t.Helper()
-		mustBe(t, err, tidemark.Invalid, "write run r: another process has taken this run over", "end this process, or that one, and resume then")
+		mustBe(t, err, tidemark.Invalid, "write run r: another process has taken over this run", "End one of the two processes, then resume.")
 	}
-	overtaken(write(first, 1, nil, "1\n2\n")) // they are there
-	overtaken(write(first, 2, nil, "3\n"))
-	overtaken(write(first, 1, set, "1\n2\n"))
+	superseded(write(first, 1, nil, "1\n2\n")) // the rows exist already
+	superseded(write(first, 2, nil, "3\n"))
+	superseded(write(first, 1, set, "1\n2\n"))
 	if err := second.Forget(t.Context(), "r", nil); err != nil {
 		t.Fatal(err)
 	}
-	overtaken(write(first, 2, nil, "3\n"))
+	superseded(write(first, 2, nil, "3\n"))
 	if got := testdb.Query(t, db, "SELECT count(*) FROM t"); got != "2" {
 		t.Errorf("%s rows", got)
 	}
 }
 
-// Rejecting leaves exactly the bad rows out, in both formats, and leaves bad
-// connections to be errors.
+// Rejecting leaves out exactly the bad rows, in both formats; broken connections remain errors.
 func TestRejectKeepsGoodRows(t *testing.T) {
 	db := testdb.Postgres(t, 18).NewDatabase(t, "reject")
 	testdb.Query(t, db, `CREATE TABLE src (id int, v text, c int); CREATE TABLE t (id int PRIMARY KEY, v varchar(40), c int CHECK (c <> 13));
@@ -538,7 +535,7 @@ func TestRejectKeepsGoodRows(t *testing.T) {
 		if marks, err := e.Marks(t.Context(), "r"); err != nil || !slices.Contains(marks, tidemark.Mark{Range: r.ID, Rows: out.Rows}) {
 			t.Errorf("marks %v, %v", marks, err)
 		}
-		// Enough is enough.
+		// An error of Reject ends the range.
 		testdb.Query(t, db, "TRUNCATE t; DELETE FROM tidemark.copied WHERE range > 0")
 		mine := errors.New("mine")
 		w.Reject = func([]byte, string) error { return mine }
@@ -570,7 +567,7 @@ func TestRejectKeepsGoodRows(t *testing.T) {
 	}
 }
 
-// A row of 100 MB passes in pieces, in memory that does not grow with it.
+// A row of 100 MB is copied in pieces, in memory that does not grow with it.
 func TestHugeRowInBoundedMemory(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	src, dst := srv.NewDatabase(t, "huge"), srv.NewDatabase(t, "huge")
@@ -590,7 +587,7 @@ func TestHugeRowInBoundedMemory(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
-	defer debug.SetGCPercent(debug.SetGCPercent(50)) // what counts is what is kept, and not how late the collector is
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // measures what is kept, not how late the collector is
 	for _, f := range []tidemark.Format{tidemark.CopyText, tidemark.CopyBinary} {
 		runtime.GC()
 		peak.Store(0)
@@ -610,8 +607,8 @@ func TestHugeRowInBoundedMemory(t *testing.T) {
 	<-sampled
 }
 
-// A cutter is a proxy in front of a server that drops the connection once the client
-// has sent a given text and the server has answered it: the client never learns.
+// A cutter is a proxy in front of a server. It drops the connection once the client has sent a
+// given text and the server has answered: the client never sees the answer.
 type cutter struct {
 	listener net.Listener
 	armed    atomic.Bool
@@ -650,7 +647,7 @@ func (c *cutter) serve(client net.Conn, server, trigger string) {
 		for {
 			n, err := back.Read(buf)
 			if deaf.Load() && n > 0 {
-				time.Sleep(100 * time.Millisecond) // the commit is done
+				time.Sleep(100 * time.Millisecond) // by then the commit is done
 				client.Close()
 				return
 			}
@@ -673,7 +670,7 @@ func (c *cutter) serve(client net.Conn, server, trigger string) {
 	}
 }
 
-// Where the answer to the commit is lost, the marker tells that the range is there.
+// If the answer to the commit is lost, the marker shows that the range is there.
 func TestCommitOutcomeFromMarker(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	db := srv.NewDatabase(t, "outcome")
@@ -699,14 +696,14 @@ func TestCommitOutcomeFromMarker(t *testing.T) {
 	if got := testdb.Query(t, db, "SELECT string_agg(id::text, ',' ORDER BY id) FROM t"); got != "1,2,3" {
 		t.Errorf("rows %s", got)
 	}
-	// Without a marker nobody can tell, and that is an error.
+	// Without a marker the outcome is unknown, and that is an error.
 	w.Run = ""
 	cut.armed.Store(true)
 	_, err = e.Write(t.Context(), 0, w, rowBatches("9\n"))
 	mustBe(t, err, tidemark.Transient, "write public.t: the server closed the connection", "")
 }
 
-// Markers that a crash of the server took away end the run with Lost.
+// Markers that a crash of the server has lost end the run with Lost.
 func TestLostCommitIsNoticed(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "lost")
 	testdb.Query(t, db, "CREATE TABLE t (id int)")

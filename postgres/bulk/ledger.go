@@ -13,23 +13,23 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// The marker table. A row says that a range of a run is on this target, whole; it
-// is committed together with the range's rows. Range 0 stands for the run itself,
-// so that nobody drops the table between two of its ranges; its rows counts how
-// often the run was begun or taken up: the epoch.
+// The marker table. A row says that a range of a run is completely on this target; it is committed
+// together with the range's rows. Range 0 stands for the run itself, so that nobody drops the table
+// between two of its ranges; its rows column counts how often the run was started or resumed: the
+// epoch.
 const (
 	markerTable = "tidemark.copied"
 	markerDDL   = `CREATE TABLE IF NOT EXISTS tidemark.copied (run text, range int, rows bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(),
 		PRIMARY KEY (run, range))`
 )
 
-// Begin makes the marker table if it is missing, and begins a new epoch of the run.
+// Begin creates the marker table if it is missing, and begins a new epoch of the run.
 //
-// A process that is killed may have sent the end of a range, commit included, that the
-// server still works on. Each range's transaction therefore looks, as its last act
-// before the marker, whether its epoch is the present one, and keeps it so until it
-// ends: Begin waits for those who have looked, and whoever looks later is refused. So
-// what Marks says after Begin is all that there will ever be of earlier epochs.
+// A killed process may have sent the end of a range, commit included, that the server is still
+// executing. So each range's transaction, as its last act before the marker, checks whether its
+// epoch is current, and locks the epoch until it ends: Begin waits for transactions that have
+// checked, and later ones are refused. So after Begin, Marks returns all that earlier epochs will
+// ever have.
 func (b *Bulk) Begin(ctx context.Context, run string) error {
 	conn, release, err := b.Control(ctx)
 	if err != nil {
@@ -38,8 +38,8 @@ func (b *Bulk) Begin(ctx context.Context, run string) error {
 	defer release()
 	for try := 0; ; try++ {
 		err = b.begin(ctx, conn, run)
-		// Two runs may create it at the same moment, or one drop it as the other begins:
-		// whoever loses tries again.
+		// Two runs may create it at the same moment, or one may drop it as the other begins: the
+		// loser retries.
 		switch server.SQLState(err) {
 		case "23505", "42P06", "42P07", "42710", "42P01", "3F000", "XX000":
 			if try < 5 {
@@ -83,19 +83,20 @@ func (b *Bulk) begin(ctx context.Context, conn *pgx.Conn, run string) error {
 	return nil
 }
 
-// fenceSQL gives the look at the epoch: a division by zero where it has passed.
+// fenceSQL returns the check of the epoch: a division by zero once it is outdated.
 func (b *Bulk) fenceSQL(run string) string {
 	b.target.mu.Lock()
 	defer b.target.mu.Unlock()
 	epoch, ok := b.target.epochs[run]
 	if !ok {
-		return "" // this Engine has not begun it
+		return "" // this Engine has not begun the run
 	}
 	return fmt.Sprintf("SELECT 1 / count(*) FROM (SELECT FROM tidemark.copied WHERE run = %s AND range = 0 AND rows = %d FOR SHARE) s; ", server.QuoteLiteral(run), epoch)
 }
 
-// overtaken looks, without holding it, whether the epoch of a run that this Engine has begun has passed.
-func (b *Bulk) overtaken(ctx context.Context, run string) bool {
+// superseded checks, without locking, whether a newer epoch exists of a run that this Engine has
+// begun.
+func (b *Bulk) superseded(ctx context.Context, run string) bool {
 	b.target.mu.Lock()
 	epoch, begun := b.target.epochs[run]
 	b.target.mu.Unlock()
@@ -109,15 +110,15 @@ func (b *Bulk) overtaken(ctx context.Context, run string) bool {
 	defer release()
 	var now int64
 	err = conn.QueryRow(ctx, "SELECT rows FROM tidemark.copied WHERE run = $1 AND range = 0", run).Scan(&now)
-	if err != nil { // without the row, or the table, the other has ended the run
+	if err != nil { // without the row, or the table, another process has ended the run
 		return errors.Is(err, pgx.ErrNoRows) || server.SQLState(err) == "42P01" || server.SQLState(err) == "3F000"
 	}
 	return now != epoch
 }
 
-// takenOver is the error of a range whose epoch has passed.
+// takenOver is the error of a range whose epoch is outdated.
 func takenOver(run string) error {
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: "write", Object: "run " + run, Err: errors.New("another process has taken this run over"), Hint: "end this process, or that one, and resume then"}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "write", Object: "run " + run, Err: errors.New("another process has taken over this run"), Hint: "End one of the two processes, then resume."}
 }
 
 // Marks lists the ranges of a run that are on the target, in order.
@@ -145,9 +146,8 @@ func (b *Bulk) markFailed(ctx context.Context, err error) error {
 	return b.FailGrant(ctx, "read marker table", markerTable, err, "SELECT, INSERT, UPDATE, DELETE ON TABLE "+markerTable)
 }
 
-// Forget removes marks; nil means all of the run, and then the marker table and its
-// schema too when nothing else is in them. Its commit waits for the disk, and with
-// it for all that was committed before.
+// Forget removes marks; nil means all of the run, and then also the marker table and its schema if
+// nothing else is in them. Its commit is synchronous, so all earlier commits are on disk too.
 func (b *Bulk) Forget(ctx context.Context, run string, ranges []int) error {
 	conn, release, err := b.Control(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (b *Bulk) Forget(ctx context.Context, run string, ranges []int) error {
 		return b.markFailed(ctx, err)
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// The lock keeps another run from beginning between the look and the drop.
+		// The lock keeps another run from beginning between the check and the drop.
 		if _, err := tx.Exec(ctx, "LOCK TABLE tidemark.copied IN ACCESS EXCLUSIVE MODE"); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (b *Bulk) Forget(ctx context.Context, run string, ranges []int) error {
 	if err != nil {
 		return b.markFailed(ctx, err)
 	}
-	// The schema goes too, unless something else is in it or it is not ours.
+	// The schema is dropped too, unless it contains something else or is not ours.
 	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS tidemark RESTRICT")
 	switch server.SQLState(err) {
 	case "2BP01", "42501":
@@ -190,13 +190,12 @@ func (b *Bulk) Forget(ctx context.Context, run string, ranges []int) error {
 	return b.Fail(ctx, "drop schema", "tidemark", err)
 }
 
-// clearChunk bounds the tables that one statement clears, and with it the locks
-// that it holds; tables that foreign keys connect go together, however many.
+// clearChunk is the most tables that one statement clears, and so the most locks that it holds;
+// tables connected by foreign keys are cleared together, whatever their number.
 const clearChunk = 500
 
-// Clear empties tables, or drops them. What references a table that is cleared must
-// be cleared as well; anything else that depends on it is left alone, and is an
-// error of Kind NotEmpty that names it.
+// Clear empties tables, or drops them. Tables that reference a cleared table must be cleared as
+// well; anything else that depends on it is kept, and is an error of Kind NotEmpty that names it.
 func (b *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
 	conn, release, err := b.Control(ctx)
 	if err != nil {
@@ -224,8 +223,8 @@ func (b *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) 
 	return nil
 }
 
-// clearGroups gives the tables that exist, quoted, in groups for one statement each:
-// the first is of all tables with foreign keys among the tables.
+// clearGroups returns the tables that exist, quoted, in groups for one statement each: the first
+// contains all tables with foreign keys.
 func (b *Bulk) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) ([][]string, error) {
 	schemas, names := server.ByName(tables)
 	rows, err := conn.Query(ctx, `SELECT w.n, c.relkind::text, c.relkind = 'p' OR EXISTS (SELECT 1 FROM pg_constraint f WHERE f.contype = 'f' AND c.oid IN (f.conrelid, f.confrelid))
@@ -245,7 +244,7 @@ func (b *Bulk) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemar
 		}
 		name := server.QuoteTable(tables[n-1])
 		if kind == "r" {
-			name = "ONLY " + name // children by inheritance are tables of their own
+			name = "ONLY " + name // children by inheritance are separate tables
 		}
 		if connected {
 			bound = append(bound, name)
@@ -286,7 +285,7 @@ func (b *Bulk) clearFailed(ctx context.Context, group []string, drop bool, err e
 	return out
 }
 
-// clearLargeObjects removes them in transactions that hold a bounded number of locks.
+// clearLargeObjects removes large objects in transactions that hold a bounded number of locks.
 func (b *Bulk) clearLargeObjects(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		var n int64

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
@@ -146,8 +147,59 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// Large objects go over with all bytes, holes and empty ones, in any number of
-// ranges; also when read by somebody who is no superuser.
+// TestExecEach: each of several objects is made completely or not at all, and those that fail, or
+// cannot be sent ahead, do not affect the others.
+func TestExecEach(t *testing.T) {
+	db := testdb.Postgres(t, 16).NewDatabase(t, "each")
+	e, ctx := open(t, db), t.Context()
+	objects := [][]string{
+		{"CREATE TABLE public.a (id int)"},
+		{"CREATE TABLE public.b (id int) -- no end of a line", "CREATE INDEX b_id ON public.b (id)"},
+		{"CREATE TABLE public.a (id int)"},                                   // exists already
+		{"CREATE TABLE public.c (id int)", "CREATE TABLE public.c (id int)"}, // the first half would succeed
+		nil,
+		{"VACUUM public.a", "VACUUM public.b"}, // cannot run in a transaction
+		{"CREATE TABL d ()"},
+		{"DO $$ BEGIN RAISE WARNING 'a word; and %', repeat('another', 2000); END $$"},
+		{"CREATE TABLE public.e (id int)"},
+	}
+	for range 40 { // exceeds a socket's buffer
+		objects = append(objects, []string{"COMMENT ON TABLE public.e IS '" + strings.Repeat("x", 100_000) + "'"})
+	}
+	var made []int
+	e.ExecEach(ctx, 3, objects, func(i int) { made = append(made, i) })
+	want := []int{0, 1, 7}
+	for i := 8; i < len(objects); i++ {
+		want = append(want, i)
+	}
+	if !slices.Equal(made, want) {
+		t.Errorf("made %v, want %v", made, want)
+	}
+	if got := testdb.Query(t, db, "SELECT to_regclass('public.b_id') IS NOT NULL, to_regclass('public.c') IS NULL, length(obj_description('public.e'::regclass))"); got != "t\tt\t100000" {
+		t.Errorf("got %s", got)
+	}
+	if err := e.Exec(ctx, 3, objects[5]); err != nil {
+		t.Errorf("the session is of use: %v", err)
+	}
+	// The session is terminated before its last answer: that object's outcome is unknown.
+	made = nil
+	e.ExecEach(ctx, 3, [][]string{{"CREATE TABLE public.f (id int)"}, {"SELECT pg_terminate_backend(pg_backend_pid())"}, {"CREATE TABLE public.g (id int)"}}, func(i int) { made = append(made, i) })
+	if !slices.Equal(made, []int{0}) {
+		t.Errorf("made %v", made)
+	}
+	if err := e.Exec(ctx, 3, []string{"CREATE TABLE public.g (id int)"}); err != nil {
+		t.Errorf("another session is opened: %v", err)
+	}
+	if got := testdb.Query(t, db, "SELECT to_regclass('public.f') IS NOT NULL, to_regclass('public.g') IS NOT NULL"); got != "t\tt" {
+		t.Errorf("got %s", got)
+	}
+	if d, err := e.RoundTrip(ctx); err != nil || d <= 0 || d >= time.Hour {
+		t.Errorf("%s, %v", d, err)
+	}
+}
+
+// Large objects are copied with all bytes, holes and empty ones, in any number of ranges; also when
+// read by a user who is not a superuser.
 func TestLargeObjects(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	src := srv.NewDatabase(t, "lob")
@@ -190,7 +242,7 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
-// Limited LOB mode cuts at whole characters, and tells of each value.
+// Limited LOB mode cuts at whole characters, and reports each value.
 func TestLimitedLobs(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "cut")
 	testdb.Query(t, db, `CREATE TABLE t (a int, b text, v text, d bytea, j jsonb, s varchar(50), PRIMARY KEY (a, b));
@@ -217,7 +269,7 @@ func TestLimitedLobs(t *testing.T) {
 	}
 }
 
-// Values whose kinds differ are converted, also where a row comes in pieces.
+// Values whose kinds differ are converted, even if a row arrives in pieces.
 func TestConversions(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "convert")
 	testdb.Query(t, db, "CREATE TABLE t (a boolean, b int, c int, d bytea, e uuid, f text)")
@@ -254,7 +306,7 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// Triggers and foreign keys of tables that were there do not fire.
+// Triggers and foreign keys of existing tables do not fire.
 func TestTriggersStayQuiet(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	db := srv.NewDatabase(t, "trigger")
@@ -268,7 +320,7 @@ func TestTriggersStayQuiet(t *testing.T) {
 	if err != nil || out.Rows != 3 {
 		t.Errorf("%+v, %v", out, err)
 	}
-	// Without the privilege they do fire, and the count is the server's.
+	// Without the privilege they do fire, and the server's count is used.
 	plain := open(t, with(t, db, func(u *url.URL) { u.User = url.UserPassword("plain", "x") }))
 	out, err = plain.Write(t.Context(), 0, w, rowBatches("4\t7\n5\t7\n"))
 	if err != nil || out.Rows != 1 {
@@ -276,13 +328,13 @@ func TestTriggersStayQuiet(t *testing.T) {
 	}
 	_, err = plain.Write(t.Context(), 0, w, rowBatches("6\t1\n"))
 	mustBe(t, err, tidemark.BadRow, `write public.t: insert or update on table "t" violates foreign key constraint "t_p_fkey" (Key (p)=(1) is not present in table "p")`,
-		"Correct it at the source, or have bad rows set aside.")
+		"Correct it at the source, or have bad rows rejected.")
 	if got := testdb.Query(t, db, "SELECT string_agg(id::text, ',' ORDER BY id) FROM t"); got != "1,2,3,4" {
 		t.Errorf("rows %s", got)
 	}
 }
 
-// A fresh table is frozen as it is filled, and a leaf is written past its root.
+// A fresh table is frozen as it is filled, and a leaf is written directly, not through its root.
 func TestFreshAndDirect(t *testing.T) {
 	db := testdb.Postgres(t, 18).NewDatabase(t, "fresh")
 	testdb.Query(t, db, `CREATE TABLE t (id int, v text); CREATE TABLE root (id int, v text) PARTITION BY RANGE (id); CREATE TABLE leaf PARTITION OF root DEFAULT`)

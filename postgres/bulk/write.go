@@ -15,45 +15,43 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// freezeFrom is the size from which a fresh table is truncated so that its rows may
-// be frozen as they come; below, the new file costs more than a later VACUUM.
+// freezeFrom is the size in bytes from which a fresh table is truncated so that its rows may be
+// frozen as they arrive; below it, the new file costs more than a later VACUUM.
 const freezeFrom = 256 << 10
 
-// binaryHead is signature, flags and extension of COPY's binary form; binaryTail is
-// its end.
+// binaryHead is the signature, flags and extension of COPY's binary format; binaryTail is its end.
 var (
 	binaryHead = []byte("PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00")
 	binaryTail = []byte{0xff, 0xff}
 )
 
-// targetFacts is what all writing lanes know of the target, and what they have
-// committed to it.
+// targetFacts is what all writing lanes know about the target, and what they have committed to it.
 type targetFacts struct {
 	readMu sync.Mutex // held while they are read
 	read   bool
 
 	mu       sync.Mutex
-	triggers map[tidemark.TableID]bool // with triggers, those of foreign keys too
-	replica  bool                      // the role may switch triggers off
+	triggers map[tidemark.TableID]bool // with triggers, including those of foreign keys
+	replica  bool                      // the role may disable triggers
 
 	epochs    map[string]int64 // of the runs that this Engine has begun: see Begin
 	run       string
 	committed []int // ranges with markers that this Engine has committed
 }
 
-// writerReady makes a session fit for writing.
+// writerReady prepares a session for writing.
 //
-// A commit does not wait for the disk: what a crash of the server takes away is the
-// last transactions whole, rows and marker together, so the markers stay true. That
-// this Engine does not go on believing in them is seen to by verify; and the commit of
-// Forget, which ends a run, waits for the disk and so for all commits before it.
+// A commit does not wait for the disk: a crash of the server loses the last transactions as a
+// whole, rows and marker together, so the markers stay true. verify makes sure that this Engine no
+// longer relies on lost ones; and the commit of Forget, which ends a run, waits for the disk and so
+// for all commits before it.
 func writerReady(ctx context.Context, l *lane) error {
 	return l.s.Fail(ctx, "connect", l.s.Object, l.Exec(ctx, "SET synchronous_commit = off"))
 }
 
-// Write takes batches until the last of a range, and commits them with their marker
-// row. Where the connection breaks during the commit, the marker says what became of
-// it. An error that is not of the session, such as take's, leaves nothing behind.
+// Write takes batches until the last of a range, and commits them with their marker row. If the
+// connection breaks during the commit, the marker row decides. An error that does not come from the
+// session, such as take's, leaves nothing behind.
 func (b *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
 	l := b.laneOf(b.writers, lane, writerReady)
 	if err := l.Open(ctx); err != nil {
@@ -78,14 +76,14 @@ func (b *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func(
 		b.noteCommit(w)
 	} else {
 		c.out = tidemark.Written{}
-		if b.overtaken(ctx, w.Run) {
-			err = takenOver(w.Run) // what it met, such as rows that were there already, is the other's doing
+		if b.superseded(ctx, w.Run) {
+			err = takenOver(w.Run) // what it found, such as existing rows, was written by the other process
 		}
 	}
 	return c.out, err
 }
 
-// A copyIn is one range on its way into one table.
+// A copyIn is the load of one range into one table.
 type copyIn struct {
 	e    *Bulk
 	l    *lane
@@ -94,11 +92,11 @@ type copyIn struct {
 
 	object  string // in messages
 	into    string // table and columns
-	before  string // statements in front of the COPY
-	after   string // statements behind it
+	before  string // statements before the COPY
+	after   string // statements after it
 	options string
 	leaf    tidemark.TableID
-	checked bool // triggers may swallow rows, so the server's count is what counts
+	checked bool // triggers may drop rows, so the server's count is used
 	out     tidemark.Written
 }
 
@@ -106,7 +104,7 @@ func (b *Bulk) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch
 	c := &copyIn{e: b, l: l, w: w, take: take, before: "BEGIN", leaf: w.Move.To.TableID}
 	c.out.Method = "COPY"
 	if w.Move.Direct && w.Range.Part != nil && w.Range.Part.Table.Name != "" {
-		c.leaf = w.Range.Part.Table // past the routing of rows
+		c.leaf = w.Range.Part.Table // bypasses the routing of rows to partitions
 	}
 	c.object = server.QuoteTable(c.leaf)
 	if w.Move.To.Form == tidemark.LargeObjects {
@@ -127,7 +125,7 @@ func (b *Bulk) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch
 	defer b.target.mu.Unlock()
 	if b.target.triggers[c.leaf] || b.target.triggers[w.Move.To.TableID] {
 		if b.target.replica {
-			// The source has done already what the triggers would do again.
+			// The source has already done what the triggers would repeat.
 			c.before += "; SET LOCAL session_replication_role = replica"
 		} else {
 			c.checked = true
@@ -136,8 +134,8 @@ func (b *Bulk) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch
 	return c
 }
 
-// fresh makes the table's file new in this transaction, which lets COPY freeze rows
-// and, with wal_level minimal, skip the log.
+// fresh gives the table a new file in this transaction, so that COPY can freeze rows and, with
+// wal_level minimal, skip the log.
 func (c *copyIn) fresh() {
 	root := c.w.Move.To.Form == tidemark.Partitioned && c.leaf == c.w.Move.To.TableID
 	if !c.w.Fresh || root || c.w.Move.To.Form == tidemark.LargeObjects {
@@ -162,7 +160,7 @@ func (c *copyIn) copySQL() string {
 	return "COPY " + c.into + " FROM STDIN" + options
 }
 
-// finishSQL gives what ends the transaction.
+// finishSQL returns the statements that end the transaction.
 func (c *copyIn) finishSQL(rows int64) string {
 	sql := "COMMIT"
 	if c.w.Run != "" {
@@ -174,9 +172,8 @@ func (c *copyIn) finishSQL(rows int64) string {
 	return sql
 }
 
-// stream is the fast way: everything is sent without waiting for an answer, so that
-// a range costs one round trip, and another goroutine listens for what the server
-// has to say meanwhile.
+// stream is the fast path: it sends everything without waiting for an answer, so that a range costs
+// one round trip, while another goroutine reads the server's messages.
 func (c *copyIn) stream(ctx context.Context) error {
 	first, err := c.take()
 	if err != nil {
@@ -200,7 +197,7 @@ func (c *copyIn) stream(ctx context.Context) error {
 	}
 	heard := make(chan server.Answer, 1)
 	crash.Go(func() {
-		a := server.Answer{Err: errors.New("nobody listens to the server"), Broken: true} // unless it comes to more
+		a := server.Answer{Err: errors.New("nobody reads the server's answers"), Broken: true} // until replaced
 		defer func() { heard <- a }()
 		a = l.Answer()
 	})
@@ -214,7 +211,7 @@ func (c *copyIn) stream(ctx context.Context) error {
 	return c.end(ctx, heard, rows)
 }
 
-// errRefused stands for an error that the server sent before all rows were.
+// errRefused stands for an error that the server sent before it had all rows.
 var errRefused = errors.New("refused")
 
 // pump sends batches until the last. taken is take's error.
@@ -237,7 +234,7 @@ func (c *copyIn) pump(first *tidemark.Batch, heard chan server.Answer) (rows int
 		switch {
 		case err != nil || last:
 			return rows, nil, err
-		case len(heard) > 0: // it speaks before we are done
+		case len(heard) > 0: // the server answers before we are done
 			return rows, nil, errRefused
 		}
 		if b, taken = c.take(); taken != nil {
@@ -246,7 +243,7 @@ func (c *copyIn) pump(first *tidemark.Batch, heard chan server.Answer) (rows int
 	}
 }
 
-// end sends what ends the range, and waits for the answers to it all.
+// end sends the end of the range, and waits for all answers.
 func (c *copyIn) end(ctx context.Context, heard chan server.Answer, rows int64) error {
 	var tail []byte
 	if c.w.Format == tidemark.CopyBinary {
@@ -261,7 +258,7 @@ func (c *copyIn) end(ctx context.Context, heard chan server.Answer, rows int64) 
 	}
 	a := <-heard
 	if a.Broken && finish != "" {
-		return c.committed(ctx, a) // the server may have got to the end of it
+		return c.committed(ctx, a) // the server may have executed all of it
 	}
 	if a.Err != nil {
 		if !a.Broken && finish != "" {
@@ -281,7 +278,7 @@ func (c *copyIn) end(ctx context.Context, heard chan server.Answer, rows int64) 
 	return c.committed(ctx, c.l.Answer())
 }
 
-// committed looks at the answer to the commit.
+// committed evaluates the answer to the commit.
 func (c *copyIn) committed(ctx context.Context, a server.Answer) error {
 	switch {
 	case a.Err == nil && a.Status == 'I':
@@ -295,7 +292,7 @@ func (c *copyIn) committed(ctx context.Context, a server.Answer) error {
 			return takenOver(c.w.Run)
 		}
 		if server.SQLState(a.Err) == "23505" && c.w.Run != "" {
-			// An attempt of which we lost sight has committed after all.
+			// An earlier attempt with an unknown outcome has committed after all.
 			if found, rows := c.marker(ctx); found {
 				c.out.Rows = rows
 				return nil
@@ -313,7 +310,7 @@ func (c *copyIn) committed(ctx context.Context, a server.Answer) error {
 	return c.fail(ctx, a.Err)
 }
 
-// marker looks for the marker of the range, on another session.
+// marker looks for the range's marker, on another session.
 func (c *copyIn) marker(ctx context.Context) (found bool, rows int64) {
 	for try := range 6 {
 		conn, release, err := c.e.Control(ctx)
@@ -333,7 +330,7 @@ func (c *copyIn) marker(ctx context.Context) (found bool, rows int64) {
 	return false, 0
 }
 
-// giveUp makes the server forget the rows, because take failed.
+// giveUp makes the server discard the rows, because take failed.
 func (c *copyIn) giveUp(heard chan server.Answer, taken error) error {
 	if err := c.l.SendFail("the source failed"); err != nil {
 		c.l.Abandon()
@@ -347,13 +344,13 @@ func (c *copyIn) giveUp(heard chan server.Answer, taken error) error {
 	return taken
 }
 
-// refused finds out what the server said, and ends the transaction.
+// refused determines the server's error, and ends the transaction.
 func (c *copyIn) refused(ctx context.Context, heard chan server.Answer, err error) error {
 	var a server.Answer
 	if err == errRefused {
 		a = <-heard
 	} else {
-		// The connection broke. What the server said last is worth more than that.
+		// The connection broke. The server's last message says more than that.
 		if ctx.Err() == nil {
 			_ = c.l.Conn.Conn().SetReadDeadline(time.Now().Add(time.Second)) // fails only on a closed socket
 		}
@@ -364,7 +361,7 @@ func (c *copyIn) refused(ctx context.Context, heard chan server.Answer, err erro
 		}
 	}
 	if a.Err == nil {
-		a.Err = errors.New("the server ended COPY before its rows did")
+		a.Err = errors.New("the server ended COPY before all rows were sent")
 		a.Broken = true
 	}
 	out := c.fail(ctx, a.Err)
@@ -376,7 +373,7 @@ func (c *copyIn) refused(ctx context.Context, heard chan server.Answer, err erro
 	return out
 }
 
-// rollback ends the failed transaction; where even that fails the session goes too.
+// rollback ends the failed transaction; if even that fails, it closes the session.
 func (c *copyIn) rollback(ctx context.Context) {
 	if ctx.Err() != nil || c.l.Send("ROLLBACK") != nil {
 		c.l.Abandon()
@@ -395,8 +392,8 @@ func (c *copyIn) fail(ctx context.Context, err error) error {
 	return c.e.FailGrant(ctx, "write", c.object, err, grant)
 }
 
-// readTarget learns once which tables have triggers, and whether these can be
-// switched off for our sessions.
+// readTarget finds out, once, which tables have triggers, and whether our sessions may disable
+// them.
 func (b *Bulk) readTarget(ctx context.Context) error {
 	b.target.readMu.Lock()
 	defer b.target.readMu.Unlock()
@@ -435,7 +432,7 @@ func (b *Bulk) readTarget(ctx context.Context) error {
 	return nil
 }
 
-// noteCommit remembers a range that verify shall find on the target.
+// noteCommit remembers a range that verify has to find on the target.
 func (b *Bulk) noteCommit(w tidemark.Write) {
 	if w.Run == "" {
 		return
@@ -448,7 +445,7 @@ func (b *Bulk) noteCommit(w tidemark.Write) {
 	b.target.committed = append(b.target.committed, w.Range.ID)
 }
 
-// forgetCommits is noteCommit undone; nil means all of them.
+// forgetCommits undoes noteCommit; nil means all of them.
 func (b *Bulk) forgetCommits(run string, ranges []int) {
 	b.target.mu.Lock()
 	defer b.target.mu.Unlock()
@@ -458,10 +455,9 @@ func (b *Bulk) forgetCommits(run string, ranges []int) {
 	b.target.committed = slices.DeleteFunc(b.target.committed, func(id int) bool { return ranges == nil || slices.Contains(ranges, id) })
 }
 
-// verify runs on every session that is opened after the first commit. A crash of the
-// server, or a failover to a standby that was behind, ends all sessions, and may take
-// commits away that nobody waited for on the disk; then a marker is missing here, and
-// the run has to look again at what is on the target.
+// verify runs on every session opened after the first commit. A crash of the server, or a failover
+// to a standby that was behind, ends all sessions, and may lose commits that did not wait for the
+// disk; then a marker is missing here, and the run has to read again what is on the target.
 func (b *Bulk) verify(ctx context.Context, conn *pgx.Conn) error {
 	b.target.mu.Lock()
 	run, committed := b.target.run, slices.Clone(b.target.committed)

@@ -12,10 +12,9 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Describe reads the catalogue: the tables that want asks for (nil: all) in their
-// logical shape, and all native objects as DDL. Names in DDL are qualified. After
-// Freeze it locks these tables against being altered until the view is given up,
-// as far as the server's lock table has room for them.
+// Describe reads the catalogue: the tables that want selects (nil: all) in logical form, and all
+// native objects as DDL. Names in DDL are qualified. After Freeze it locks these tables against
+// ALTER until the snapshot ends, as far as the server's lock table has room.
 func (s *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
 	conn, release, err := s.Leader(ctx)
 	if err != nil {
@@ -31,43 +30,43 @@ func (s *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 			return nil, s.Fail(ctx, "read the catalogue of", s.Object, err)
 		case try == describeTries:
 			return nil, &tidemark.Error{Op: "read the catalogue of", Object: s.Object, Kind: tidemark.Transient, Err: err,
-				Hint: "Objects were dropped each time while it was read: start again when fewer are."}
+				Hint: "Objects were dropped during each attempt to read it: start again when the schema is quiet."}
 		}
 		time.Sleep(try * 50 * time.Millisecond)
 	}
 }
 
-// describeTries is how often the catalogue is read while objects are dropped at the same time.
+// describeTries is how often the catalogue is read while objects are being dropped.
 const describeTries = 10
 
-// vanished reports whether a query of the catalogue has met an object that was dropped since it began: pg_get_indexdef
-// and the like look at what is there now, and fail or give NULL.
+// vanished reports whether a catalogue query found an object that was dropped since the query
+// began: pg_get_indexdef and the like read the current catalogue, and fail or return NULL.
 func vanished(err error) bool {
 	switch server.SQLState(err) {
-	case "XX000": // the text is the server's own in all languages
+	case "XX000": // the server does not translate these messages
 		for _, text := range []string{"cache lookup failed", "could not open relation", "could not find"} {
 			if strings.Contains(err.Error(), text) {
 				return true
 			}
 		}
-	case "42P01", "42703", "42704", "42883", "3F000": // a name that the query has made of a number
+	case "42P01", "42703", "42704", "42883", "3F000": // a name that the query resolved from an OID
 		return true
 	}
 	return strings.Contains(err.Error(), "cannot scan NULL into")
 }
 
-// An address names an object of the catalogue as pg_depend does: the OID of its
-// catalogue table, and its own.
+// An address names an object of the catalogue as pg_depend does: by the OID of its catalogue table
+// and its own OID.
 type address struct{ class, id uint32 }
 
-// named is what objects with a name of their own in a schema are known by.
+// named identifies an object that has its own name in a schema.
 type named struct {
 	OID          uint32
 	Schema, Name string
 	SQL          string // qualified and quoted
 }
 
-// OIDs of catalogue tables, which are the same on every server (catalog/pg_*.h).
+// OIDs of catalogue tables; they are the same on every server (catalog/pg_*.h).
 const (
 	classDefault    = 826
 	classProc       = 1255
@@ -107,9 +106,9 @@ const (
 	classPubSchema  = 6237
 )
 
-// A catalogue is a database's catalogue in memory, read by a fixed number of
-// queries whatever the number of tables. From it come the logical tables
-// (describe_logical.go) and, by a creator, the native objects (native.go).
+// A catalogue is a database's catalogue in memory, read by a fixed number of queries for any number
+// of tables. The logical tables (describe_logical.go) and, by a creator, the native objects
+// (native.go) are made from it.
 type catalogue struct {
 	conn *pgx.Conn
 	num  int // server_version_num
@@ -122,21 +121,21 @@ type catalogue struct {
 	indexes   []*index
 	sequences map[uint32]*sequence
 	byName    map[string]*sequence         // by qualified and quoted name
-	words     map[uint32]string            // of operator classes and collations in indexes
+	words     map[uint32]string            // SQL of operator classes and collations in indexes
 	texts     map[address]map[int32]string // comments, per column
 	lobs      bool                         // there are large objects
 	origins   *origins
 }
 
-// Origins say what makes the objects that have no DDL of their own.
+// Origins record where objects without DDL of their own come from.
 type origins struct {
-	member map[address]uint32  // those of extensions
-	alias  map[address]address // what comes with another object
-	silent map[address]bool    // accounted for, though nothing is made of it
+	member map[address]uint32  // objects of extensions
+	alias  map[address]address // objects that come with another one
+	silent map[address]bool    // accounted for, but nothing is created for them
 }
 
-// describe reads the catalogue through conn, whose search_path must be pg_catalog,
-// so that the server's own functions qualify every name.
+// describe reads the catalogue through conn, whose search_path must be pg_catalog, so that the
+// server's own functions qualify every name.
 func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
 	if want == nil {
 		want = func(tidemark.TableID) bool { return true }
@@ -160,7 +159,7 @@ func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) b
 	return c.db, nil
 }
 
-// since gives text from a version on, and otherwise before it.
+// since returns text if the server has at least this major version, else otherwise.
 func (c *catalogue) since(major int, text, otherwise string) string {
 	if c.num >= major*10000 {
 		return text
@@ -180,23 +179,23 @@ func (c *catalogue) readServer(ctx context.Context) error {
 	err := c.conn.QueryRow(ctx, `
 		SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('server_version_num')::int, d.datname,
 		       pg_encoding_to_char(d.encoding), d.datcollate
-		FROM pg_database d WHERE d.datname = current_database()`).
+		FROM pg_database d WHERE d.datname = current_database()`, pgx.QueryExecModeExec).
 		Scan(&c.db.Version, &c.num, &c.db.Name, &c.db.Charset, &c.db.Collate)
 	c.db.Major = c.num / 10000
 	return err
 }
 
-// userSchema is a condition on a schema n: not the server's own, nor that of a DDLLog.
+// userSchema is a condition on a schema n: neither the server's own nor that of a DDLLog.
 const userSchema = `n.nspname NOT IN ('information_schema', '` + DDLSchema + `') AND n.nspname !~ '^pg_'`
 
-// notMember is a condition that keeps the objects of extensions out.
+// notMember returns a condition that excludes the objects of extensions.
 func notMember(class int, oid string) string {
 	return fmt.Sprintf(`NOT EXISTS (SELECT FROM pg_depend x WHERE x.classid = %d AND x.objid = %s AND x.deptype = 'e')`, class, oid)
 }
 
-// lockTables keeps wanted tables from being altered or dropped while the frozen
-// view is read. A statement that fails would end the transaction and the view, so
-// it stands behind a savepoint; and it leaves most of the lock table to others.
+// lockTables protects wanted tables from ALTER and DROP while the frozen view is read. A failing
+// statement would end the transaction and the view, so it runs in a savepoint. It takes at most
+// half of the lock table, for the sake of other sessions.
 func (c *catalogue) lockTables(ctx context.Context) error {
 	if c.conn.PgConn().TxStatus() != 'T' {
 		return nil
@@ -241,7 +240,7 @@ func (c *catalogue) lockTables(ctx context.Context) error {
 	return nil
 }
 
-// readMembers notes what belongs to extensions: it is made by CREATE EXTENSION.
+// readMembers records the objects of extensions, which CREATE EXTENSION creates.
 func (c *catalogue) readMembers(ctx context.Context) error {
 	type member struct{ Class, ID, Extension uint32 }
 	found, err := server.Rows[member](ctx, c.conn, `SELECT classid, objid, refobjid FROM pg_depend WHERE deptype = 'e'`)
@@ -251,8 +250,8 @@ func (c *catalogue) readMembers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A range type makes its constructor functions, a view its rule, a constraint
-	// trigger its constraint.
+	// A range type creates its constructor functions, a view its rule, a constraint trigger its
+	// constraint.
 	type part struct{ Class, ID, WholeClass, Whole uint32 }
 	made, err := server.Rows[part](ctx, c.conn, `
 		SELECT classid, objid, refclassid, refobjid FROM pg_depend WHERE classid = 1255 AND refclassid = 1247 AND deptype = 'i'
@@ -269,8 +268,8 @@ func (c *catalogue) readTypes(ctx context.Context) error {
 	for _, t := range found {
 		c.types[t.OID] = t
 	}
-	// What depends on an array depends on its element, on a multirange on its range,
-	// and on a row type on its table.
+	// Dependencies on an array become dependencies on its element, those on a multirange on its
+	// range, and those on a row type on its table.
 	for _, t := range found {
 		if t.Array != 0 {
 			c.origins.alias[address{classType, t.Array}] = address{classType, t.OID}
@@ -287,11 +286,11 @@ func (c *catalogue) readTypes(ctx context.Context) error {
 	return err
 }
 
-// LargeObjects is the name under which large objects are moved.
+// LargeObjects is the table name under which large objects are copied.
 var LargeObjects = tidemark.TableID{Schema: "pg_catalog", Name: "pg_largeobject"}
 
-// DDLSchema is where a DDLLog has its function. It is no part of the database that is described.
+// DDLSchema contains a DDLLog's function. It is not part of the described database.
 const DDLSchema = "tidemark_ddl"
 
-// notOurs is a condition on a name: not one of a DDLLog.
+// notOurs returns a condition on a name: not one of a DDLLog.
 func notOurs(column string) string { return column + " !~ '^" + DDLSchema + "'" }

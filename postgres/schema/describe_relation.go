@@ -11,13 +11,13 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A relation is a row of pg_class that is no index: a table of any form, view,
-// sequence or composite type. Text fields hold quoted and qualified SQL.
+// A relation is a row of pg_class that is not an index: a table of any form, view, sequence or
+// composite type. Text fields hold quoted and qualified SQL.
 type relation struct {
 	named
 	Kind        string // relkind: r p v m f c S
 	Owner       uint32
-	OfType      string // typed table
+	OfType      string // type of a typed table
 	Partition   bool
 	Bound       string // of a partition: FOR VALUES ...
 	PartKey     string // of a partitioned table: RANGE (logdate)
@@ -32,19 +32,19 @@ type relation struct {
 
 	columns  []*column
 	byNum    map[int16]*column
-	parents  []*relation // inheritance, in order; of a partition the partitioned table
+	parents  []*relation // parents by inheritance, in order; for a partition the partitioned table
 	children []*relation
 	checks   []*constraint
 	keys     []*constraint // primary, unique, exclusion
 	fks      []*constraint
 	indexes  []*index
-	owned    []*sequence // serial
+	owned    []*sequence // serial sequences
 	node     *node
 }
 
 func (r *relation) id() tidemark.TableID { return tidemark.TableID{Schema: r.Schema, Name: r.Name} }
 
-// root gives the top of a partition tree.
+// root returns the top of a partition tree.
 func (r *relation) root() *relation {
 	for r.Partition && len(r.parents) > 0 {
 		r = r.parents[0]
@@ -52,22 +52,22 @@ func (r *relation) root() *relation {
 	return r
 }
 
-// storage is how a relation's rows are kept.
+// storage describes how a relation's rows are stored.
 type storage struct {
 	Persistence string // relpersistence: p, u
 	Options     string // of WITH (...)
-	AM          string // access method where it is not heap
+	AM          string // access method, unless it is heap
 	Tablespace  string
 }
 
-// extent is how much there is of a relation.
+// extent is the size of a relation.
 type extent struct {
 	Tuples float64 // reltuples
 	Pages  int64   // relpages
 	Bytes  int64
 }
 
-// foreign is where a foreign table's rows are.
+// foreign is the location of a foreign table's rows.
 type foreign struct {
 	Server     string
 	FdwOptions string
@@ -86,10 +86,10 @@ type column struct {
 	Identity    string // attidentity: a always, d by default
 	Generated   string // attgenerated: s stored, v virtual
 	Local       bool
-	Collation   string // where it is not the type's own
-	Storage     string // where it is not the type's own: PLAIN ...
+	Collation   string // unless it is the type's own
+	Storage     string // unless it is the type's own: PLAIN ...
 	Compression string // pglz, lz4
-	Statistics  int    // -1 default
+	Statistics  int    // -1 for the default
 	Options     string // n_distinct=...
 	FdwOptions  string
 	Coll        uint32 // attcollation
@@ -108,19 +108,20 @@ type attrdef struct {
 	node *node
 }
 
-// optionsSQL turns an array of options into the text between the parentheses of WITH.
+// optionsSQL converts an array of options to the text between the parentheses of WITH.
 func optionsSQL(array, prefix string) string {
 	return fmt.Sprintf(`(SELECT string_agg(%s || quote_ident(option_name) || '=' || quote_literal(option_value), ', ') FROM pg_options_to_table(%s))`,
 		server.QuoteLiteral(prefix), array)
 }
 
-// fdwOptionsSQL does so for OPTIONS of foreign objects, and leaves secrets out.
+// fdwOptionsSQL converts an array of options to the text of OPTIONS on foreign objects, without
+// secrets.
 func fdwOptionsSQL(array string) string {
 	return fmt.Sprintf(`(SELECT string_agg(format('%%I %%L', option_name, option_value), ', ')
 		FROM pg_options_to_table(%s) WHERE option_name !~* '%s')`, array, secretOption)
 }
 
-// secretOption matches names of options that are never carried.
+// secretOption matches names of options that are never copied.
 const secretOption = `pass|secret|token|private|credential|(^|_)pwd$|(^|[^a-z])key$`
 
 const relationsSQL = `
@@ -153,7 +154,7 @@ func (c *catalogue) readRelations(ctx context.Context) error {
 		c.relations[r.OID] = r
 		c.ordered = append(c.ordered, r)
 		if r.Tablespace != "" {
-			c.find(tidemark.Note, r.SQL, "its tablespace "+r.Tablespace+" is not carried: it is made in the target's default tablespace", "")
+			c.find(tidemark.Note, r.SQL, "its tablespace "+r.Tablespace+" is not copied: it is created in the target's default tablespace", "")
 		}
 	}
 	return err
@@ -177,13 +178,13 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 
 ORDER BY a.attrelid, a.attnum`
 
 func (c *catalogue) readColumns(ctx context.Context) error {
-	found, err := c.conn.Query(ctx, fmt.Sprintf(columnsSQL,
+	found, err := server.Ask(ctx, c.conn, fmt.Sprintf(columnsSQL,
 		c.since(14, "CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' ELSE '' END", "''"),
 		optionsSQL("a.attoptions", ""), fdwOptionsSQL("a.attfdwoptions")))
 	if err != nil {
 		return err
 	}
-	// The largest result of all: scanned by hand, since reflection would double its time.
+	// The largest result of all: scanned by hand, since reflection would take twice as long.
 	var a column
 	_, err = pgx.ForEachRow(found, []any{&a.Rel, &a.Num, &a.Name, &a.SQL, &a.Type, &a.Mod, &a.Native, &a.NotNull, &a.Identity,
 		&a.Generated, &a.Local, &a.Collation, &a.Storage, &a.Compression, &a.Statistics, &a.Options, &a.FdwOptions, &a.Coll}, func() error {
@@ -205,7 +206,7 @@ func (c *catalogue) readInheritance(ctx context.Context) error {
 			child.parents = append(child.parents, parent)
 			parent.children = append(parent.children, child)
 		} else if child != nil {
-			c.find(tidemark.Warning, child.SQL, "it inherits from a table of an extension, and is made as a table of its own", "")
+			c.find(tidemark.Warning, child.SQL, "it inherits from an extension's table, and becomes an independent table", "")
 		}
 	}
 	return err
@@ -222,7 +223,7 @@ func (c *catalogue) readDefaults(ctx context.Context) error {
 	return err
 }
 
-// A sequence is a row of pg_sequence with its state.
+// A sequence is a row of pg_sequence, with its state.
 type sequence struct {
 	OID       uint32
 	Type      string
@@ -233,7 +234,7 @@ type sequence struct {
 	Cycle     bool
 	OwnerRel  uint32
 	OwnerNum  int16
-	Internal  bool // made by an identity column
+	Internal  bool // created by an identity column
 	Last      int64
 	Called    bool
 	Known     bool // Last and Called could be read
@@ -242,7 +243,7 @@ type sequence struct {
 	owner *relation
 }
 
-// next gives the value that nextval would give, 0 if that is unknown.
+// next returns the value that nextval would return, 0 if that is unknown.
 func (s *sequence) next() uint64 {
 	n := s.Last
 	if s.Called {
@@ -296,8 +297,8 @@ func (c *catalogue) readSequences(ctx context.Context) error {
 	return c.readFreshSequences(ctx, fresh)
 }
 
-// readFreshSequences looks into the sequences that gave no value yet, since
-// setval may have placed them anywhere.
+// readFreshSequences reads the state of sequences that have not returned a value yet, since setval
+// may have set any position.
 func (c *catalogue) readFreshSequences(ctx context.Context, fresh []*sequence) error {
 	for len(fresh) > 0 {
 		n := min(len(fresh), 100)

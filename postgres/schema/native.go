@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,38 +13,36 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// The native objects of a database form a graph. A node is an object of the
-// catalogue that has DDL of its own, and an edge is a row of pg_depend. What has
-// no DDL of its own (an array type, a row type, a member of an extension, the
-// rule behind a view) is an alias of the node that makes it.
+// The native objects of a database form a graph. A node is a catalogue object with DDL of its own,
+// and an edge is a row of pg_depend. An object without DDL of its own (an array type, a row type, a
+// member of an extension, the rule behind a view) is an alias of the node that creates it.
 //
-// A default or a check constraint is a node with a host: it stands in its table's
-// CREATE TABLE and its dependencies are the table's, unless that would close a
-// circle (a default that calls a function that takes the table's row type). Then
-// it is split off and becomes a statement after the table. Circles among types,
-// views and functions are opened by stubs: a shell type, a view of NULLs, a
-// function without a body, each replaced by the real one later (native_order.go).
+// A default or a check constraint is a node with a host: it is part of its table's CREATE TABLE,
+// and its dependencies are the table's, unless that would close a cycle (a default that calls a
+// function that takes the table's row type). Then it is split off and becomes a statement after the
+// table. Cycles among types, views and functions are broken by stubs: a shell type, a view of
+// NULLs, a function without a body, each replaced by the real one later (native_order.go).
 type graph struct {
 	*origins
 	nodes  []*node
 	byID   map[address]*node
-	from   map[address]*node  // where an object's dependencies go to a node other than its own
+	from   map[address]*node  // for objects whose dependencies belong to a node other than their own
 	spoken map[address]string // how COMMENT ON names an object: "INDEX public.i"
-	newer  map[address]int    // what can have a comment only since a major version
+	newer  map[address]int    // major version since which an object can have a comment
 	edges  []edge
 
-	lobOwners *node // says whose the large objects are
+	lobOwners *node // the node that sets the owners of large objects
 
-	refresh map[*node]*node // of materialized views
+	refresh map[*node]*node // by materialized view
 	analyze map[*relation]*node
 	owners  map[*node]*node
-	owns    []*sequence // serial: its table waits for it
+	owns    []*sequence // serial sequences: the table waits for its sequence
 	values  []valueOf
-	later   []func() // ties to be made once all nodes are there
+	later   []func() // edges to add once all nodes exist
 }
 
-// A creator makes what creates a catalogue's objects elsewhere. It reads what
-// only their statements need, and draws the graph.
+// A creator builds the statements that create a catalogue's objects elsewhere. It reads what only
+// these statements need, and builds the graph.
 type creator struct {
 	*catalogue
 	graph graph
@@ -54,39 +53,39 @@ func newCreator(c *catalogue) *creator {
 		refresh: map[*node]*node{}, analyze: map[*relation]*node{}, owners: map[*node]*node{}, newer: map[address]int{}}}
 }
 
-// A node becomes one tidemark.Object, unless it is a part of its host's.
+// A node becomes one tidemark.Object, unless it is part of its host's.
 type node struct {
 	kind   string // "table"
 	name   string // "public.orders"; kind and name are the Object's ID
 	phase  tidemark.Phase
-	rel    *relation             // what it belongs to
-	sql    []string              // statements, or
-	build  func(to int) []string // what makes them on a server of major version to, once it is known which parts are split
+	rel    *relation             // the relation it belongs to
+	sql    []string              // statements; or see build
+	build  func(to int) []string // returns the statements for a server of major version to; called once it is known which parts are split
 	tail   []remark              // comments and the like, after all other statements
-	limits []limit               // what of it older servers lack
+	limits []limit               // features that older servers lack
 	bytes  int64
 	heavy  bool
 
-	host  *node // it is a part of this one unless split
+	host  *node // this node is part of it unless split
 	split bool
 	fixed bool     // a part that cannot be split: a generated column
-	stub  *node    // stands in for it in circles
-	make  []string // statements of its stub, where it can have one
+	stub  *node    // replaces it in cycles
+	make  []string // statements of its stub, if it can have one
 
 	owner uint32
-	adj   []*node // what it needs, once the graph is drawn
-	waits []*node // what it only waits for
-	low   int     // Tarjan's
+	adj   []*node // nodes that it needs, set by draw
+	waits []*node // nodes that it only waits for
+	low   int     // used by Tarjan's algorithm
 	index int
 	stack bool
 	comp  int
-	left  int     // needs that are not yet listed
-	parts []*node // whose host it is and that are not split
+	left  int     // needs not yet listed
+	parts []*node // nodes whose host it is and that are not split
 }
 
 func (n *node) id() string { return n.kind + " " + n.name }
 
-// unit gives the node whose statements make n.
+// unit returns the node whose statements make n.
 func (n *node) unit() *node {
 	for n.host != nil && !n.split {
 		n = n.host
@@ -94,7 +93,7 @@ func (n *node) unit() *node {
 	return n
 }
 
-// An edge says that from needs to. class is the catalogue of what it refers to.
+// An edge means that from needs to. class is the catalogue of the object that it refers to.
 type edge struct {
 	from, to *node
 	class    uint32
@@ -102,7 +101,7 @@ type edge struct {
 	soft     bool // from only waits until to has ended
 }
 
-// add enters a node. A zero address is allowed, for what no dependency names.
+// add adds a node. A zero address is allowed if no dependency refers to the node.
 func (g *graph) add(a address, n *node) *node {
 	g.nodes = append(g.nodes, n)
 	if a != (address{}) {
@@ -120,14 +119,14 @@ func (g *graph) need(from, to *node) {
 	}
 }
 
-// after makes from wait for to, whether or not to can be made.
+// after makes from wait for to, whether or not to can be created.
 func (g *graph) after(from, to *node) {
 	if from != nil && to != nil && from != to {
 		g.edges = append(g.edges, edge{from: from, to: to, soft: true})
 	}
 }
 
-// resolve gives the node that makes an object; nil where none does.
+// resolve returns the node that creates an object; nil if there is none.
 func (g *graph) resolve(a address) *node {
 	for range 8 {
 		if ext, ok := g.member[a]; ok {
@@ -145,13 +144,13 @@ func (g *graph) resolve(a address) *node {
 	return nil
 }
 
-// readDependencies turns pg_depend into edges. Left out is what would turn the
-// order round: a serial's sequence hangs on its column but is made before the
-// table; an index of a partitioned table is made after those of its partitions.
+// readDependencies turns pg_depend into edges. It omits those that would reverse the order: a
+// serial sequence depends on its column but is created before the table; an index of a partitioned
+// table is created after those of its partitions.
 func (c *creator) readDependencies(ctx context.Context) error {
 	g := &c.graph
-	r, err := c.conn.Query(ctx, `SELECT classid, objid, refclassid, refobjid, deptype::text FROM pg_depend
-		WHERE deptype IN ('n', 'a', 'i', 'x') AND classid <> 0 AND refobjid >= $1`, uint32(firstUserOID))
+	r, err := server.Ask(ctx, c.conn, fmt.Sprintf(`SELECT classid, objid, refclassid, refobjid, deptype::text FROM pg_depend
+		WHERE deptype IN ('n', 'a', 'i', 'x') AND classid <> 0 AND refobjid >= %d`, firstUserOID))
 	if err != nil {
 		return err
 	}
@@ -181,7 +180,7 @@ func (c *creator) readDependencies(ctx context.Context) error {
 	return err
 }
 
-// addExtensionDependency carries ALTER ... DEPENDS ON EXTENSION.
+// addExtensionDependency adds ALTER ... DEPENDS ON EXTENSION.
 func (c *creator) addExtensionDependency(from, to address) {
 	n, ext := c.graph.resolve(from), c.graph.byID[to]
 	if n != nil && ext != nil {
@@ -190,7 +189,7 @@ func (c *creator) addExtensionDependency(from, to address) {
 	}
 }
 
-// readComments hangs COMMENT statements on what they are about.
+// readComments adds COMMENT statements to the nodes that they describe.
 func (c *creator) readComments(ctx context.Context) error {
 	type comment struct {
 		Class, ID uint32
@@ -213,8 +212,8 @@ func (c *creator) readComments(ctx context.Context) error {
 	return err
 }
 
-// spoken gives the node that an object belongs to and how COMMENT ON names it;
-// sub is a column's number. nil for what is not ours to change.
+// spoken returns the node that an object belongs to and how COMMENT ON names it; sub is a column's
+// number. It returns nil for objects that are not ours to change.
 func (c *creator) spoken(a address, sub int32) (*node, string) {
 	g := &c.graph
 	if _, member := g.member[a]; member {
@@ -230,7 +229,7 @@ func (c *creator) spoken(a address, sub int32) (*node, string) {
 	return g.resolve(a), "COLUMN " + r.SQL + "." + r.byNum[int16(sub)].SQL
 }
 
-// readLabels carries security labels, which need their provider on the target.
+// readLabels adds security labels, which need their provider on the target.
 func (c *creator) readLabels(ctx context.Context) error {
 	type label struct {
 		Class, ID uint32
@@ -251,7 +250,7 @@ func (c *creator) readLabels(ctx context.Context) error {
 	return err
 }
 
-// finishNative orders the graph and writes it down as objects.
+// finishNative orders the graph and turns it into objects.
 func (c *creator) finishNative(context.Context) error {
 	g := &c.graph
 	c.openCircles()
@@ -280,8 +279,8 @@ func (c *creator) finishNative(context.Context) error {
 	return nil
 }
 
-// statements gives a unit's SQL on a server of major version to: its own, then the
-// comments of its parts and its own.
+// statements returns a unit's SQL on a server of major version to: its own, then the comments on
+// its parts and on itself.
 func (n *node) statements(to int) []string {
 	var out []string
 	if n.build != nil {
@@ -299,12 +298,12 @@ func (n *node) statements(to int) []string {
 	return out
 }
 
-// compareNodes is the order among nodes that do not need each other.
+// compareNodes orders nodes that do not need each other.
 func compareNodes(a, b *node) int {
 	return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(kindRank[a.kind], kindRank[b.kind]), cmp.Compare(a.name, b.name))
 }
 
-// kindRank keeps a plan readable: like beside like, in about the order of a dump.
+// kindRank keeps a plan readable: similar objects together, in about the order of a dump.
 var kindRank = func() map[string]int {
 	m := map[string]int{}
 	for i, k := range []string{"schema", "access method", "language", "extension", "collation", "conversion", "shell type", "type",

@@ -2,22 +2,21 @@ package schema
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A class is a catalogue whose objects are made by statements that one query can
-// write. Its columns: OID; kind and name, as in COMMENT ON; OID of the relation
-// it belongs to, or 0; OID of the owner, or 0; statements; statements of the stub
-// that stands in for it in circles, or NULL.
+// A class is a catalogue whose objects' statements can be written by one query. Its columns: OID;
+// kind and name, as in COMMENT ON; OID of the relation it belongs to, or 0; OID of the owner, or 0;
+// statements; statements of the stub that replaces it in cycles, or NULL.
 //
 // to_jsonb(x)->>'column' reads a column that only some versions have.
 type class struct {
 	oid   int
-	since int // major version that brought the catalogue
+	since int // major version that introduced the catalogue
 	phase tidemark.Phase
 	sql   string
 }
@@ -28,7 +27,7 @@ SELECT n.oid, 'schema', quote_ident(n.nspname), 0::oid, CASE WHEN n.oid = 2200 A
        ARRAY[format('CREATE SCHEMA IF NOT EXISTS %I', n.nspname)], NULL::text[]
 FROM pg_namespace n WHERE ` + userSchema},
 
-	// A schema that belongs to the extension itself is made by it.
+	// An extension creates the schema that belongs to it.
 	{classExtension, 0, tidemark.BeforeRows, `
 SELECT e.oid, 'extension', quote_ident(e.extname), 0::oid, 0::oid,
        ARRAY[format('CREATE EXTENSION IF NOT EXISTS %I', e.extname) ||
@@ -162,7 +161,8 @@ SELECT t.oid, 'transform', format('FOR %s LANGUAGE %I', format_type(t.trftype, N
              CASE WHEN t.trftosql <> 0 THEN 'TO SQL WITH FUNCTION ' || t.trftosql::regprocedure END))], NULL
 FROM pg_transform t JOIN pg_language l ON l.oid = t.trflang WHERE t.oid >= 16384`},
 
-	// A commutator or negator that is not there yet becomes a shell, which its own definition fills.
+	// A commutator or negator that does not exist yet becomes a shell, which its own definition
+	// completes.
 	{classOperator, 0, tidemark.BeforeRows, `
 SELECT o.oid, 'operator', format('%I.%s (%s, %s)', n.nspname, o.oprname,
              CASE WHEN o.oprleft = 0 THEN 'NONE' ELSE format_type(o.oprleft, NULL) END, CASE WHEN o.oprright = 0 THEN 'NONE' ELSE format_type(o.oprright, NULL) END),
@@ -249,7 +249,7 @@ SELECT t.oid, 'trigger', format('%I ON %I.%I', t.tgname, n.nspname, c.relname), 
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE NOT t.tgisinternal AND t.tgparentid = 0 AND c.relpersistence <> 't' AND ` + userSchema},
 
-	// A partition's copy of a trigger is made by the server; only its state can be its own.
+	// The server creates a partition's copy of a trigger; only its state can differ.
 	{classTrigger, 0, tidemark.AfterRows, `
 SELECT t.oid, 'trigger', format('%I ON %I.%I', t.tgname, n.nspname, c.relname), c.oid, 0::oid,
        ARRAY[format('ALTER TABLE %I.%I %s TRIGGER %I', n.nspname, c.relname,
@@ -279,7 +279,7 @@ SELECT e.oid, 'event trigger', quote_ident(e.evtname), 0::oid, e.evtowner,
              CASE e.evtenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END) END], NULL), NULL
 FROM pg_event_trigger e WHERE ` + notOurs("e.evtname")},
 
-	// Those of our own streams (see Slot) stay behind.
+	// Publications of our own streams (see Slot) are not copied.
 	{classPub, 0, tidemark.AfterRows, `
 SELECT p.oid, 'publication', quote_ident(p.pubname), 0::oid, p.pubowner,
        ARRAY[format('CREATE PUBLICATION %I%s WITH (publish = %L, publish_via_partition_root = %s%s)', p.pubname, CASE WHEN p.puballtables THEN ' FOR ALL TABLES' END,
@@ -324,7 +324,7 @@ SELECT p.oid, 'aggregate', format('%I.%I(%s)', n.nspname, p.proname, coalesce(nu
 FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid JOIN pg_namespace n ON n.oid = p.pronamespace
 WHERE ` + userSchema + ` AND ` + notMember(classProc, "p.oid")
 
-// readClasses makes the nodes of all that one query can write.
+// readClasses creates the nodes of the objects that one query can write.
 func (c *creator) readClasses(ctx context.Context) error {
 	type row struct {
 		OID        uint32
@@ -332,15 +332,17 @@ func (c *creator) readClasses(ctx context.Context) error {
 		Rel, Owner uint32
 		SQL, Stub  []string
 	}
-	for _, cl := range classes {
-		if cl.since > c.db.Major || cl.since < 0 && c.db.Major >= -cl.since {
-			continue
-		}
-		found, err := server.Rows[row](ctx, c.conn, cl.sql)
-		if err != nil {
-			return fmt.Errorf("class %d: %w", cl.oid, err)
-		}
-		for _, f := range found {
+	here := slices.DeleteFunc(slices.Clone(classes), func(cl class) bool { return cl.since > c.db.Major || cl.since < 0 && c.db.Major >= -cl.since })
+	queries := make([]string, len(here))
+	for i, cl := range here {
+		queries[i] = cl.sql
+	}
+	found, err := server.RowsEach[row](ctx, c.conn, queries)
+	if err != nil {
+		return err
+	}
+	for i, cl := range here {
+		for _, f := range found[i] {
 			a := address{uint32(cl.oid), f.OID}
 			if _, member := c.graph.member[a]; member {
 				continue
@@ -363,7 +365,7 @@ func (c *creator) readClasses(ctx context.Context) error {
 	return nil
 }
 
-// readOpclassMembers adds their operators and functions to operator classes and families.
+// readOpclassMembers adds operators and functions to operator classes and families.
 func (c *creator) readOpclassMembers(ctx context.Context) error {
 	type member struct {
 		Class, ID, Owner uint32
@@ -399,7 +401,7 @@ func (c *creator) readOpclassMembers(ctx context.Context) error {
 		m := members[n]
 		switch n.kind {
 		case "operator class":
-			// Storage, then members; a class of nothing says its own type as storage.
+			// Storage, then members; a class without storage names its own type as storage.
 			if n.sql[1] != "" {
 				m = append([]string{n.sql[1]}, m...)
 			} else if len(m) == 0 {

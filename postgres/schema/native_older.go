@@ -12,28 +12,27 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Servers older than the source lack things. Each is noted, as a limit, on the
-// node that uses it, where the catalogue is read; node.older makes of the limits
-// what tidemark.Object.Older holds, from which Render picks when it knows the
-// target. What stands in the text of a view or of a function is not looked into:
-// the target refuses it, and the run lists it with its SQL.
+// Servers older than the source lack features. Each is recorded, as a limit, on the node that uses
+// it, where the catalogue is read. node.older converts the limits to tidemark.Object.Older, from
+// which Render chooses once it knows the target. The text of a view or of a function is not
+// examined: the target refuses it, and the run lists it with its SQL.
 
-// A limit is something of a node that servers before a major version lack.
+// A limit is a feature of a node that servers before a major version lack.
 type limit struct {
 	since    int
 	severity tidemark.Severity
-	text     string // "" where nothing is lost
-	out      bool   // the node cannot be made; otherwise its build leaves out what is lacking
+	text     string // "" if nothing is lost
+	out      bool   // the node cannot be created; otherwise its build omits what is lacking
 }
 
-// A remark is a statement after all others of a node; since is the major version
-// that brought it, 0 if all have it.
+// A remark is a statement after all others of a node; since is the major version that introduced
+// it, 0 if all versions have it.
 type remark struct {
 	sql   string
 	since int
 }
 
-// limit adds a limit to a node of fixed SQL, which before since is another.
+// limit adds a limit to a node of fixed SQL; instead returns its SQL before version since.
 func (n *node) limit(since int, s tidemark.Severity, text string, instead func() []string) {
 	n.limits = append(n.limits, limit{since: since, severity: s, text: text})
 	was := n.build
@@ -48,12 +47,12 @@ func (n *node) limit(since int, s tidemark.Severity, text string, instead func()
 	}
 }
 
-// lacking reports whether a node cannot be made on a server of major version to.
+// lacking reports whether a node cannot be created on a server of major version to.
 func (n *node) lacking(to int) bool {
 	return slices.ContainsFunc(n.limits, func(l limit) bool { return l.out && to < l.since })
 }
 
-// older says how a unit is made on servers older than its own.
+// older returns how a unit is created on servers older than its own.
 func (n *node) older(major int) []tidemark.Older {
 	limits := slices.Clone(n.limits)
 	for _, p := range n.parts {
@@ -73,7 +72,7 @@ func (n *node) older(major int) []tidemark.Older {
 	var out []tidemark.Older
 	for i, l := range limits {
 		if l.since > major || i+1 < len(limits) && limits[i+1].since == l.since {
-			continue // the last of its version sums them up
+			continue // the last limit of its version combines them
 		}
 		o := tidemark.Older{Below: l.since}
 		var texts []string
@@ -120,8 +119,8 @@ func foreignKeyLimits(r *relation, k *constraint) []limit {
 
 const nullsNotDistinct = " NULLS NOT DISTINCT"
 
-// limitIndex notes what an index has of later versions: nulls that are equal,
-// which it can be made without, and periods, which it cannot.
+// limitIndex records newer features of an index: NULLS NOT DISTINCT, without which it can be
+// created, and periods, without which it cannot.
 func limitIndex(x *index) {
 	if k := x.constraint; k != nil && k.Period {
 		x.node.limits = append(x.node.limits, limit{since: 18, severity: tidemark.Warning, out: true, text: "WITHOUT OVERLAPS came with PostgreSQL 18"})
@@ -130,7 +129,7 @@ func limitIndex(x *index) {
 	for i, sql := range n.sql {
 		if x.Unique && strings.Contains(sql, nullsNotDistinct) {
 			n.limit(15, tidemark.Warning, "two nulls in it count as different: NULLS NOT DISTINCT came with PostgreSQL 15", func() []string {
-				out := slices.Clone(n.sql) // with what was added since
+				out := slices.Clone(n.sql) // includes what was added since
 				out[i] = strings.Replace(sql, nullsNotDistinct, "", 1)
 				return out
 			})
@@ -139,7 +138,7 @@ func limitIndex(x *index) {
 	}
 }
 
-// limitTable notes what the columns of a table have of later versions.
+// limitTable records newer features of a table's columns.
 func (c *creator) limitTable(r *relation) {
 	add := func(since int, s tidemark.Severity, text string) {
 		r.node.limits = append(r.node.limits, limit{since: since, severity: s, text: text})
@@ -158,7 +157,7 @@ func (c *creator) limitTable(r *relation) {
 		if k := col.notNull; k != nil && k.Local && !r.Partition && (notNullName(r, col) != "" || k.NoInherit) {
 			named = append(named, col.SQL)
 		} else if k != nil {
-			add(18, tidemark.Note, "") // older servers say it otherwise
+			add(18, tidemark.Note, "") // older servers have another syntax for it
 		}
 		if s := col.sequence; s != nil && s.rel.Persistence != r.Persistence {
 			add(15, tidemark.Note, "")
@@ -182,7 +181,7 @@ func (c *creator) limitTable(r *relation) {
 	}
 }
 
-// multirange reports whether a type is one, an array or a domain of one.
+// multirange reports whether a type is a multirange, or an array or a domain of one.
 func (c *creator) multirange(oid uint32) bool {
 	for t := c.types[oid]; t != nil; t = c.types[oid] {
 		switch {
@@ -194,7 +193,7 @@ func (c *creator) multirange(oid uint32) bool {
 			return false
 		}
 	}
-	return 4532 <= oid && oid <= 4536 || oid == 4451 // built in
+	return 4532 <= oid && oid <= 4536 || oid == 4451 // built-in
 }
 
 func virtualOn(to int) string {
@@ -204,11 +203,11 @@ func virtualOn(to int) string {
 	return "VIRTUAL"
 }
 
-// oddScale matches the numerics that PostgreSQL 15 brought and those that look like them.
+// oddScale matches the numerics that PostgreSQL 15 introduced and those that look like them.
 var oddScale = regexp.MustCompile(`\bnumeric\((\d+),(-?\d+)\)`)
 
-// typeOn writes a type as major version to has it: a numeric of a scale beyond its
-// precision, or below 0, as one that holds the same values.
+// typeOn returns a type for major version to: a numeric with a scale beyond its precision, or below
+// 0, becomes one that holds the same values.
 func typeOn(native string, to int) string {
 	if to >= 15 || !strings.Contains(native, "numeric(") {
 		return native
@@ -236,8 +235,8 @@ func viewOptionsOn(options string, to int) string {
 	return strings.TrimPrefix(securityInvoker.ReplaceAllString(options, ""), ", ")
 }
 
-// limitsSQL lists, per version that has the columns, the objects that use what came
-// with one: class, object, major version, whether it can be made without, text.
+// limitsSQL lists, per version that has the columns, the objects that use its new features: class,
+// object, major version, whether it can be created without, text.
 var limitsSQL = []struct {
 	since int
 	sql   string
@@ -255,7 +254,7 @@ var limitsSQL = []struct {
 	{18, `SELECT 6104::oid, oid, 18, true, 'generated columns are not published: this came with PostgreSQL 18' FROM pg_publication WHERE pubgencols = 's'`},
 }
 
-// readLimits notes what objects that one query wrote have of later versions.
+// readLimits records newer features of objects written by one query.
 func (c *creator) readLimits(ctx context.Context) error {
 	type found struct {
 		Class, ID uint32
@@ -263,14 +262,18 @@ func (c *creator) readLimits(ctx context.Context) error {
 		Without   bool
 		Text      string
 	}
+	var queries []string
 	for _, l := range limitsSQL {
 		if l.since > c.db.Major {
 			break
 		}
-		list, err := server.Rows[found](ctx, c.conn, l.sql)
-		if err != nil {
-			return err
-		}
+		queries = append(queries, l.sql)
+	}
+	lists, err := server.RowsEach[found](ctx, c.conn, queries)
+	if err != nil {
+		return err
+	}
+	for _, list := range lists {
 		for _, f := range list {
 			n := c.graph.byID[address{f.Class, f.ID}]
 			switch {
@@ -288,8 +291,8 @@ func (c *creator) readLimits(ctx context.Context) error {
 			if len(n.sql) == 0 || typeOn(n.sql[0], 14) == n.sql[0] {
 				break
 			}
-			const text = "its numerics hold as many digits otherwise: scales below 0 or beyond the precision came with PostgreSQL 15"
-			if n.build != nil { // which knows
+			const text = "its numeric types are replaced by ones that hold as many digits: scales below 0 or beyond the precision came with PostgreSQL 15"
+			if n.build != nil { // which handles it
 				n.limits = append(n.limits, limit{since: 15, text: text})
 			} else {
 				n.limit(15, tidemark.Note, text, func() []string { return []string{typeOn(n.sql[0], 14)} })
@@ -303,7 +306,7 @@ func (c *creator) readLimits(ctx context.Context) error {
 	return nil
 }
 
-// without removes the option that a version brought, which is the last.
+// without removes the option that a version introduced; it is the last one.
 func without(sql []string) []string {
 	out := slices.Clone(sql)
 	for _, option := range []string{", multirange_type_name = ", ", publish_generated_columns = "} {
@@ -314,7 +317,7 @@ func without(sql []string) []string {
 	return out
 }
 
-// maintain matches GRANT, REVOKE and ALTER DEFAULT PRIVILEGES of ours that name the privilege.
+// maintain matches our GRANT, REVOKE and ALTER DEFAULT PRIVILEGES that name the MAINTAIN privilege.
 var maintain = regexp.MustCompile(`(?s)^((?:ALTER DEFAULT PRIVILEGES .*? )?(?:GRANT|REVOKE)) ([A-Z, ]*\bMAINTAIN\b[A-Z, ]*?) (ON .*)$`)
 
 func withoutMaintain(sql []string) []string {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,8 +21,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// The server versions that the engine knows; others are refused, because their
-// catalogue or their COPY may mean something else.
+// The supported server versions. Others are refused, because their catalogue or COPY may differ.
 const (
 	OldestMajor = 13
 	newestMajor = 18
@@ -28,26 +29,26 @@ const (
 
 // Options of an Engine. The zero value is good.
 type Options struct {
-	Grants       bool // native DDL carries grants over
-	Owners       bool // native DDL carries owners over
+	Grants       bool // native DDL includes grants
+	Owners       bool // native DDL includes owners
 	TinyInt1Bool bool // MySQL's tinyint(1) becomes boolean
-	NullDates    bool // the source's dates that are none come as NULL
-	RunAsMe      bool // write also where code of others would run with our rights
+	NullDates    bool // invalid dates of the source arrive as NULL
+	RunAsMe      bool // write even where others' code would run with our rights
 
-	// MaintenanceMem is what each lane may use to build an index, in bytes; 0 means
-	// 256 MB. Half of the target's memory divided by the lanes is a good upper bound.
+	// MaintenanceMem is the memory, in bytes, that each lane may use to build an index; 0 means
+	// 256 MB. Half of the target's memory divided by the number of lanes is a good upper bound.
 	MaintenanceMem int64
-	// IndexWorkers is max_parallel_maintenance_workers of each lane that builds
-	// indexes; 0 leaves what the server has, negative means none.
+	// IndexWorkers is max_parallel_maintenance_workers of each lane that builds indexes; 0 keeps
+	// the server's setting, negative means no workers.
 	IndexWorkers int
 }
 
-// A Server is one database of one server, and the sessions that all who work on it share. Its methods may be called
+// A Server is one database of one server, and the shared sessions on it. Its methods may be called
 // concurrently.
 type Server struct {
 	Config    *pgx.ConnConfig
 	Options   Options
-	Object    string // the database in messages: postgres://user@host:port/name
+	Object    string // the database's name in messages: postgres://user@host:port/name
 	version   string // "15.18"
 	Major     int
 	Encoding  string // of the database
@@ -60,16 +61,17 @@ type Server struct {
 	controlMu sync.Mutex // control runs the statements of Inspect, Ledger and Preflight
 	control   *pgx.Conn
 
+	noTLS atomic.Bool // the URL prefers TLS, and the server has none: asking again costs a round trip
+
 	pidsMu sync.Mutex
 	pids   []uint32 // of all sessions so far
 
 	look func(context.Context, *pgx.Conn) error // see OnConnect
 }
 
-// Open connects to the database that url names ("postgres://user@host/db", or
-// libpq's keyword form; what is missing comes from the usual PG* variables and the
-// password file) and checks the server's version. Errors are of Kind Invalid,
-// Unreachable, Denied, NotFound, Transient or Unsupported.
+// Open connects to the database that url names ("postgres://user@host/db", or libpq's keyword form;
+// missing parts come from the usual PG* variables and the password file) and checks the server's
+// version. Errors are of Kind Invalid, Unreachable, Denied, NotFound, Transient or Unsupported.
 func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 	cfg, err := readURL(url)
 	if err != nil {
@@ -80,6 +82,7 @@ func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 	}
 	s := &Server{Config: cfg, Options: opt, Object: objectOf(cfg)}
 	cfg.AfterConnect = s.settle
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip, not one more to describe the parameters
 	s.lead, err = s.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -91,7 +94,7 @@ func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 		return nil, s.Fail(ctx, "connect", s.Object, err)
 	}
 	s.BlockSize, _ = strconv.ParseInt(size, 10, 64)
-	if pid != s.lead.PgConn().PID() { // a pooler makes up keys for cancelling
+	if pid != s.lead.PgConn().PID() { // a pooler invents cancel keys
 		if err := s.refuseTransactionPool(ctx, pid); err != nil {
 			s.Close()
 			return nil, err
@@ -100,12 +103,12 @@ func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 	return s, nil
 }
 
-// OnConnect has each session that is opened from now on looked at before it is used.
+// OnConnect sets a check that runs on each session opened from now on.
 func (s *Server) OnConnect(look func(context.Context, *pgx.Conn) error) { s.look = look }
 
-// refuseTransactionPool looks whether the pooler in between has given the leader's
-// server process, which is between two transactions, to somebody else. Through such a
-// pool our settings would reach other programs' statements, and not all of our own.
+// refuseTransactionPool detects a pooler that gives the leader's server process to other clients
+// between two transactions. Through such a pool our settings would affect other programs'
+// statements, and would be missing for some of our own.
 func (s *Server) refuseTransactionPool(ctx context.Context, pid uint32) error {
 	other, err := s.Connect(ctx)
 	if err != nil {
@@ -122,7 +125,7 @@ func (s *Server) refuseTransactionPool(ctx context.Context, pid uint32) error {
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "connect", Object: s.Object, Err: errors.New("a pooler in between gives each transaction another session of the server"), Hint: "Give the server's own address, or that of a pool with pool_mode = session: snapshots and settings do not survive the other modes."}
 }
 
-// objectOf names a database in messages, without what could be secret.
+// objectOf returns the name of a database for messages, without anything that could be secret.
 func objectOf(cfg *pgx.ConnConfig) string {
 	u := url.URL{Scheme: "postgres", User: url.User(cfg.User), Path: "/" + cfg.Database}
 	if strings.HasPrefix(cfg.Host, "/") {
@@ -133,10 +136,11 @@ func objectOf(cfg *pgx.ConnConfig) string {
 	return u.String()
 }
 
-// quotedPart is what an error quotes of a connection string: a piece of a password, where that was not encoded.
+// quotedPart matches what an error quotes of a connection string: possibly a piece of a password
+// that was not encoded.
 var quotedPart = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|'[^']*'")
 
-// parseCause leaves the connection string out of a parse error.
+// parseCause removes the connection string from a parse error.
 func parseCause(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
@@ -148,7 +152,7 @@ func parseCause(err error) error {
 	return errors.New("not a connection string")
 }
 
-// Connect opens a session. Its settings are those of settle.
+// Connect opens a session with the settings of settle.
 func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -169,19 +173,33 @@ func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// dial opens a session, with all that settle asks, within the URL's connect_timeout.
+// dial opens a session and applies settle, all within the URL's connect_timeout.
 func (s *Server) dial(ctx context.Context) (*pgx.Conn, error) {
 	if s.Config.ConnectTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.Config.ConnectTimeout)
 		defer cancel()
 	}
-	return pgx.ConnectConfig(ctx, s.Config.Copy())
+	cfg := s.Config.Copy()
+	if s.noTLS.Load() {
+		cfg.TLSConfig, cfg.Fallbacks = nil, nil
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err == nil && oneHost(cfg) {
+		_, encrypted := conn.PgConn().Conn().(*tls.Conn)
+		s.noTLS.Store(!encrypted)
+	}
+	return conn, err
 }
 
-// settle is the first thing said on every session: the version is checked, and
-// settings are made that the text of values, and the peace of a long copy, depend
-// on. They are SETs and not startup parameters, which poolers refuse.
+// oneHost reports whether all attempts of a connection, with TLS and without, go to one address.
+func oneHost(cfg *pgx.ConnConfig) bool {
+	return !slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
+}
+
+// settle runs first on every session. It checks the version, and makes the settings on which the
+// text of values depends and which keep a long copy undisturbed. They are SETs and not startup
+// parameters, which poolers refuse.
 func (s *Server) settle(ctx context.Context, conn *pgconn.PgConn) error {
 	version, major := parseVersion(conn.ParameterStatus("server_version"))
 	if major < OldestMajor || major > newestMajor {
@@ -195,7 +213,7 @@ func (s *Server) settle(ctx context.Context, conn *pgconn.PgConn) error {
 	return conn.Exec(ctx, SessionSQL(major)).Close()
 }
 
-// SessionSQL gives the settings of every session.
+// SessionSQL returns the settings of every session.
 func SessionSQL(major int) string {
 	set := []string{
 		"client_encoding = 'UTF8'",
@@ -205,18 +223,18 @@ func SessionSQL(major int) string {
 		"IntervalStyle = iso_8601",
 		"bytea_output = hex",
 		"extra_float_digits = 3",
-		"lc_monetary = 'C'", // else money prints, and is understood, as the server's locale has it
+		"lc_monetary = 'C'", // else money is printed and parsed by the server's locale
 		"xmloption = content",
 		"standard_conforming_strings = on",
-		"row_security = off", // an error instead of rows that are silently left out
+		"row_security = off", // an error instead of silently missing rows
 		"statement_timeout = 0",
 		"idle_in_transaction_session_timeout = 0",
-		// A session whose other end is gone must not keep its locks for hours.
+		// A session whose client is gone must not keep its locks for hours.
 		"tcp_keepalives_idle = 30", "tcp_keepalives_interval = 10", "tcp_keepalives_count = 6",
 		"default_transaction_read_only = off",
-		"synchronize_seqscans = off", // rows in the order in which they lie
+		"synchronize_seqscans = off", // rows in physical order
 		"jit = off",
-		"check_function_bodies = off", // a function may be made before what it uses
+		"check_function_bodies = off", // a function may be created before the objects it uses
 	}
 	if major >= 14 {
 		set = append(set, "idle_session_timeout = 0")
@@ -227,7 +245,7 @@ func SessionSQL(major int) string {
 	return "SET " + strings.Join(set, "; SET ")
 }
 
-// parseVersion reads "15.18 (Debian 15.18-0+deb12u1)" and "18beta1".
+// parseVersion parses "15.18 (Debian 15.18-0+deb12u1)" and "18beta1".
 func parseVersion(s string) (version string, major int) {
 	version, _, _ = strings.Cut(s, " ")
 	end := 0
@@ -238,9 +256,9 @@ func parseVersion(s string) (version string, major int) {
 	return version, major
 }
 
-// Leader gives the session for the catalogue, and what gives it back. After Freeze
-// it is inside the frozen transaction: a statement that fails there ends it, and
-// with it the copy's view.
+// Leader returns the session for the catalogue, and a function that releases it. After Freeze it is
+// inside the snapshot's transaction: a statement that fails there ends the transaction and the
+// copy's snapshot.
 func (s *Server) Leader(ctx context.Context) (*pgx.Conn, func(), error) {
 	s.leaderMu.Lock()
 	if s.lead != nil && !s.lead.IsClosed() {
@@ -257,14 +275,14 @@ func (s *Server) Leader(ctx context.Context) (*pgx.Conn, func(), error) {
 	}
 	s.leaderMu.Lock()
 	if s.lead != nil && !s.lead.IsClosed() {
-		CloseConn(conn) // somebody else was faster
+		CloseConn(conn) // another caller was faster
 	} else {
 		s.lead = conn
 	}
 	return s.lead, s.leaderMu.Unlock, nil
 }
 
-// Lost is the error that ends the copy's view of the source.
+// Lost returns the error for losing the copy's snapshot of the source.
 func (s *Server) Lost(cause error) error {
 	text := "the session that holds the snapshot is gone"
 	if cause != nil {
@@ -273,7 +291,7 @@ func (s *Server) Lost(cause error) error {
 	return &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: s.Object, Err: errors.New(text), Hint: "Start again with --resume: ranges that are on the target already are kept if the source has not changed."}
 }
 
-// Control gives the session for statements of our own, and what gives it back.
+// Control returns the session for our own statements, and a function that releases it.
 func (s *Server) Control(ctx context.Context) (*pgx.Conn, func(), error) {
 	s.controlMu.Lock()
 	if s.control == nil || s.control.IsClosed() {
@@ -287,10 +305,10 @@ func (s *Server) Control(ctx context.Context) (*pgx.Conn, func(), error) {
 	return s.control, s.controlMu.Unlock, nil
 }
 
-// Version gives the server's version as it says it: "15.18".
+// Version returns the version that the server reports: "15.18".
 func (s *Server) Version() string { return s.version }
 
-// Close ends the sessions of its own, and with them the frozen view.
+// Close ends the shared sessions, and with them the frozen view.
 func (s *Server) Close() {
 	s.controlMu.Lock()
 	CloseConn(s.control)
@@ -302,40 +320,40 @@ func (s *Server) Close() {
 	s.leaderMu.Unlock()
 }
 
-// SetSnapshot says that the leader holds a view that was exported under this name.
+// SetSnapshot records the name of the snapshot that the leader exported.
 func (s *Server) SetSnapshot(name string) {
 	s.leaderMu.Lock()
 	defer s.leaderMu.Unlock()
 	s.snapshot = name
 }
 
-// Snapshot is the name of the view that the leader holds; "" if it holds none.
+// Snapshot returns the name of the leader's snapshot; "" if there is none.
 func (s *Server) Snapshot() string {
 	s.leaderMu.Lock()
 	defer s.leaderMu.Unlock()
 	return s.snapshot
 }
 
-// PIDs are the server's processes of all sessions so far.
+// PIDs returns the process IDs on the server of all sessions so far.
 func (s *Server) PIDs() []uint32 {
 	s.pidsMu.Lock()
 	defer s.pidsMu.Unlock()
 	return slices.Clone(s.pids)
 }
 
-// ForgetPID takes a session out of them.
+// ForgetPID removes a session from PIDs.
 func (s *Server) ForgetPID(pid uint32) {
 	s.pidsMu.Lock()
 	defer s.pidsMu.Unlock()
 	s.pids = slices.DeleteFunc(s.pids, func(p uint32) bool { return p == pid })
 }
 
-// CloseConn says goodbye, but does not wait long for an answer.
+// CloseConn closes a connection cleanly, but does not wait long for an answer.
 func CloseConn(conn *pgx.Conn) {
 	if conn == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = conn.Close(ctx) // it is gone either way
+	_ = conn.Close(ctx) // best effort: the connection is closed either way
 }

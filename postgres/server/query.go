@@ -6,13 +6,23 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Rows runs a query and gives its rows as structs, whose fields are its columns in order.
+// Ask runs a query. Without parameters it costs one round trip and keeps no prepared statement: the
+// types are known without asking.
+func Ask(ctx context.Context, conn *pgx.Conn, sql string, args ...any) (pgx.Rows, error) {
+	if len(args) == 0 {
+		return conn.Query(ctx, sql, pgx.QueryExecModeExec)
+	}
+	return conn.Query(ctx, sql, args...)
+}
+
+// Rows runs a query and returns its rows as structs whose fields are its columns in order.
 func Rows[T any](ctx context.Context, conn *pgx.Conn, sql string, args ...any) ([]*T, error) {
-	r, err := conn.Query(ctx, sql, args...)
+	r, err := Ask(ctx, conn, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%w (in: %s)", err, Brief(sql))
 	}
@@ -23,22 +33,54 @@ func Rows[T any](ctx context.Context, conn *pgx.Conn, sql string, args ...any) (
 	return out, nil
 }
 
-// Brief is enough of a query to know it by.
+// RowsEach is Rows for several queries, in one round trip.
+func RowsEach[T any](ctx context.Context, conn *pgx.Conn, queries []string) (out [][]*T, err error) {
+	pipeline := conn.PgConn().StartPipeline(ctx)
+	defer func() {
+		if cerr := pipeline.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	for _, sql := range queries {
+		pipeline.SendQueryParams(sql, nil, nil, nil, nil)
+	}
+	if err := pipeline.Sync(); err != nil {
+		return nil, err
+	}
+	for _, sql := range queries {
+		results, err := pipeline.GetResults()
+		if err != nil {
+			return nil, fmt.Errorf("%w (in: %s)", err, Brief(sql))
+		}
+		reader, is := results.(*pgconn.ResultReader)
+		if !is {
+			return nil, fmt.Errorf("an unexpected answer %T (in: %s)", results, Brief(sql))
+		}
+		rows, err := pgx.CollectRows(pgx.RowsFromResultReader(conn.TypeMap(), reader), pgx.RowToAddrOfStructByPos[T])
+		if err != nil {
+			return nil, fmt.Errorf("%w (in: %s)", err, Brief(sql))
+		}
+		out = append(out, rows)
+	}
+	return out, nil
+}
+
+// Brief returns enough of a query to identify it.
 func Brief(sql string) string {
 	s := strings.Join(strings.Fields(sql), " ")
 	return s[:min(len(s), 120)]
 }
 
-// Texts gives the one column of a query.
+// Texts returns the values of a query's only column.
 func Texts(ctx context.Context, conn *pgx.Conn, sql string, args ...any) ([]string, error) {
-	rows, err := conn.Query(ctx, sql, args...)
+	rows, err := Ask(ctx, conn, sql, args...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// ByName gives tables as the two array parameters of a query.
+// ByName splits tables into two array parameters for a query.
 func ByName(tables []tidemark.TableID) (schemas, names []string) {
 	schemas, names = make([]string, len(tables)), make([]string, len(tables))
 	for i, t := range tables {
@@ -47,6 +89,6 @@ func ByName(tables []tidemark.TableID) (schemas, names []string) {
 	return schemas, names
 }
 
-// WantedSQL is the join of a query's tables with the catalogue; $1 and $2 are names.
+// WantedSQL joins a query's tables with the catalogue; $1 and $2 are the arrays from ByName.
 const WantedSQL = ` FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, i)
 	JOIN pg_namespace n ON n.nspname = w.schema LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name `

@@ -15,41 +15,41 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// readBuffer is how much a lane reads from its socket in one call. A server sends
-// 8 kB at a time; the more of these one call finds, the fewer calls there are.
+// readBuffer is how much a lane reads from its socket in one call. A server sends 8 kB at a time;
+// the more of these one call returns, the fewer calls are needed.
 const readBuffer = 512 << 10
 
-// copyChunk is how much row data one CopyData message carries to a server, which
-// collects a message whole before it looks at it: small enough to stay in its cache.
+// copyChunk is how much row data one CopyData message carries to a server, which buffers a message
+// whole before it parses it: small enough to stay in its cache.
 const copyChunk = 64 << 10
 
-// A Lane is a session that moves rows or runs statements. Ordinary statements go
-// through pgconn; a COPY is spoken straight on the socket (raw), because pgconn
-// allocates a message per row when reading and copies what it writes.
+// A Lane is a session that moves rows or runs statements. Ordinary statements use pgconn. COPY is
+// spoken directly on the socket (Raw), because pgconn allocates a message per row when reading and
+// copies what it writes.
 type Lane struct {
 	server *Server
-	Conn   *pgconn.PgConn // nil: open gives it one
-	// ready makes a new session fit for the lane's work; it runs after connecting.
+	Conn   *pgconn.PgConn // nil until Open sets it
+	// Ready prepares a new session for the lane's work; it runs after connecting.
 	Ready func(ctx context.Context) error
 
-	in    []byte // what was read from the socket and not consumed is in[r:w]
+	in    []byte // in[r:w] was read from the socket and not yet consumed
 	r, w  int
-	pace  *pace       // nil: reads as soon as something is there
-	heads []byte      // of the CopyData messages of one batch
-	vec   net.Buffers // what goes to the socket in one call
+	pace  *pace       // nil: reads as soon as data arrives
+	heads []byte      // heads of the CopyData messages of one batch
+	vec   net.Buffers // pieces written to the socket in one call
 	flat  []byte      // the same for a socket that cannot take several pieces at once
 }
 
-// NewLane gives a lane to a session; without one, it opens one at its next use.
+// NewLane creates a lane on a session; if conn is nil, the lane opens one at its next use.
 func (s *Server) NewLane(conn *pgconn.PgConn) *Lane { return &Lane{server: s, Conn: conn} }
 
-// Buffer bounds what is read at once to n bytes: for answers that are short.
+// Buffer limits reads to n bytes, for short answers.
 func (l *Lane) Buffer(n int) { l.in = make([]byte, n) }
 
 // Paced lets the lane read a stream of small messages without being woken for each.
 func (l *Lane) Paced() { l.pace = &pace{} }
 
-// Open gives the lane a session if it has none.
+// Open opens a session for the lane if it has none.
 func (l *Lane) Open(ctx context.Context) error {
 	if l.Conn != nil && !l.Conn.IsClosed() {
 		return nil
@@ -74,7 +74,7 @@ func (l *Lane) Exec(ctx context.Context, sql string) error {
 	return l.Conn.Exec(ctx, sql).Close()
 }
 
-// Query gives the rows of one statement as text; nil is NULL.
+// Query returns the rows of one statement as text; nil is NULL.
 func (l *Lane) Query(ctx context.Context, sql string) ([][][]byte, error) {
 	results, err := l.Conn.Exec(ctx, sql).ReadAll()
 	if err != nil {
@@ -90,12 +90,12 @@ func (l *Lane) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = l.Conn.Close(ctx) // it is gone either way
+	_ = l.Conn.Close(ctx) // best effort: the connection is closed either way
 	l.Conn = nil
 }
 
-// Abandon ends a session that is in the middle of a COPY: the server is told to
-// stop, since it would notice a closed socket only when it next writes to it.
+// Abandon ends a session that is in the middle of a COPY. It cancels the COPY first, since the
+// server would notice a closed socket only at its next write.
 func (l *Lane) Abandon() {
 	if l.Conn == nil {
 		return
@@ -107,8 +107,8 @@ func (l *Lane) Abandon() {
 	l.Close()
 }
 
-// Raw takes the socket over from pgconn. The function it returns gives it back;
-// until then a cancelled ctx makes all I/O on it fail.
+// Raw takes the socket over from pgconn until release is called. Until then, cancelling ctx makes
+// all I/O on it fail.
 func (l *Lane) Raw(ctx context.Context) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -131,12 +131,13 @@ func (l *Lane) Raw(ctx context.Context) (release func(), err error) {
 	}, nil
 }
 
-// Send writes a simple query.
-func (l *Lane) Send(sql string) error {
-	msg := make([]byte, 5, len(sql)+6)
-	msg[0] = 'Q'
-	binary.BigEndian.PutUint32(msg[1:], uint32(len(sql)+5))
-	msg = append(append(msg, sql...), 0)
+// Send writes simple queries. Each gets an Answer of its own, in order.
+func (l *Lane) Send(sql ...string) error {
+	var msg []byte
+	for _, query := range sql {
+		msg = binary.BigEndian.AppendUint32(append(msg, 'Q'), uint32(len(query)+5))
+		msg = append(append(msg, query...), 0)
+	}
 	_, err := l.Conn.Conn().Write(msg)
 	return err
 }
@@ -163,11 +164,11 @@ func (l *Lane) SendData(data []byte) error {
 	l.vec = vec
 	rest := vec
 	_, err := rest.WriteTo(socket)
-	clear(vec) // hold on to no batch
+	clear(vec) // keep no reference to a batch
 	return err
 }
 
-// sendFlat is sendData through TLS, which would make a record of every piece.
+// sendFlat is SendData through TLS, which would make a record of every piece.
 func (l *Lane) sendFlat(socket net.Conn, data []byte) error {
 	for len(data) > 0 {
 		part := data[:min(copyChunk, len(data))]
@@ -187,7 +188,7 @@ type LaneWriter struct{ *Lane }
 
 func (w LaneWriter) Write(p []byte) (int, error) { return len(p), w.SendData(p) }
 
-// SendDone ends the row data; what follows it goes into the same packet.
+// SendDone ends the row data. The sql that follows goes into the same packet.
 func (l *Lane) SendDone(trailer []byte, sql string) error {
 	var msg []byte
 	if len(trailer) > 0 {
@@ -205,7 +206,7 @@ func (l *Lane) SendDone(trailer []byte, sql string) error {
 	return err
 }
 
-// SendFail ends the row data and makes the server forget it.
+// SendFail ends the row data and makes the server discard it.
 func (l *Lane) SendFail(reason string) error {
 	msg := append([]byte{'f', 0, 0, 0, 0}, reason...)
 	msg = append(msg, 0)
@@ -214,7 +215,7 @@ func (l *Lane) SendFail(reason string) error {
 	return err
 }
 
-// fill reads until n bytes are there; n is at most the buffer's size.
+// fill reads until n bytes are buffered; n is at most the buffer's size.
 func (l *Lane) fill(n int) error {
 	if l.w-l.r >= n {
 		return nil
@@ -240,8 +241,8 @@ func (l *Lane) fill(n int) error {
 	return nil
 }
 
-// Head reads the head of the next message: its type and the length of its body,
-// which is then at in[r:].
+// Head reads the head of the next message: its type and the length of its body, which then begins
+// at in[r:].
 func (l *Lane) Head() (kind byte, n int, err error) {
 	if err := l.fill(5); err != nil {
 		return 0, 0, err
@@ -268,16 +269,16 @@ func (l *Lane) Body(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Peek gives the next n bytes, and leaves them there; n is at most the buffer's size.
+// Peek returns the next n bytes without consuming them; n is at most the buffer's size.
 func (l *Lane) Peek(n int) ([]byte, error) {
 	err := l.fill(n)
 	return l.in[l.r : l.r+n], err
 }
 
-// Holds reports whether n bytes have room in the lane's buffer.
+// Holds reports whether n bytes fit in the lane's buffer.
 func (l *Lane) Holds(n int) bool { return n <= len(l.in) }
 
-// Take consumes as many bytes as out has room for, straight from the socket what is not there yet.
+// Take fills out, directly from the socket as far as the buffer does not have it.
 func (l *Lane) Take(out []byte) error {
 	have := copy(out, l.in[l.r:l.w])
 	l.r += have
@@ -285,15 +286,15 @@ func (l *Lane) Take(out []byte) error {
 	return err
 }
 
-// An Answer is what a server says until it is ready for the next query.
+// An Answer is what a server sends until it is ready for the next query.
 type Answer struct {
 	Tag    string // of the last COPY
 	Status byte   // 'I' idle, 'T' in a transaction, 'E' in a failed one
 	Err    error  // the first error: of the server (pgconn.PgError) or of the connection
-	Broken bool   // the connection is of no more use
+	Broken bool   // the connection is unusable
 }
 
-// Other takes a message that is not row data. It reports the end of the answer.
+// Other handles a message that is not row data. done reports the end of the answer.
 func (l *Lane) Other(a *Answer, kind byte, n int) (done bool) {
 	body, err := l.Body(n)
 	if err != nil {
@@ -327,10 +328,10 @@ func (l *Lane) Other(a *Answer, kind byte, n int) (done bool) {
 		}
 		return true
 	}
-	return false // notices, parameters, results that nobody asked for
+	return false // notices, parameters, unwanted results
 }
 
-// Begun waits for the server's word that a stream begins.
+// Begun waits until the server starts a stream.
 func (l *Lane) Begun() error {
 	for {
 		kind, n, err := l.Head()
@@ -351,7 +352,7 @@ func (l *Lane) Begun() error {
 	}
 }
 
-// Answer reads to the end of a query's answer, without any row data in it.
+// Answer reads to the end of a query's answer, which has no row data.
 func (l *Lane) Answer() (a Answer) {
 	for {
 		kind, n, err := l.Head()
@@ -368,7 +369,7 @@ func (l *Lane) Answer() (a Answer) {
 	}
 }
 
-// Rows gives the number in a COPY's command tag.
+// Rows returns the number in a COPY's command tag.
 func (a *Answer) Rows() int64 {
 	var n int64
 	for i := len("COPY "); i < len(a.Tag); i++ {
@@ -377,7 +378,7 @@ func (a *Answer) Rows() int64 {
 	return n
 }
 
-// An EmitError came from emit and not from the session.
+// An EmitError came from emit, not from the session.
 type EmitError struct{ Err error }
 
 func (e EmitError) Error() string { return e.Err.Error() }
