@@ -16,41 +16,41 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A SimSpec says what log the primary of a simulation ships, and how.
+// A SimSpec specifies which log the primary of a simulation ships, and how.
 type SimSpec struct {
 	Mode   string // see simModes
 	Engine string // of AFTER_SYNC and AFTER_COMMIT: mysql ("") or mariadb
 	Peer   string // the standby's HOST or HOST:PORT; "": a standby in this process
-	Line   Line   // what is added on the way there
+	Line   Line   // added on the way there
 	Secret string `json:"-"` // of the standby's Listen, if it has one
 
-	Dir   string   // where the log is written; "": it is not, which takes no time
-	Disk  *ha.Disk // simulated instead: a write takes as long as this one says
-	Force bool     // also where a database's files are
+	Dir   string   // where the log is written; "": nowhere, which takes no time
+	Disk  *ha.Disk // simulated instead: its writes take as long as this disk's
+	Force bool     // also where there are database files
 
 	Sizes      Sizes         // of flushes, in Db2's modes; of commits in the others
-	Committers int           // in the others; 0: 8
+	Committers int           // in the other modes; 0: 8
 	Think      time.Duration // of each committer, between two commits
 	Time       time.Duration // 0: 10 s; it ends earlier with ctx
 	Count      int64         // of flushes or commits; 0: no limit
 	Target     float64       // bytes a second at most; 0: no limit
 
 	Buffer     int           // of both sockets, in bytes; 0: left alone
-	Receive    int64         // what the standby of a Db2 mode holds that it has not written; 0: 4 flushes
-	SyncRelay  bool          // MySQL, MariaDB: the standby's write is on disk before the ack
+	Receive    int64         // what the standby of a Db2 mode can hold unwritten; 0: 4 flushes
+	SyncRelay  bool          // MySQL, MariaDB: the standby's write is on disk before it acknowledges
 	ApplyDelay time.Duration // remote_apply: from on disk to applied
 
-	Standby StandbySpec // of the standby in this process; of one elsewhere that has no folder, how long its writes take
+	Standby StandbySpec // the standby in this process; for one elsewhere without a folder, how long its writes take
 }
 
-// Sizes are where the sizes of a synthetic log come from: all Fixed bytes, or as Spread has
-// them, evenly spread within each of its bands and then brought to its mean.
+// Sizes are the sizes in a synthetic log: all Fixed bytes, or distributed like Spread, evenly
+// within each of its bands and then scaled to its mean.
 type Sizes struct {
 	Fixed  int
 	Spread *ha.Distribution
 }
 
-// draw gives a function that draws sizes, the same ones each time; fixed is the default.
+// draw returns a function that draws sizes, the same ones each time; fixed is the default.
 func (z Sizes) draw(fixed int) func() int {
 	fixed = cmp.Or(z.Fixed, fixed)
 	if z.Spread == nil || z.Spread.Count == 0 {
@@ -89,35 +89,35 @@ type simMode struct {
 type simRule uint8
 
 const (
-	// Db2: one log writer, which ships what it flushes, one flush after the other.
+	// Db2: one log writer, which ships its flushes one after the other.
 	shipAfterWrite simRule = iota // writes, ships, and waits until the standby has written
 	shipAndWrite                  // both at once, and waits until the standby has received
 	shipNoWait                    // both at once, and waits until TCP has taken it
-	shipBehind                    // ships what was written, in units of its own
-	// The others: committers, whose commits a log writer flushes together; what is flushed is
-	// shipped meanwhile.
+	shipBehind                    // ships what was written, in its own units
+	// The others: committers, whose commits a log writer flushes together; flushed log is shipped
+	// meanwhile.
 	waitNothing // for the standby
 	waitWritten
 	waitSynced
 	waitApplied
-	waitJoined // groups commit one after the other; those that were flushed meanwhile go on together
-	waitHeld   // the same, but the next group is flushed and then held, each by itself
+	waitJoined // groups commit one after the other; those flushed meanwhile continue together
+	waitHeld   // the same, but the next group is flushed and then held, each separately
 )
 
 var simModes = []simMode{
 	{"SYNC", "db2", shipAfterWrite, "on both disks, one after the other"},
 	{"NEARSYNC", "db2", shipAndWrite, "on the primary's disk and in the standby's memory"},
 	{"ASYNC", "db2", shipNoWait, "on the primary's disk and handed to TCP"},
-	{"SUPERASYNC", "db2", shipBehind, "on the primary's disk; the standby catches up, and is not waited for"},
-	{"local", "postgres", waitNothing, "on the primary's disk; the standby is not waited for"},
+	{"SUPERASYNC", "db2", shipBehind, "on the primary's disk; the standby catches up, commits do not wait for it"},
+	{"local", "postgres", waitNothing, "on the primary's disk; commits do not wait for the standby"},
 	{"remote_write", "postgres", waitWritten, "on the primary's disk, then written by the standby"},
 	{"on", "postgres", waitSynced, "on the primary's disk, then on the standby's"},
 	{"remote_apply", "postgres", waitApplied, "on both disks, and applied by the standby"},
-	{"AFTER_COMMIT", "mysql", waitWritten, "on the primary's disk, then written by the replica, each commit by itself"},
+	{"AFTER_COMMIT", "mysql", waitWritten, "on the primary's disk, then written by the replica, one commit at a time"},
 	{"AFTER_SYNC", "mysql", waitJoined, "on the primary's disk, then written by the replica, one group after the other"},
 }
 
-// SimModes are the names of the modes that can be simulated.
+// SimModes returns the names of the modes that can be simulated.
 func SimModes() (names []string) {
 	for _, m := range simModes {
 		names = append(names, m.name)
@@ -125,8 +125,7 @@ func SimModes() (names []string) {
 	return names
 }
 
-// IsFlushMode says whether a mode is one of those that flush one piece after the other, without
-// committers.
+// IsFlushMode reports whether a mode flushes one piece after the other, without committers.
 func IsFlushMode(name string) bool {
 	m, err := simModeOf(name, "")
 	return err == nil && m.serial()
@@ -135,7 +134,7 @@ func IsFlushMode(name string) bool {
 func simModeOf(name, engine string) (simMode, error) {
 	i := slices.IndexFunc(simModes, func(m simMode) bool { return strings.EqualFold(m.name, name) })
 	if i < 0 {
-		return simMode{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "simulate", Object: name, Err: errors.New("is no mode"), Hint: "the modes are " + strings.Join(SimModes(), ", ")}
+		return simMode{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "simulate", Object: name, Err: errors.New("is not a mode"), Hint: "Choose one of " + strings.Join(SimModes(), ", ") + "."}
 	}
 	m := simModes[i]
 	if engine == "mariadb" && m.engine == "mysql" {
@@ -143,47 +142,47 @@ func simModeOf(name, engine string) (simMode, error) {
 			m.rule = waitHeld
 		}
 	} else if engine != "" && engine != m.engine {
-		return simMode{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "simulate", Object: name, Err: errors.New("is no mode of " + engine), Hint: "it is one of " + m.engine}
+		return simMode{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "simulate", Object: name, Err: errors.New("is not a mode of " + engine), Hint: "Choose a mode of " + engine + ": this is one of " + m.engine + "."}
 	}
 	return m, nil
 }
 
 func (m simMode) serial() bool { return m.rule <= shipBehind }
 
-// A SimReport is what a simulation came to. Times are seconds.
+// A SimReport is the result of a simulation. Times are seconds.
 type SimReport struct {
 	Mode     string  `json:"mode"`
 	Engine   string  `json:"engine"`
 	Means    string  `json:"a_commit_is"`
 	Peer     string  `json:"standby"`
-	Added    *Line   `json:"added,omitempty"` // to the way there, by a proxy of ours
+	Added    *Line   `json:"added,omitempty"` // on the way there, by a proxy of ours
 	Seconds  float64 `json:"seconds"`
-	Stopped  bool    `json:"stopped,omitempty"` // before its time
+	Stopped  bool    `json:"stopped,omitempty"` // before its planned end
 	Bytes    int64   `json:"bytes"`
 	Rate     float64 `json:"bytes_per_second"`
 	Flushes  int64   `json:"flushes"`
 	Commits  int64   `json:"commits,omitempty"`
 	FlushOf  Spread  `json:"flush_bytes"`
 	Flush    Spread  `json:"flush_seconds"`            // from one flush's beginning until the log writer is free for the next
-	Write    Spread  `json:"write_seconds"`            // of these, the primary's disk
-	Ship     Spread  `json:"shipping_seconds"`         // from the first byte sent until what the mode waits for
-	Commit   *Spread `json:"commit_seconds,omitempty"` // from the request until the committer may go on
-	Idle     float64 `json:"idle_seconds,omitempty"`   // of Db2's log writer, for the sake of the target rate
+	Write    Spread  `json:"write_seconds"`            // part of it: the primary's disk
+	Ship     Spread  `json:"shipping_seconds"`         // from the first byte sent to the event that the mode waits for
+	Commit   *Spread `json:"commit_seconds,omitempty"` // from the request until the committer may continue
+	Idle     float64 `json:"idle_seconds,omitempty"`   // of Db2's log writer, to keep to the target rate
 	Sends    int64   `json:"send_calls"`
 	Sent     int64   `json:"sent_bytes"`
 	Congests Spread  `json:"congestion_seconds"` // how long the kernel's buffer was full, each time
 
-	Sending   int         `json:"send_buffer_bytes"` // as the kernel says; 0: not known
+	Sending   int         `json:"send_buffer_bytes"` // as the kernel reports it; 0: unknown
 	Receiving int         `json:"receive_buffer_bytes"`
 	TCP       *TCPState   `json:"tcp,omitempty"`
 	OnStandby ShipReport  `json:"on_the_standby"`
 	Workers   flow.Report `json:"workers"`
 }
 
-// A ShipReport is what the standby says at the end.
+// A ShipReport is the standby's final report.
 type ShipReport struct {
 	Bytes   int64       `json:"bytes"`
-	Seconds float64     `json:"seconds"` // from the first frame until all was written
+	Seconds float64     `json:"seconds"` // from the first frame until everything was written
 	Rate    float64     `json:"bytes_per_second"`
 	Frames  int64       `json:"frames"`
 	Write   Spread      `json:"write_seconds"` // to disk
@@ -191,7 +190,7 @@ type ShipReport struct {
 	Workers flow.Report `json:"workers"`
 }
 
-// shipTerms are what the primary tells the standby.
+// shipTerms is what the primary sends to the standby first.
 type shipTerms struct {
 	Mode       string        `json:"mode"`
 	Engine     string        `json:"engine"`
@@ -210,14 +209,14 @@ type simulation struct {
 	group  *flow.Group
 	size   func() int
 	begin  time.Time
-	over   chan struct{} // closed when no flush or commit is to begin any more
+	over   chan struct{} // closed when no further flush or commit may begin
 	report *SimReport
 
 	flushOf, flush, ship, commit []float64
 }
 
-// Simulate ships a synthetic log to a standby and waits for it as a mode does. When ctx ends,
-// what was begun is finished, and reported. Errors: as dialLink's and MeasureDisk's.
+// Simulate ships a synthetic log to a standby and waits for it as a mode does. When ctx ends, it
+// finishes and reports what was begun. Errors: those of dialLink and MeasureDisk.
 func Simulate(ctx context.Context, spec SimSpec) (*SimReport, error) {
 	m, err := simModeOf(spec.Mode, spec.Engine)
 	if err != nil {
@@ -230,7 +229,7 @@ func Simulate(ctx context.Context, spec SimSpec) (*SimReport, error) {
 		fixed = 16 * ha.Page
 	}
 	s.size = spec.Sizes.draw(fixed)
-	// What ctx ends is the shipping, and not the connection: unless that does not end.
+	// ctx ends the shipping, not the connection, unless shipping does not end.
 	hard, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 	early := crash.OnDone(ctx, kill)
@@ -263,7 +262,7 @@ func Simulate(ctx context.Context, spec SimSpec) (*SimReport, error) {
 // run ships until the time is over, the count is reached, or ctx ends.
 func (s *simulation) run(ctx, hard context.Context) error {
 	s.begin = time.Now()
-	timer := crash.After(s.Time, sync.OnceFunc(func() { close(s.over) })) // nothing more is to begin
+	timer := crash.After(s.Time, sync.OnceFunc(func() { close(s.over) })) // nothing more may begin
 	defer timer.Stop()
 	defer crash.OnDone(ctx, func() { timer.Reset(0) })()
 	s.group = flow.NewGroup(hard)
@@ -308,7 +307,7 @@ func (s *simulation) isOver() bool {
 	}
 }
 
-// pace waits until so many bytes may have been logged in all.
+// pace waits until so many bytes in total may have been logged.
 func (s *simulation) pace(ctx context.Context, c *flow.Clock, bytes int64) error {
 	if s.Target <= 0 {
 		return nil
@@ -318,7 +317,7 @@ func (s *simulation) pace(ctx context.Context, c *flow.Clock, bytes int64) error
 		return nil
 	}
 	defer func(since time.Time) {
-		if s.mode.serial() { // of many committers' it would be no time of anybody
+		if s.mode.serial() { // with many committers it would not be anybody's time
 			s.report.Idle += time.Since(since).Seconds()
 		}
 	}(time.Now())
@@ -339,7 +338,7 @@ func (s *simulation) sleep(ctx context.Context, c *flow.Clock, d time.Duration) 
 	return nil
 }
 
-// mergeManyWorkers puts the workers of a role into one line where there are very many.
+// mergeManyWorkers merges the workers of a role into one line if there are very many.
 func mergeManyWorkers(r flow.Report) flow.Report {
 	for i := range r.Roles {
 		if role := &r.Roles[i]; len(role.Workers) > 16 {
@@ -349,7 +348,8 @@ func mergeManyWorkers(r flow.Report) flow.Report {
 	return r
 }
 
-// awaitEnd says goodbye and reads acks until the last one, which tells that all has arrived.
+// awaitEnd sends the bye and reads acks until the last one, which means that everything has
+// arrived.
 func (s *simulation) awaitEnd(c *flow.Clock) error {
 	s.l.c.SetDeadline(time.Now().Add(drainTime))
 	if err := s.l.send(byeFrame, 0); err != nil {
@@ -367,7 +367,7 @@ func (s *simulation) awaitEnd(c *flow.Clock) error {
 	}
 }
 
-// drainTime is for what is still on its way at the end.
+// drainTime is the limit for what is still in flight at the end.
 const drainTime = 5 * time.Minute
 
 // lastAck is the number of the ack to a bye.

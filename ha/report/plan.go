@@ -8,10 +8,10 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// A plan is one that is reported.
+// plan is an ha.Plan with its texts.
 type plan struct{ *ha.Plan }
 
-// PlanText is a plan for a terminal: the answer, why, and what it is made of.
+// PlanText formats a plan for a terminal: the answer, the reasons, and the figures behind it.
 func PlanText(of *ha.Plan) string {
 	p := plan{of}
 	var b strings.Builder
@@ -28,12 +28,12 @@ func PlanText(of *ha.Plan) string {
 	p.textOutages(&b)
 	p.textGains(&b)
 	p.textSettings(&b)
-	section(&b, "What this is made of")
+	section(&b, "What this is based on")
 	for _, x := range p.Basis {
 		fmt.Fprintf(&b, "- %s, %s: %s\n", x.What, x.Source, x.Text)
 	}
 	if len(p.Caveats) > 0 {
-		section(&b, "Mind")
+		section(&b, "Caveats")
 		for _, c := range p.Caveats {
 			fmt.Fprintf(&b, "- %s\n", c)
 		}
@@ -44,7 +44,7 @@ func PlanText(of *ha.Plan) string {
 // Title names the servers.
 func (p plan) Title() string {
 	if p.Standby == "" {
-		return p.Server + ", with a standby that is not there yet"
+		return p.Server + ", with a standby that does not exist yet"
 	}
 	return p.Server + ", with its standby on " + p.Standby
 }
@@ -53,13 +53,13 @@ func section(b *strings.Builder, title string) {
 	fmt.Fprintf(b, "\n%s\n%s\n", title, strings.Repeat("-", len(title)))
 }
 
-// table writes rows of cells parted by tabs.
+// table writes rows of cells separated by tabs.
 func table(b *strings.Builder, rows ...string) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		fmt.Fprintln(w, r)
 	}
-	_ = w.Flush() // into memory
+	_ = w.Flush() // writes to memory
 }
 
 func (p plan) textModes(b *strings.Builder) {
@@ -81,8 +81,8 @@ func (p plan) textModes(b *strings.Builder) {
 	b.WriteString("\n" + markLegend + "\n")
 }
 
-// markLegend explains the marks of modes.
-const markLegend = "?, ??, ???: the mode adds more than 1, 5, 25% to the time between a session's commits, or is asked for more than 1/4, 1/2, all of what it carries."
+// markLegend explains the markers of modes.
+const markLegend = "?, ??, ???: the mode adds more than 1, 5, 25% to the time between a session's commits, or the load is more than 1/4, 1/2, all of what it carries."
 
 func (p plan) textChecks(b *strings.Builder) {
 	if len(p.Checks) == 0 {
@@ -98,8 +98,8 @@ func (p plan) textChecks(b *strings.Builder) {
 }
 
 func (p plan) textOutages(b *strings.Builder) {
-	section(b, "The standby away, while commits go on without it")
-	rows := []string{"for\tit lacks, and the primary keeps\tthen it catches up in\tthe primary's disk is full after"}
+	section(b, "Standby away, primary commits without it")
+	rows := []string{"for\tlog it lacks, kept by the primary\tcatches up in\tprimary's disk is full after"}
 	for _, o := range p.Outages {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", ha.TimeText(o.Seconds), ha.SizeText(o.Gap), catchUpText(o), fullText(o)))
 	}
@@ -109,15 +109,15 @@ func (p plan) textOutages(b *strings.Builder) {
 	}
 }
 
-// ReplayNote says what outages are reckoned without; "" where it is known.
+// ReplayNote returns the note that the replay rate is unknown; "" if it is known.
 func (p plan) ReplayNote() string {
 	if p.Forecast.Sites.Standbys[0].Replay > 0 {
 		return ""
 	}
-	return "Replay is taken to keep up with what comes: on a busy standby it is often the slowest part, and catching up takes as long as it does."
+	return "Assumes that replay keeps up. On a busy standby replay is often the slowest part, and then sets the time to catch up."
 }
 
-// catchUpText is how long the standby takes to have all.
+// catchUpText formats how long the standby takes to catch up.
 func catchUpText(o ha.StandbyOutage) string {
 	if o.Never {
 		return "never: the log grows as fast"
@@ -125,7 +125,7 @@ func catchUpText(o ha.StandbyOutage) string {
 	return ha.TimeText(o.CatchUp)
 }
 
-// fullText is when the primary's disk is full.
+// fullText formats when the primary's disk is full.
 func fullText(o ha.StandbyOutage) string {
 	if o.ToFull == 0 {
 		return "not known (--free)"
@@ -152,7 +152,7 @@ func (p plan) textGains(b *strings.Builder) {
 	table(b, rows...)
 }
 
-// lessText is the change of p50, with its sign.
+// lessText formats the change of p50, with its sign.
 func lessText(g ha.Gain) string {
 	switch {
 	case g.Less == 0:
@@ -176,6 +176,11 @@ func (p plan) textSettings(b *strings.Builder) {
 		fmt.Fprintf(b, "# %s\n%s", set.Where, set.Text)
 	}
 	for _, buffer := range p.Forecast.Buffer {
-		fmt.Fprintf(b, "# Socket buffers: %s at least (rate x round trip is %s); a link for this load: %s\n", ha.SizeText(buffer.Bytes), ha.SizeText(buffer.Window), ha.SpeedText(buffer.Link))
+		fmt.Fprintf(b, "# %s\n", bufferText(buffer))
 	}
+}
+
+// bufferText formats what the socket and the link need.
+func bufferText(b ha.Buffer) string {
+	return fmt.Sprintf("Socket buffers: at least %s (rate x round trip is %s). A link for this load: %s.", ha.SizeText(b.Bytes), ha.SizeText(b.Window), ha.SpeedText(b.Link))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
-// minutes is a scan of so many minutes, of which the last has the most: commits of 2 kB.
+// minutes returns a scan of n minutes, the last of which has the most: commits of 2 kB.
 func minutes(engine string, n int, commits int64) *ha.Profile {
 	p := &ha.Profile{Format: ha.ProfileFormat, Engine: engine, Version: "15.8", Begin: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
 	for i := range n {
@@ -34,7 +34,7 @@ func planSpec(engine string, rtt float64, commits int64) ha.PlanSpec {
 	disk := ha.Disk{Rate: 200 << 20, Overhead: 1e-3}
 	return ha.PlanSpec{Server: "postgres://me@db/<script>alert(1)</script>", Standby: "db2:7455", Scans: []ha.Scanned{{Name: "day", Profile: minutes(engine, 10, commits)}}, Clients: []int{1, 8},
 		Sites: ha.Sites{Engine: engine, Primary: disk, Free: 50 << 30, Standbys: []ha.Standby{{Name: "db2", Network: ha.Network{Rate: 100 << 20, RTT: rtt}, Disk: disk}}},
-		Basis: []ha.Basis{{What: "the network", Source: ha.Given, Text: "a round trip"}}, Doubts: []tidemark.Finding{{Object: "/disk", Text: "it was slow", Hint: "measure again"}}}
+		Basis: []ha.Basis{{What: "the network", Source: ha.Given, Text: "a round trip"}}, Doubts: []tidemark.Finding{{Object: "/disk", Text: "it was slow", Hint: "Measure again."}}}
 }
 
 func made(t *testing.T, s ha.PlanSpec) *ha.Plan {
@@ -46,14 +46,14 @@ func made(t *testing.T, s ha.PlanSpec) *ha.Plan {
 	return p
 }
 
-// What was calculated is said.
+// The text contains what was calculated.
 func TestPlanText(t *testing.T) {
 	p := made(t, planSpec("postgres", 5e-3, 1000))
 	a := p.Mode("on")
 	text := PlanText(p)
 	for _, want := range []string{
 		"adds " + ha.TimeText(a.Added.P50) + " to a commit at p50", " times the log of your busiest minute (", "\nWhy\n---\n", ">  on  ", "Commits stop until it is back", "the round trip 5.00 ms, ", "the standby's disk 1.01 ms",
-		"60 min  3.7 GiB", "half the round trip", "synchronous_commit = on\n", "- the network, given: a round trip\n", "- /disk: it was slow; measure again.\n", "Nothing was simulated", "The scan covers 10 min only",
+		"60 min  3.7 GiB", "half the round trip", "synchronous_commit = on\n", "- the network, given: a round trip\n", "- /disk: it was slow. Measure again.\n", "Nothing was simulated", "The scan covers 10 min only",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -61,8 +61,8 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
-// The simulation of what is predicted: with a disk and a line of known times nothing can be much
-// quicker, and what was simulated stands beside what was predicted of the same.
+// Simulate what is predicted: with a disk and a line of known times nothing can be much faster, and
+// the plan shows each simulation next to its prediction.
 func TestPlanBesideItsTrials(t *testing.T) {
 	t.Parallel()
 	s := planSpec("mariadb", 20e-3, 200)
@@ -70,7 +70,7 @@ func TestPlanBesideItsTrials(t *testing.T) {
 	disk := s.Sites.Primary
 	sim := measure.SimSpec{Line: line, Disk: &disk, Time: 400 * time.Millisecond, Standby: measure.StandbySpec{Disk: &disk}}
 	hop := simulated(t, measure.HopTrial(s, sim))
-	for try := 0; try < 4 && hop.Write.P50 > 0.5e-3; try++ { // other tests may take what it needs, for a while
+	for try := 0; try < 4 && hop.Write.P50 > 0.5e-3; try++ { // other tests may use its resources for a while
 		hop = simulated(t, measure.HopTrial(s, sim))
 	}
 	s, _ = s.WithHop(hop.Commit.P50)
@@ -116,7 +116,7 @@ func num(t *testing.T, s string) float64 {
 	return v
 }
 
-// The page needs nothing but itself, is well formed, and everything that is drawn has words.
+// The page is self-contained and well formed, and everything drawn has a description.
 func TestPlanPage(t *testing.T) {
 	for _, engine := range []string{"postgres", "mysql", "mariadb"} {
 		s := planSpec(engine, 5e-3, 1000)
@@ -168,8 +168,40 @@ func TestPlanPage(t *testing.T) {
 	}
 }
 
-// What is written into a chart stands beside no other line than its own: names of horizontal lines
-// are keys, and no name of a vertical one is crossed by a curve or lies on another.
+// Names stay text everywhere in the page.
+func TestHostileNamesStayText(t *testing.T) {
+	const name = `"><script>alert(1)</script><b x='y' & z`
+	const text = `&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;b x=&#39;y&#39; &amp; z`
+	p := made(t, planSpec("postgres", 5e-3, 1000))
+	p.Server, p.Version = name, name
+	p.Answer, p.Why, p.Caveats = []string{name}, []string{name}, []string{name}
+	p.Basis = []ha.Basis{{What: name, Source: name, Text: name}}
+	p.Gains[0].If = name
+	a := p.Mode(p.Reference)
+	a.Set, a.Limit, a.Marker, a.Protects, a.Outage, a.Settings = name, name, name, name, name, []ha.Settings{{Where: name, Text: name}}
+	var b strings.Builder
+	if err := WritePlan(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, raw := range []string{"<script", "<b x", "x='y'", "& z"} {
+		if i := strings.Index(page, raw); i >= 0 {
+			t.Errorf("%q is markup: %s", raw, page[max(0, i-100):i+20])
+		}
+	}
+	if n := strings.Count(page, text); n < 17 {
+		t.Errorf("%d of the names are in the page", n)
+	}
+	markup := page[:strings.Index(page, "<style>")] + page[strings.Index(page, "</style>"):]
+	for _, tag := range regexp.MustCompile(`<[a-z][^>]*>`).FindAllString(markup, -1) {
+		if bare := regexp.MustCompile(`"[^"]*"`).ReplaceAllString(tag, ""); strings.ContainsAny(bare, `"'&`) {
+			t.Errorf("an attribute is not in quotes: %s", tag)
+		}
+	}
+}
+
+// Text in a chart is beside no line but its own: names of horizontal lines are keys, and no name of
+// a vertical one is crossed by a curve or overlaps another.
 func TestChartNames(t *testing.T) {
 	t.Parallel()
 	number := regexp.MustCompile(`[ML]([-0-9.]+) ([-0-9.]+)`)
@@ -220,7 +252,7 @@ func TestChartNames(t *testing.T) {
 	}
 }
 
-// On a narrow screen a table of many columns is one of cells below each other, each with its name.
+// On a narrow screen a table of many columns has its cells below each other, each with its name.
 func TestPlanTablesOnANarrowScreen(t *testing.T) {
 	s := planSpec("postgres", 5e-3, 1000)
 	s.Trials = []ha.Trial{{Mode: "on", Clients: 8, Simulated: ha.Point{Rate: 800, P50: 0.008, P99: 0.02}}}
