@@ -29,21 +29,21 @@ type archiveOptions struct {
 	engineOptions
 	outputOptions
 	stateOptions
-	metrics  string           // --metrics; none: nobody has asked for an open port
-	slot     string           // --slot; none: a server whose archiver is away keeps no log then
-	use      physical.SlotUse // --slot-use there: a slot that is made by mistake fills the server's disk
+	metrics  string           // --metrics; none: no port is opened unasked
+	slot     string           // --slot; none: a slot fills the server's disk while no archiver is connected
+	use      physical.SlotUse // --slot-use there: a slot that is created by mistake fills the server's disk
 	dropSlot bool             // --drop-slot off
-	partial  time.Duration    // --partial 5s: what is lost with the server at most
-	skipGap  bool             // --skip-gap off: a gap needs a new backup, and somebody who knows
+	partial  time.Duration    // --partial 5s: at most this is lost with the server
+	skipGap  bool             // --skip-gap off: a gap needs a new backup, and a decision
 }
 
 func (o *archiveOptions) own() option.Table {
 	return option.Table{
-		option.New("slot", "text", "", "Slot that keeps the server's log until it is archived. It is a physical one; none: what the server removes first is a gap.", option.Text(&o.slot)).CommonTo("archive"),
-		option.New("slot-use", "there|make|temporary", "there", "What to do about the slot. It has to be there; make it if it is not, or if the server has given it up; or make one that lasts as long as the connection.", option.Word(&o.use, map[string]physical.SlotUse{"there": physical.UseSlot, "make": physical.MakeSlot, "temporary": physical.TemporarySlot})).CommonTo("archive"),
-		option.New("drop-slot", "on/off", "off", "Only remove the slot. The server keeps no log for it any more.", option.OnOff(&o.dropSlot)).CommonTo("archive"),
-		option.New("partial", "duration", "5s", "How often a segment that is not full is archived. That is if something has come; 0s: only when the connection ends.", option.Duration(&o.partial)).CommonTo("archive"),
-		option.New("skip-gap", "on/off", "off", "Go on with the oldest log that the server still has, where it has removed what comes next: the archive then has a gap, and needs a new backup.", option.OnOff(&o.skipGap)),
+		option.New("slot", "text", "", "Slot that keeps the server's log until it is archived. It is a physical slot; without one, log that the server removes first leaves a gap.", option.Text(&o.slot)).CommonTo("archive"),
+		option.New("slot-use", "there|make|temporary", "there", "How to obtain the slot. It must exist (there); create it if it is missing or the server has invalidated it (make); or create one that lasts as long as the connection (temporary).", option.Word(&o.use, map[string]physical.SlotUse{"there": physical.UseSlot, "make": physical.MakeSlot, "temporary": physical.TemporarySlot})).CommonTo("archive"),
+		option.New("drop-slot", "on/off", "off", "Only drop the slot. The server then keeps no more log for it.", option.OnOff(&o.dropSlot)).CommonTo("archive"),
+		option.New("partial", "duration", "5s", "How often to archive a segment that is not full yet. Only if new log has arrived; 0s: only when the connection ends.", option.Duration(&o.partial)).CommonTo("archive"),
+		option.New("skip-gap", "on/off", "off", "If the server has already removed the next log, continue with the oldest log it still has: the archive then has a gap, and needs a new backup.", option.OnOff(&o.skipGap)),
 	}.In(option.Archives)
 }
 
@@ -55,13 +55,13 @@ func (o *archiveOptions) Table() option.Table {
 type archiveFileOptions struct {
 	repoOptions
 	ahead    int   // --ahead 0: one file at a time, as the server asks
-	queueMax int64 // --queue-max 0: a gap is worse than a full disk to most
+	queueMax int64 // --queue-max 0: to most, a gap is worse than a full disk
 }
 
 func (o *archiveFileOptions) own() option.Table {
 	return option.Table{
-		option.New("ahead", "number", "0", "Files to push or fetch ahead, 0 to 64. That is at the same time, before the server asks for them.", option.Number(0, 64, &o.ahead)).For("archive-push archive-get").CommonTo("archive-push archive-get"),
-		option.New("queue-max", "size", "0", "Give up files when more than this waits. Which ones is said in the server's log; they wait because the archive cannot be written; 0: never, and the server's disk may fill.", option.Size(&o.queueMax)).For("archive-push").CommonTo("archive-push"),
+		option.New("ahead", "number", "0", "Files to push or fetch ahead, 0 to 64. They move in parallel, before the server asks for them.", option.Number(0, 64, &o.ahead)).For("archive-push archive-get").CommonTo("archive-push archive-get"),
+		option.New("queue-max", "size", "0", "Drop files when more than this is waiting. They wait while the archive cannot be written; the server's log names each dropped file; 0: never drop, and the server's disk may fill.", option.Size(&o.queueMax)).For("archive-push").CommonTo("archive-push"),
 	}.In(option.Archives)
 }
 
@@ -70,22 +70,22 @@ func (o *archiveFileOptions) Table() option.Table { return option.Join(o.repoOpt
 func archiveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "archive SOURCE REPO",
-		Short: "Archive a PostgreSQL server's log, all the time",
-		Long: `Receive the log of a PostgreSQL server over the replication protocol, as a standby does,
-and keep it in a repository: segment after segment, with nothing missing between them, and
-of the last one what there is. With a backup, tidemark restore brings back any moment of it.
+		Short: "Archive a PostgreSQL server's log continuously",
+		Long: `Receive the log of a PostgreSQL server over the replication protocol, as a standby does, and
+store it in a repository: segment after segment without gaps, including the received part of
+the last one. With a backup, tidemark restore can recover to any moment of it.
 
-It goes on where the archive ends, whoever has filled it, until it is stopped (Ctrl-C,
-SIGTERM). Without a slot the server may remove log that was not archived yet: --slot keeps
-it from that. A server whose archiver is away then keeps its log, until its disk is full or
-max_slot_wal_keep_size is reached.
+It starts where the archive ends, whichever program filled it, and runs until it is stopped
+(Ctrl-C, SIGTERM). Without a slot the server may remove log that is not archived yet: --slot
+prevents that. While no archiver is connected, the server then keeps its log, until its disk
+is full or max_slot_wal_keep_size is reached.
 
-The role needs REPLICATION. A standby that is promoted is followed to its new timeline.`,
+The role needs REPLICATION. After a standby is promoted, the archive follows its new timeline.`,
 		Example: `  tidemark archive postgres://repl@db/postgres file:///backup/db --slot tidemark --slot-use make
   tidemark archive postgres://repl@db/postgres file:///backup/db --metrics 127.0.0.1:9188
   tidemark archive postgres://repl@db/postgres file:///backup/db --slot tidemark --drop-slot
 
-  # instead of it, by the server itself (postgresql.conf)
+  # instead, let the server push and fetch its log (postgresql.conf)
   archive_command = 'tidemark archive push file:///backup/db %p'
   restore_command = 'tidemark archive get file:///backup/db %f %p'`,
 		Args: args(2, 2, "archive SOURCE REPO"),
@@ -115,7 +115,7 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 	defer e.Close()
 	if o.dropSlot {
 		if o.slot == "" {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: "drop slot", Err: errors.New("no slot was named"), Hint: "name it with --slot"}
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "drop slot", Err: errors.New("no slot is named"), Hint: "Name it with --slot."}
 		}
 		return e.DropLogSlot(ctx, o.slot)
 	}
@@ -136,7 +136,7 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 			return err
 		}
 		if len(of) == 1 {
-			state.System = of[0] // refused before a slot is made
+			state.System = of[0] // refused before a slot is created
 		}
 	}
 	opt := physical.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: o.slot, SlotUse: o.use, Partial: o.partial, Reconnect: true, Event: watch.event}
@@ -159,7 +159,7 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 	err = o.recorded(ctx, "archive", tidemark.MaskURL(source), r.Store().String(), watch.work, func(ctx context.Context) error {
 		return watch.receiver.Run(ctx, func(ctx context.Context, f *tidemark.LogFile) error {
 			err := a.Keep(ctx, f, func(name string, next time.Duration, err error) {
-				watch.event(fmt.Sprintf("%s is not archived, tries again in %s", name, next), err)
+				watch.event(fmt.Sprintf("%s is not archived, retry in %s", name, next), err)
 			})
 			if err == nil {
 				watch.kept(f)
@@ -169,12 +169,12 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 	})
 	if ctx.Err() != nil && tidemark.KindOf(err) == tidemark.Cancelled {
 		watch.event("stopped", nil)
-		return nil // there is no other end of it
+		return nil // it does not end otherwise
 	}
 	return err
 }
 
-// behindGap forgets where the archive ends: it goes on with what the server still has.
+// behindGap forgets where the archive ends: it continues with what the server still has.
 func (o *archiveOptions) behindGap(ctx context.Context, e *postgres.Engine, state logs.State) ([]tidemark.LogPlace, error) {
 	oldest, err := e.OldestLog(ctx)
 	if err != nil || state.Segment == 0 {
@@ -189,15 +189,15 @@ func (o *archiveOptions) behindGap(ctx context.Context, e *postgres.Engine, stat
 	return ends, nil
 }
 
-// An archiveWatch says on the screen, and to Prometheus, how an archive goes.
+// An archiveWatch shows the progress of an archive on the screen and to Prometheus.
 type archiveWatch struct {
 	view     screen.View
-	codec    string // how it packs while it is not in a hurry
+	codec    string // the compression while it is not in a hurry
 	to       io.Writer
 	r        *repo.Repo
 	receiver *physical.Receiver
 	begun    time.Time
-	from     uint64 // where it was when it began
+	from     uint64 // where it was at the start
 	hurry    bool
 
 	mu       sync.Mutex
@@ -205,13 +205,13 @@ type archiveWatch struct {
 	bytes    int64
 	failures int64
 	damaged  int64
-	last     time.Time // when something was kept
+	last     time.Time // when something was archived
 	commit   int64     // time of the last commit in it, microseconds
 }
 
-// An archiveEvent is what happens, as JSON.
+// An archiveEvent is an event, as JSON.
 type archiveEvent struct {
-	Event     string  `json:"event"` // what happens, or "state"
+	Event     string  `json:"event"` // the event, or "state"
 	Time      string  `json:"time"`
 	Error     string  `json:"error,omitempty"`
 	Connected bool    `json:"connected"`
@@ -225,25 +225,26 @@ type archiveEvent struct {
 	Failures  int64   `json:"failures"`
 }
 
-// How much of a server's log an archive has to catch up with to be in a hurry, and not to be any more.
+// How far an archive has to be behind a server's log to be in a hurry, and how close to be no
+// longer.
 const (
 	farBehind = 128 << 20
 	caughtUp  = 32 << 20
 )
 
-// hurried reports whether the log is to be packed in the quickest way, and says when that changes.
+// hurried reports whether the log is to be compressed in the fastest way, and announces changes.
 func (w *archiveWatch) hurried() bool {
 	st := w.receiver.Status()
 	behind := st.ServerEnd - min(st.ServerEnd, max(st.Taken, w.from))
 	switch {
 	case w.from == 0:
-		w.from = st.Received // nothing was taken yet
+		w.from = st.Received // nothing was archived yet
 	case !w.hurry && behind > farBehind:
 		w.hurry = true
-		w.event("is "+screen.Bytes(int64(behind))+" behind: packs with s2 until it has caught up", nil)
+		w.event("is "+screen.Bytes(int64(behind))+" behind: compressing with s2 until it has caught up", nil)
 	case w.hurry && behind < caughtUp:
 		w.hurry = false
-		w.event("has caught up: packs with "+w.codec, nil)
+		w.event("has caught up: compressing with "+w.codec, nil)
 	}
 	return w.hurry
 }
@@ -257,7 +258,7 @@ func (w *archiveWatch) state() archiveEvent {
 		Segments: w.segments, Bytes: w.bytes, Failures: w.failures}
 }
 
-// work is what the catalogue is told.
+// work is the progress for the catalogue.
 func (w *archiveWatch) work() catalog.Work {
 	out := catalog.Work{Phase: "waiting for the server", Unit: "bytes", Left: -1}
 	if w.receiver.Status().Connected {
@@ -269,7 +270,7 @@ func (w *archiveWatch) work() catalog.Work {
 	return out
 }
 
-// event prints what happens. Errors that are passed over are counted.
+// event prints an event. Errors that are retried are counted.
 func (w *archiveWatch) event(what string, err error) {
 	if err != nil {
 		w.mu.Lock()
@@ -297,11 +298,11 @@ func (w *archiveWatch) event(what string, err error) {
 func (w *archiveWatch) print(e archiveEvent) {
 	line, err := json.Marshal(e)
 	if err == nil {
-		_, _ = fmt.Fprintf(w.to, "%s\n", line) // whoever does not read it any more has no use for it
+		_, _ = fmt.Fprintf(w.to, "%s\n", line) // a reader that is gone does not need it
 	}
 }
 
-// kept counts a file that is in the archive.
+// kept counts an archived file.
 func (w *archiveWatch) kept(f *tidemark.LogFile) {
 	w.mu.Lock()
 	w.last = time.Now()
@@ -315,18 +316,16 @@ func (w *archiveWatch) kept(f *tidemark.LogFile) {
 	}
 	w.mu.Unlock()
 	if f.Damage != "" {
-		w.event("the server's segment "+f.Name+" is damaged, and a recovery would end in it: "+f.Damage, nil)
+		w.event("the server's segment "+f.Name+" is damaged, and a recovery would stop in it: "+f.Damage, nil)
 	}
 }
 
-// start begins to show the state, and what stops that.
+// start begins to show the state; stop ends that.
 func (w *archiveWatch) start(addr string) (stop func(), err error) {
 	var end func()
 	if addr != "" {
-		if f, all := metrics.Everywhere(addr); all && w.view.JSON {
-			w.event("warning: "+f.Object+": "+f.Text+". "+f.Hint, nil)
-		} else if all {
-			screen.Finding(w.to, f)
+		if f, all := metrics.Everywhere(addr); all {
+			screen.Warn(w.to, w.view.JSON, f)
 		}
 		if end, err = w.serve(addr); err != nil {
 			return nil, err
@@ -374,15 +373,15 @@ func (w *archiveWatch) lines(done <-chan struct{}) {
 func archivePushCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push REPO FILE",
-		Short: "Put a file of the log into the archive: an archive_command",
-		Long: `Put a file of a PostgreSQL server's log into the archive, as its archive_command. It ends with 0
-when the archive has the file for certain: also where it had it before with the same bytes. A
-file of the same name with other bytes is an error (exit code 13), and stays.
+		Short: "Push a WAL file into the archive: an archive_command",
+		Long: `Push a WAL file of a PostgreSQL server into the archive, as its archive_command. It exits with
+0 once the file is safely in the archive, also if it was there before with the same bytes. A
+file of the same name with other bytes is an error (exit code 13); the archived file stays.
 
-With --ahead, files that wait are pushed at the same time, before the server asks for them.
-With --queue-max, files are given up, and the server is told that they are archived, when more
-waits than that because the archive cannot be written: the archive then has a gap, and a
-backup has to be made behind it. Each file that is given up is said in the server's log.`,
+With --ahead, waiting files are pushed in parallel, before the server asks for them. With
+--queue-max, if more than that is waiting because the archive cannot be written, files are
+dropped and reported to the server as archived: the archive then has a gap, and you need a new
+backup after it. The server's log names each dropped file.`,
 		Example: `  archive_command = 'tidemark archive push file:///backup/db %p --ahead 4'`,
 		Args:    args(2, 2, "archive push REPO %p"),
 	}
@@ -413,12 +412,12 @@ backup has to be made behind it. Each file that is given up is said in the serve
 func archiveGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get REPO NAME FILE",
-		Short: "Fetch a file of the log: a restore_command",
-		Long: `Fetch a file of the log from the archive, as a PostgreSQL server's restore_command. It ends with 1
-where the archive has no such file, which tells the server that the log ends there; and with
-200 where anything else is wrong, or a segment is missing and later ones are there: that stops
-the recovery, which would take it for the end of the log otherwise. FILE is there whole or not
-at all. Of a segment that is not full yet comes what there is.`,
+		Short: "Fetch a WAL file: a restore_command",
+		Long: `Fetch a WAL file from the archive, as a PostgreSQL server's restore_command. It exits with 1
+if the archive has no such file, which the server takes as the end of the log. It exits with
+200 on any other error, or if a segment is missing and later ones exist: that stops the
+recovery, which would otherwise end there. FILE is written completely or not at all. Of a
+segment that is not full yet, it fetches the archived part.`,
 		Example: `  restore_command = 'tidemark archive get file:///backup/db %f %p'`,
 		Args:    args(3, 3, "archive get REPO %f %p"),
 	}

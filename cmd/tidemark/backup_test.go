@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// What cannot be backed up or restored is refused, in a line that says what to do.
+// Impossible backups and restores are refused, with a line that says what to do.
 func TestBackupsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
@@ -59,29 +59,29 @@ func TestBackupsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Who may not read the server's files has them sent, and is told so.
+// A user who cannot read the server's files receives them over the connection, and is notified.
 func TestBackupByWhoMayOnlyReplicate(t *testing.T) {
 	t.Parallel()
 	s := little(t)
 	url := s.URL("postgres")
 	testdb.Query(t, url, "CREATE ROLE only_sent LOGIN REPLICATION PASSWORD 's3cret-tide'")
 	place := t.TempDir()
-	o := must(t, "backup", strings.Replace(url, "//"+s.User+":", "//only_sent:", 1), place, "--checkpoint", "fast", "--progress", "none")
-	if !strings.Contains(o.out, "RC# ") || !strings.Contains(o.out, "the server sends its files, in one stream: the role may not ask where they are") {
+	o := must(t, "backup", strings.Replace(url, "//"+s.User+":", "//only_sent:", 1), place, "--checkpoint", "fast", "--progress", "none", "-v")
+	if !strings.Contains(o.out, "RC# ") || !strings.Contains(o.out, "the server sends its files in one stream: the role may not read where they are") {
 		t.Errorf("got\n%s", o.out)
 	}
 	noSecrets(t, o)
 	must(t, "verify", place)
 }
 
-// What runs is listed with how far it is, and what was killed as dead.
+// Running commands are listed with their progress, and killed ones as dead.
 func TestUtilities(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 16)
 	url := s.NewDatabase(t, "shown")
 	dir := t.TempDir()
 	state := filepath.Join(dir, "catalog.db")
-	if o := must(t, "utilities", "--state", state); !strings.HasPrefix(o.out, "nothing runs with this catalogue") {
+	if o := must(t, "utilities", "--state", state); !strings.HasPrefix(o.out, "nothing is running with this catalogue") {
 		t.Errorf("got\n%s", o.out)
 	}
 	var cmds []*exec.Cmd
@@ -140,7 +140,7 @@ func TestUtilities(t *testing.T) {
 	text = look(func(of map[string]shown) bool {
 		return of["BACKUP"].State == "dead" && of["ARCHIVE"].State == "dead" && of["BACKUP"].Done > 0
 	})
-	if !strings.Contains(text, "State           = dead: its process is gone") || strings.Contains(text, "Time left") {
+	if !strings.Contains(text, "State           = dead: its process disappeared") || strings.Contains(text, "Time remaining") {
 		t.Errorf("got\n%s", text)
 	}
 }

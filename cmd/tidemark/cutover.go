@@ -19,14 +19,14 @@ type cutoverOptions struct {
 	movingOptions
 	streamOptions
 	compareOptions
-	definitions string // --definitions on, accept or off; on: a proof that leaves them out is half a proof
+	definitions string // --definitions on, accept or off; on: without definitions it is half a proof
 	fence       bool   // --fence off: it ends the sessions of others
 }
 
 func (o *cutoverOptions) own() option.Table {
 	return option.Table{
-		option.New("definitions", "on|accept|off", "on", "Compare definitions too. Where they differ, both sides are not equal, unless that is accepted.", option.OneOf([]string{"on", "accept", "off"}, &o.definitions)).CommonTo("cutover"),
-		option.New("fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", option.OnOff(&o.fence)).CommonTo("cutover"),
+		option.New("definitions", "on|accept|off", "on", "Compare definitions too. If they differ, the two sides are not equal, unless you accept that.", option.OneOf([]string{"on", "accept", "off"}, &o.definitions)).CommonTo("cutover"),
+		option.New("fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all other sessions on its database.", option.OnOff(&o.fence)).CommonTo("cutover"),
 	}.In(option.Comparing)
 }
 
@@ -43,17 +43,17 @@ func cutoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cutover [SOURCE TARGET]",
 		Short: "End a stream: apply all, set sequences, prove both sides equal",
-		Long: `Bring a stream that replicate has set up to its end: apply all that the source's log
-holds, set the target's sequences to where the source's are, compare both sides row by
-row and definition by definition, and print the proof. The exit code is 0 only if they
-are equal: rows always, definitions unless --definitions says accept or off.
+		Long: `End a stream that replicate has set up: apply everything in the source's log, set the target's
+sequences to the source's values, compare both sides row by row and definition by definition,
+and print the proof. The exit code is 0 only if they are equal: rows always, definitions
+unless --definitions is accept or off.
 
-End the process that replicates first, and whatever writes to the source: --fence does
-that on PostgreSQL. It makes the database read-only (ALTER DATABASE ... SET
-default_transaction_read_only = on) and ends all sessions of others.`,
+First stop the replicate process and everything that writes to the source. On PostgreSQL,
+--fence stops the writers: it makes the database read-only (ALTER DATABASE ... SET
+default_transaction_read_only = on) and ends all other sessions.`,
 		Example: `  tidemark cutover postgres://me@old/shop postgres://me@new/shop --fence
 
-  # afterwards: the source keeps no log for the stream any more
+  # afterwards: drop the slot, so that the source keeps no more log
   tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
 		Args: args(0, 2, "cutover SOURCE TARGET"),
 	}
@@ -67,7 +67,9 @@ func (o *cutoverOptions) cutover(cmd *cobra.Command, r *request) error {
 		return err
 	}
 	defer cat.Close()
-	watch := screen.Watch(o.view(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	view := o.view()
+	view.Ends = true
+	watch := screen.Watch(view, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	env := job.Env{Open: r.opener(&o.engineOptions), Catalog: cat, Watch: watch}
 	spec := stream.CutoverSpec{Stream: o.stream(stream.Whole), Fence: o.fence, Diff: o.compareOptions.spec(r, &o.ruleOptions, &o.loadOptions, &o.engineOptions)}
 	spec.Stream.Copy, spec.Stream.Buffer = o.copySpec(r), o.load.Buffer

@@ -17,12 +17,12 @@ import (
 // diffOptions are the options of diff.
 type diffOptions struct {
 	comparingOptions
-	definitions string // --definitions off, on or only; off: rows are what people ask for first
+	definitions string // --definitions off, on or only; off: most users ask for rows first
 }
 
 func (o *diffOptions) own() option.Table {
 	return option.Table{
-		option.New("definitions", "off|on|only", "off", "Compare definitions too, or alone. These are tables, columns, keys, indexes, constraints, sequences, views, programs, types. Prints the SQL that brings the target up. --definitions alone means on.", option.OneOf([]string{"off", "on", "only"}, &o.definitions)).CommonTo("diff"),
+		option.New("definitions", "off|on|only", "off", "Compare definitions too, or alone. These are tables, columns, keys, indexes, constraints, sequences, views, routines, types. Prints the SQL that updates the target. --definitions alone means on.", option.OneOf([]string{"off", "on", "only"}, &o.definitions)).CommonTo("diff"),
 	}.In(option.Comparing)
 }
 
@@ -32,21 +32,21 @@ func diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [SOURCE TARGET]",
 		Short: "Compare two databases row by row",
-		Long: `Compare the tables that a copy with the same rules would fill, row by row and in
-parallel, and print what differs. Rows may be in any order; between engines, values
-are compared by what they mean. The exit code is 0 when all is equal and 1 when not.
+		Long: `Compare the tables that a copy with the same rules would fill, row by row and in parallel, and
+print the differences. Rows may be in any order; between engines, values are compared by their
+meaning. The exit code is 0 if everything is equal and 1 if not.
 
-With --live both sides may be written to while a stream runs from one to the other:
-rows that differ are looked at again when the target has what the source had, until it
-is certain which do. Exit code 19: none does for certain, some change all the time.
+With --live both sides may be written to while a stream runs from one to the other: rows that
+differ are checked again once the target has caught up, until it is certain which ones differ.
+Exit code 19: none differs for certain, but some kept changing.
 
-With --definitions what a copy would make on the target now is compared with what is
-there, object by object, and the SQL is printed that brings the target up;
---definitions=only leaves the rows alone. Rows alone say nothing of a sequence that is
+With --definitions, the definitions that a copy would create now are compared with those on
+the target, object by object, and the SQL that updates the target is printed;
+--definitions=only skips the rows. A comparison of rows does not find a sequence that is
 behind, a missing index or a column that only the target has.
 
-Without SOURCE and TARGET they are those of the stream --name of this machine, and its
-active tables; passwords come from a password file, PGPASSWORD or MYSQL_PWD.`,
+Without SOURCE and TARGET it compares the active tables of the stream --name of this machine;
+passwords come from a password file, PGPASSWORD or MYSQL_PWD.`,
 		Example: `  tidemark diff postgres://me@old/shop postgres://me@new/shop
   tidemark diff mysql://me@old/shop postgres://me@new/shop --include 'shop.order*'
   tidemark diff postgres://me@old/shop postgres://me@new/shop --definitions=only
@@ -54,7 +54,7 @@ active tables; passwords come from a password file, PGPASSWORD or MYSQL_PWD.`,
   # while tidemark replicate runs between the two
   tidemark diff postgres://me@old/shop postgres://me@new/shop --live --name shop
   tidemark diff --live --name shop
-  # while something else keeps the target up to date, within 30 seconds
+  # while another tool replicates to the target, at most 30 seconds behind
   tidemark diff postgres://me@old/shop postgres://me@new/shop --live --settle 30s --live-timeout 5m`,
 		Args: args(0, 2, "diff SOURCE TARGET"),
 	}
@@ -92,7 +92,7 @@ func (o *diffOptions) diff(cmd *cobra.Command, r *request) error {
 			Definitions *define.Result     `json:"definitions,omitempty"`
 		}{result, findings, defined})
 	} else {
-		screen.Diff(w, result, findings)
+		screen.Diff(w, result, findings, o.verbose)
 		if defined != nil {
 			fmt.Fprintln(w)
 			screen.Definitions(w, defined)
@@ -107,7 +107,7 @@ func (o *diffOptions) diff(cmd *cobra.Command, r *request) error {
 	return verdict(result, findings)
 }
 
-// verdict is the exit code of a comparison while rows are written.
+// verdict is the exit code of a comparison while rows are being written.
 func verdict(result diff.Result, findings []tidemark.Finding) error {
 	if result.Equal {
 		return nil
@@ -122,7 +122,7 @@ func verdict(result diff.Result, findings []tidemark.Finding) error {
 	return changing{}
 }
 
-// ofStream takes both ends from the stream that the rows are compared beside.
+// ofStream takes source and target from the stream that runs beside the comparison.
 func (o *diffOptions) ofStream(cmd *cobra.Command, r *request) error {
 	if !o.live {
 		return noEnds(cmd)

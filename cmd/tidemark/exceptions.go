@@ -19,14 +19,14 @@ import (
 type exceptionsOptions struct {
 	catalogueOptions
 	engineOptions
-	filter change.ExceptionFilter // --table, --since, --purge; none: all that are noted
+	filter change.ExceptionFilter // --table, --since, --purge; none: all that are recorded
 }
 
 func (o *exceptionsOptions) own() option.Table {
 	return option.Table{
-		option.New("table", "text", "", "Only of this table of the target. It is schema.name, or the name alone.", option.Text(&o.filter.Table)).CommonTo("exceptions").Also("exceptions", "t"),
-		option.New("since", "text", "", "Only what was noted since then: 90m, 2h, 7d, or a date. They say how long ago; a date may have a time.", option.Parsed(&o.filter.Since, option.ParsePast)).CommonTo("exceptions"),
-		option.New("purge", "text", "", "Remove what was noted before then, and show nothing. As --since has it, and of the stream and table that are named.", option.Parsed(&o.filter.Before, option.ParsePast)).CommonTo("exceptions"),
+		option.New("table", "text", "", "Only exceptions of this target table. Give schema.name, or the name alone.", option.Text(&o.filter.Table)).CommonTo("exceptions").Also("exceptions", "t"),
+		option.New("since", "text", "", "Only exceptions recorded since then: 90m, 2h, 7d, or a date. 90m means 90 minutes ago; a date may have a time.", option.Parsed(&o.filter.Since, option.ParsePast)).CommonTo("exceptions"),
+		option.New("purge", "text", "", "Delete exceptions recorded before then, and show nothing. The time is as for --since; --name and --table limit what is deleted.", option.Parsed(&o.filter.Before, option.ParsePast)).CommonTo("exceptions"),
 	}.In(option.Streams)
 }
 
@@ -34,7 +34,7 @@ func (o *exceptionsOptions) Table() option.Table {
 	return option.Join(o.catalogueOptions.table(), o.engineOptions.table(), o.own())
 }
 
-// excepting is a database that keeps exceptions.
+// excepting is a database that stores exceptions.
 type excepting interface {
 	Exceptions(ctx context.Context, f change.ExceptionFilter, limit int) ([]change.Exception, error)
 	PurgeExceptions(ctx context.Context, f change.ExceptionFilter) (int64, error)
@@ -46,17 +46,17 @@ func exceptionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exceptions [TARGET]",
 		Short: "Show changes that did not fit the target, and what was done",
-		Long: `Show which changes of streams did not fit the target, why, and what was done about them.
-Where --conflict does not say stop, replicate notes them in a table of the target
+		Long: `Show which changes of streams did not fit the target, why, and what was done about them. With
+--conflict ignore, force or disable, replicate records them in a table of the target
 (tidemark.exceptions; tidemark_exceptions on MySQL), in the same transaction.
 
-Without TARGET they are those of the stream --name of this machine, on its target. The
-catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or MYSQL_PWD.`,
+Without TARGET it shows those of the stream --name of this machine, on its target. The
+catalogue stores no passwords: they come from a password file, PGPASSWORD or MYSQL_PWD.`,
 		Example: `  tidemark exceptions
   tidemark exceptions postgres://me@new/shop
   tidemark exceptions postgres://me@new/shop --name shop --table public.item --since 2h --json
 
-  # remove those of more than 30 days ago
+  # delete those older than 30 days
   tidemark exceptions postgres://me@new/shop --purge 30d`,
 		Args: args(0, 1, "exceptions [TARGET]"),
 	}
@@ -74,7 +74,7 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
 		}
 		db, err := o.opener()(cmd.Context(), target)
 		if err != nil && len(given) == 0 {
-			return withoutPassword(err, "Name the target, tidemark exceptions TARGET")
+			return withoutPassword(err, "Name the target: tidemark exceptions TARGET")
 		}
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
 		defer db.Close()
 		x, ok := db.(excepting)
 		if !ok {
-			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "exceptions", Object: tidemark.MaskURL(target), Err: errors.New(db.Name() + " keeps none")}
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "exceptions", Object: tidemark.MaskURL(target), Err: errors.New(db.Name() + " has no exceptions"), Hint: "Name a PostgreSQL, MySQL or MariaDB target of a stream."}
 		}
 		if option.Given(cmd, "name") || len(given) == 0 {
 			o.filter.Queue = o.name
@@ -103,9 +103,9 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
 			return nil
 		}
 		for _, e := range all {
-			done := "passed over"
+			done := "skipped"
 			if e.Applied {
-				done = "made to fit"
+				done = "forced"
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s: %s of %s, %s (transaction at %d, committed %s)\n  %s\n  %s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Queue,
 				e.Reason, e.Operation, e.Table, done, e.Place, e.Commit.Local().Format("2006-01-02 15:04:05"), e.Message, e.SQL)

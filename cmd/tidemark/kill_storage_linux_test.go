@@ -16,7 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// someOf gives which of the changes 1 to n to kill a process at: a few, chosen at random, or each with
+// someOf returns at which of the changes 1 to n to kill a process: a few random ones, or all with
 // TIDEMARK_STEPS=all.
 func someOf(t *testing.T, n, few int) (out []int) {
 	t.Helper()
@@ -36,7 +36,7 @@ func someOf(t *testing.T, n, few int) (out []int) {
 	return out
 }
 
-// copyOf copies a folder, and gives the copy.
+// copyOf copies a folder, and returns the copy.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")
@@ -46,7 +46,8 @@ func copyOf(t *testing.T, dir string) string {
 	return to
 }
 
-// sound reads all of a repository, and says how many backups are listed there. What is listed is whole.
+// sound reads a whole repository, and returns how many backups it lists. Listed backups must be
+// complete.
 func sound(t *testing.T, when, dir string, keys repo.Keys) (backups int, v *repo.VerifyReport) {
 	t.Helper()
 	r := aRepository(t, dir, keys)
@@ -57,8 +58,8 @@ func sound(t *testing.T, when, dir string, keys repo.Keys) (backups int, v *repo
 	return v.Backups, v
 }
 
-// A prune that is killed at any change leaves what is listed whole; the next one, at once, removes
-// all that the first one has left.
+// A prune killed at any change leaves listed backups complete; the next one, right afterwards,
+// removes everything that the first one left.
 func TestPruneKilledAtEachChange(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "repo")
@@ -67,7 +68,7 @@ func TestPruneKilledAtEachChange(t *testing.T) {
 		aBackup(t, r, fmt.Sprint("number ", i), 1+2*i, true)
 	}
 	aBackup(t, r, "unfinished", 7, false)
-	releaseLocks(t, dir) // which is this process's
+	releaseLocks(t, dir) // they belong to this process
 	prune := func(dir string) []string { return []string{"prune", dir, "--keep", "last=1"} }
 	whole := copyOf(t, dir)
 	n, _, _ := killedAt(t, 0, prune(whole)...)
@@ -80,7 +81,7 @@ func TestPruneKilledAtEachChange(t *testing.T) {
 		}
 		must(t, prune(place)...)
 		backups, v := sound(t, when, place, repo.Keys{})
-		if backups != 1 || len(v.Left) > 0 || v.Logs != 4 { // two of the unfinished one, which come later
+		if backups != 1 || len(v.Left) > 0 || v.Logs != 4 { // two logs of the unfinished one, written later
 			t.Fatalf("%s: the next has left %+v", when, v)
 		}
 		if locks, err := filepath.Glob(filepath.Join(place, "locks", "[0-9a-f]*")); err != nil || len(locks) > 0 {
@@ -89,7 +90,7 @@ func TestPruneKilledAtEachChange(t *testing.T) {
 	}
 }
 
-// aCluster writes a backup of some files, as a server's would be: of several pieces, in a
+// aCluster writes a backup of some files like a server's: large ones in several pieces, one in a
 // tablespace, empty ones, and the one without which nothing starts.
 func aCluster(t *testing.T, r *repo.Repo, space string) {
 	t.Helper()
@@ -134,7 +135,8 @@ func aCluster(t *testing.T, r *repo.Repo, space string) {
 	}
 }
 
-// contents are the files below a folder and what is in them, with those that symbolic links lead to.
+// contents returns the files below each folder with their contents, including those behind symbolic
+// links.
 func contents(t *testing.T, dirs ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -154,8 +156,8 @@ func contents(t *testing.T, dirs ...string) map[string]string {
 	return out
 }
 
-// What a restore that is killed at any change leaves is no data folder, unless it is a whole one; it
-// is not gone on with by accident, and once it was removed the next restore is right.
+// A restore killed at any change leaves no data folder, unless it is complete; it is not resumed by
+// accident, and once its remains are removed the next restore succeeds.
 func TestRestoreKilledAtEachChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -194,8 +196,8 @@ func TestRestoreKilledAtEachChange(t *testing.T) {
 	}
 }
 
-// A restore over what is there that is killed at any change leaves no folder from which a server
-// starts, unless it is what it was before, or whole; and the same command completes it.
+// A restore over existing data that is killed at any change leaves no folder from which a server
+// starts, unless that is unchanged or complete; and the same command completes it.
 func TestRestoreOverKilledAtEachChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -229,7 +231,7 @@ func TestRestoreOverKilledAtEachChange(t *testing.T) {
 		killedAt(t, at, args...)
 		got := contents(t, data, space)
 		_, starts := got["0/global/pg_control"]
-		delete(got, "0/global/pg_control.before-restore") // which the last change removes
+		delete(got, "0/global/pg_control.before-restore") // the last change removes it
 		if starts && !maps.Equal(got, whole) && !maps.Equal(got, was) {
 			t.Fatalf("killed at %d of %d: a server would start from %d files", at, n, len(got))
 		}
@@ -240,9 +242,10 @@ func TestRestoreOverKilledAtEachChange(t *testing.T) {
 	}
 }
 
-// A backup that is killed at any change, of the repository or of what it says to the server, is not listed, or whole; it leaves
-// nothing on the server, and what it leaves in the repository goes with the next prune. The next one is
-// whole, and what is encrypted is read by nobody without the passphrase.
+// A backup killed at any change, in the repository or in what it sends to the server, is either not
+// listed or complete; it leaves nothing on the server, and the next prune removes its remains from
+// the repository. The next one is complete, and encrypted data cannot be read without the
+// passphrase.
 func TestBackupKilledAtEachChange(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 14)
@@ -263,7 +266,7 @@ func TestBackupKilledAtEachChange(t *testing.T) {
 		}
 		killedAt(t, at, args...)
 		if _, err := os.Stat(filepath.Join(place, "tidemark-repo.json")); err != nil {
-			continue // it was killed before there was anything
+			continue // killed before anything existed
 		}
 		backups, _ := sound(t, when, place, keys)
 		must(t, "prune", place, "--keep", "last=1", "--passphrase-file", secret)
@@ -273,6 +276,10 @@ func TestBackupKilledAtEachChange(t *testing.T) {
 		soon(t, when+": the end of its slot", func() bool { return testdb.Query(t, url, "SELECT count(*) FROM pg_replication_slots") == "0" })
 	}
 	o := must(t, "backup", url, place, "--passphrase-file", secret, "--label", "the one")
+	if strings.Contains(o.out, "BM# ") || !strings.Contains(o.out, "tidemark report ") {
+		t.Errorf("a short report is\n%s", o.out)
+	}
+	o = must(t, "backup", url, place, "--passphrase-file", secret, "--label", "the one", "-v")
 	if !strings.Contains(o.out, "BM# ") || !strings.Contains(o.out, "MC# ") || !strings.Contains(o.errOut, "copy") {
 		t.Errorf("got\n%s%s", o.out, o.errOut)
 	}
@@ -286,7 +293,7 @@ func TestBackupKilledAtEachChange(t *testing.T) {
 		t.Errorf("into a folder that is not empty: exit %d\n%s", o.code, o.errOut)
 	}
 	data := filepath.Join(dir, "data")
-	if o := must(t, "restore", place, "latest", data, "--passphrase-file", secret); !strings.Contains(o.out, "prepare ") {
+	if o := must(t, "restore", place, "latest", data, "--passphrase-file", secret, "-v"); !strings.Contains(o.out, "prepare ") {
 		t.Errorf("got\n%s", o.out)
 	}
 	copied := s.Beside(t, data)

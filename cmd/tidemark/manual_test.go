@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestManualPages compares the pages of the manual that are made from the
-// program's tables with what the program prints. To mend one that differs:
+// TestManualPages compares the generated pages of the manual with what the program prints. To
+// update one:
 //
 //	go run ./cmd/tidemark manual options > doc/manual/options.md
 func TestManualPages(t *testing.T) {
@@ -22,15 +22,15 @@ func TestManualPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want != string(have) {
-				t.Errorf("doc/manual/%s.md is not what the program prints; to mend it:\n\tgo run ./cmd/tidemark manual %s > doc/manual/%s.md\n%s",
+				t.Errorf("doc/manual/%s.md is not what the program prints; to update it:\n\tgo run ./cmd/tidemark manual %s > doc/manual/%s.md\n%s",
 					page, page, page, firstDifference(string(have), want))
 			}
 		})
 	}
 }
 
-// TestReadmeIsShort keeps the README to what somebody reads who has just come, and what it is, how fast, and how to try it
-// to its first screen.
+// TestReadmeIsShort limits the README to what a newcomer reads, and its first screen to what it is,
+// how fast, and how to try it.
 func TestReadmeIsShort(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
@@ -48,16 +48,18 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// TestManualLinks follows the links of the README and the manual: each leads to a
-// file that is there, and to a heading of it where it names one.
+// TestManualLinks checks the links between pages: each leads to an existing file, and to an
+// existing heading where it names one.
 func TestManualLinks(t *testing.T) {
 	root := filepath.Join("..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "doc", "*", "*.md"))
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d pages: %v", len(files), err)
 	}
-	top, _ := filepath.Glob(filepath.Join(root, "doc", "*.md"))
-	files = append(append(files, top...), filepath.Join(root, "README.md"))
+	for _, pages := range []string{"*.md", "doc/*.md", "bench/*.md", "bench/story/*.md"} {
+		more, _ := filepath.Glob(filepath.Join(root, filepath.FromSlash(pages)))
+		files = append(files, more...)
+	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -83,7 +85,7 @@ func TestManualLinks(t *testing.T) {
 	}
 }
 
-// links gives the targets of a page's links that lead to files.
+// links returns the targets of a page's links to files.
 func links(page []byte) []string {
 	var out []string
 	for rest := page; ; {
@@ -99,7 +101,7 @@ func links(page []byte) []string {
 	}
 }
 
-// headings gives the anchors of a page as forges make them.
+// headings returns the anchors of a page as forges generate them.
 func headings(page []byte) map[string]bool {
 	out := map[string]bool{}
 	for line := range strings.Lines(string(page)) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -15,17 +16,17 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// outputOptions say how a command shows what it does.
+// outputOptions tell how a command shows its work.
 type outputOptions struct {
 	progress string // --progress auto: bars for people, lines for logs
 	json     bool   // --json off: people read most of it
-	verbose  bool   // --verbose off: what limits is said without the times of all workers
+	verbose  bool   // --verbose off: the limit is shown without the times of all workers
 }
 
 func (o *outputOptions) progressTable() option.Table {
 	return option.Table{
-		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
-		option.New("verbose", "on/off", "off", "Print the whole report: all tables, and the times of all workers.", option.OnOff(&o.verbose)).For("copy restore replicate capture apply").Also("copy restore replicate capture apply", "v"),
+		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress: auto uses bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
+		option.New("verbose", "on/off", "off", "Print the full report: all tables, and the times of all workers.", option.OnOff(&o.verbose)).For("copy diff backup restore replicate capture apply").Also("copy diff backup restore replicate capture apply", "v"),
 		option.New("quiet", "on/off", "off", "Show no progress.", func(v string) error {
 			on, err := option.ParseOnOff(v)
 			if on {
@@ -38,7 +39,7 @@ func (o *outputOptions) progressTable() option.Table {
 
 func (o *outputOptions) jsonTable() option.Table {
 	return option.Table{
-		option.New("json", "on/off", "off", "Print JSON. A job prints events, one in a line; other commands one document.", option.OnOff(&o.json)).For("utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub skip engines ha-scan ha-calculate archive ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check").CommonTo("copy diff repair check status exceptions peek runs report utilities backup backups verify prune cutover ha-scan ha-calculate ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check engines"),
+		option.New("json", "on/off", "off", "Print JSON. A job prints one event per line; other commands print one document.", option.OnOff(&o.json)).For("utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub skip engines ha-scan ha-calculate archive ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check").CommonTo("copy diff repair check status exceptions peek runs report utilities backup backups verify prune cutover ha-scan ha-calculate ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check engines"),
 	}.In(option.Output)
 }
 
@@ -47,31 +48,36 @@ func (o *outputOptions) table() option.Table { return option.Join(o.progressTabl
 // report prints a run's report at its end.
 func (o *outputOptions) report(cmd *cobra.Command, run string, rep *job.Report) {
 	screen.Report(cmd.OutOrStdout(), rep, o.verbose)
-	all := "all of it"
+	o.again(cmd.OutOrStdout(), run)
+}
+
+// again tells how to see the full report.
+func (o *outputOptions) again(w io.Writer, run string) {
+	all := "the full report"
 	if o.verbose {
 		all = "this again"
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows %s\n", run, run, all)
+	fmt.Fprintf(w, "\nrun %s; tidemark report %s shows %s\n", run, run, all)
 }
 
 func (o *outputOptions) asJSON() bool { return o.json }
 
 func (o *outputOptions) view() screen.View { return screen.View{Progress: o.progress, JSON: o.json} }
 
-// stateOptions say where the catalogue is.
+// stateOptions locate the catalogue.
 type stateOptions struct {
-	state string // --state; none: one catalogue for each user, so that all commands find what one has noted
+	state string // --state; none: one catalogue for each user, so that all commands find each other's records
 }
 
 func (o *stateOptions) table() option.Table {
 	return option.Table{
-		option.New("state", "file", "", "Where the catalogue of runs is kept. Default: catalog.db in the user's state folder.", option.Text(&o.state)).For("copy diff repair check replicate capture apply cutover backup restore archive verify runs utilities report status exceptions peek set sub skip"),
+		option.New("state", "file", "", "File of the catalogue of runs. Default: catalog.db in the user's state folder.", option.Text(&o.state)).For("copy diff repair check replicate capture apply cutover backup restore archive verify runs utilities report status exceptions peek set sub skip"),
 	}.In(option.Output)
 }
 
 func (o *stateOptions) catalogue() *stateOptions { return o }
 
-// listOptions are the options of what lists things.
+// listOptions are the options of commands that list things.
 type listOptions struct {
 	watch bool // --watch off: a script wants one answer
 	limit int  // --limit 20: what a screen shows
@@ -79,8 +85,8 @@ type listOptions struct {
 
 func (o *listOptions) table() option.Table {
 	return option.Table{
-		option.New("watch", "on/off", "off", "Show it again and again, until stopped. That is with every new sample.", option.OnOff(&o.watch)).For("status utilities").CommonTo("status utilities").Also("status utilities", "w"),
-		option.New("limit", "number", "20", "How many to list: runs, exceptions or transactions.", option.Number(1, 1<<30, &o.limit)).For("runs exceptions peek").CommonTo("runs exceptions peek"),
+		option.New("watch", "on/off", "off", "Refresh until stopped. It refreshes with every new sample.", option.OnOff(&o.watch)).For("status utilities").CommonTo("status utilities").Also("status utilities", "w"),
+		option.New("limit", "number", "20", "How many runs, exceptions or transactions to list.", option.Number(1, 1<<30, &o.limit)).For("runs exceptions peek").CommonTo("runs exceptions peek"),
 	}.In(option.Output)
 }
 
@@ -89,14 +95,14 @@ func (o *stateOptions) statePath() (string, error) {
 	if o.state != "" {
 		return o.state, nil
 	}
-	if path := os.Getenv(option.Variable("state")); path != "" { // also of commands without that option
+	if path := os.Getenv(option.Variable("state")); path != "" { // also for commands without that option
 		return path, nil
 	}
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "open catalogue", Err: errors.New("no home folder"), Hint: "name a file with --state"}
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "open catalogue", Err: errors.New("no home folder"), Hint: "Name a file with --state."}
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
@@ -111,7 +117,8 @@ func (o *stateOptions) openCatalog() (*catalog.Catalog, error) {
 	return catalog.Open(path)
 }
 
-// catalogueOptions are the options of commands that look at the catalogue, and of some of them at a stream there.
+// catalogueOptions are the options of commands that read the catalogue, and of those that need a
+// stream there.
 type catalogueOptions struct {
 	nameOptions
 	listOptions

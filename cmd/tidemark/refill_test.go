@@ -13,8 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// What comes back of a logical backup of PostgreSQL is what was backed up: pg_dump says the same
-// of both, and the rows are equal.
+// What is restored from a logical backup of PostgreSQL equals the original: pg_dump output is the
+// same for both, and the rows are equal.
 func TestRefillPostgres(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -44,8 +44,8 @@ func TestRefillPostgres(t *testing.T) {
 	}
 }
 
-// What comes back of a logical backup of MySQL or MariaDB is what was backed up, in a new database,
-// in an empty one of the same name, and over tables that are there.
+// What is restored from a logical backup of MySQL or MariaDB equals the original, in a new
+// database, in an empty one of the same name, and over existing tables.
 func TestRefillMySQL(t *testing.T) {
 	t.Parallel()
 	for name, s := range mysqlServers(t) {
@@ -58,11 +58,11 @@ func TestRefillMySQL(t *testing.T) {
 				must(t, "diff", src, dst)
 				nothingOfOurs(t, dst)
 
-				if sample == "types-zoo" { // uk_only, and tables of the other, have triggers, which fire
+				if sample == "types-zoo" { // uk_only and tables of the other database have triggers, which fire
 					must(t, "restore", place, dst, "--prep", "truncate", "--exclude", "*.uk_only")
 					must(t, "diff", src, dst)
 				} else if name == "mysql" {
-					return // its tables take their time to make
+					return // creating its tables takes long
 				}
 
 				must(t, "copy", src, kept)
@@ -78,7 +78,7 @@ func TestRefillMySQL(t *testing.T) {
 	}
 }
 
-// A backup of one engine goes into another one as a copy of it does.
+// A backup of one engine is restored into another engine as a copy would load it.
 func TestRefillAcross(t *testing.T) {
 	t.Parallel()
 	maria, pg := testdb.MariaDB(t), testdb.Postgres(t, 15)
@@ -101,8 +101,8 @@ func TestRefillAcross(t *testing.T) {
 	}
 }
 
-// One table of many comes back, beside what is there and under another schema, from an encrypted
-// repository too.
+// One table of many is restored, beside existing tables and into another schema, also from an
+// encrypted repository.
 func TestRefillOfOneTable(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
@@ -135,8 +135,8 @@ func TestRefillOfOneTable(t *testing.T) {
 	}
 }
 
-// With a bit of any object of rows flipped, no row of it comes into the database; the object is named;
-// and when it is mended the restore goes on.
+// With a bit flipped in any object that holds rows, none of its rows reaches the database; the
+// object is named; and once it is repaired, the restore resumes.
 func TestRefillDamaged(t *testing.T) {
 	t.Parallel()
 	for _, s := range []*testdb.Server{testdb.Postgres(t, 16), testdb.MariaDB(t)} {
@@ -185,8 +185,8 @@ func TestRefillDamaged(t *testing.T) {
 	}
 }
 
-// A restore goes on with the backup that it began with, though there is a newer one; and the newest
-// of its own form is what latest means.
+// A restore resumes with the backup it started with, even if there is a newer one; and latest means
+// the newest of the same form.
 func TestRefillGoesOn(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
@@ -206,6 +206,7 @@ func TestRefillGoesOn(t *testing.T) {
 	}
 	o := cli(t, "restore", place, dst)
 	_, run, ok := strings.Cut(o.errOut, "--resume ")
+	run, _, _ = strings.Cut(run, " ")
 	if o.code == 0 || !ok {
 		t.Fatalf("%+v", o)
 	}
@@ -214,7 +215,7 @@ func TestRefillGoesOn(t *testing.T) {
 	}
 	testdb.Query(t, src, "INSERT INTO item VALUES (101)")
 	must(t, "backup", "--logical", src, place)
-	must(t, "restore", place, dst, "--resume", strings.TrimSpace(run))
+	must(t, "restore", place, dst, "--resume", run)
 	if got := testdb.Query(t, dst, "SELECT count(*) FROM item"); got != "100" {
 		t.Errorf("there are %s rows", got)
 	}
@@ -244,7 +245,7 @@ func TestRefillGoesOn(t *testing.T) {
 	}
 }
 
-// Command lines of restore that cannot succeed.
+// Command lines of restore that must fail.
 func TestRefillsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)

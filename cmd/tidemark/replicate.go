@@ -38,24 +38,24 @@ func replicateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replicate [SOURCE TARGET]",
 		Short: "Copy a database, then follow its changes",
-		Long: `Copy a database, then follow its log: whole transactions, applied in parallel where
-they do not meet, each exactly once. There is no gap between the copy and the stream,
-and nothing comes twice.
+		Long: `Copy a database, then follow its log: whole transactions, each exactly once, applied in
+parallel if they do not conflict. There is no gap between the copy and the stream, and nothing
+is applied twice.
 
-Ctrl-C stops it; the same command goes on where it was. While it does not run, a
-PostgreSQL source keeps its log: --remove ends that. MySQL and MariaDB remove theirs
-when it is as old as their settings say.
+Ctrl-C stops it; the same command resumes it. While it is stopped, a PostgreSQL source keeps
+its log: --remove ends that. MySQL and MariaDB remove their log once it is as old as their
+settings say.
 
-A PostgreSQL source needs wal_level = logical, a user with REPLICATION who owns the
-tables, and a replica identity on each of them. It gets a slot and a publication, both
-called tidemark_NAME. The target gets the table tidemark.applied.`,
+A PostgreSQL source needs wal_level = logical, a user with REPLICATION who owns the tables,
+and a replica identity on each of them. It gets a slot and a publication, both called
+tidemark_NAME. The target gets the table tidemark.applied.`,
 		Example: `  # copy, then follow until stopped
   tidemark replicate postgres://me@old/shop postgres://me@new/shop
 
-  # bring the target up to date once, and end
+  # bring the target up to date once, then stop
   tidemark replicate postgres://me@old/shop postgres://me@new/shop --until now
 
-  # forget it: the source keeps no log for it any more
+  # remove the stream: the source keeps no more log for it
   tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
 		Args: args(0, 2, "replicate SOURCE TARGET"),
 	}
@@ -68,13 +68,13 @@ func captureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture [SOURCE TARGET]",
 		Short: "Read a source's log into a queue, for apply on another host",
-		Long: `Read the log of a source into a queue on a server that both hosts reach; tidemark apply,
-on the other one, copies and then applies what is in it. Give both the same arguments or
-the same task file. This half connects to the source and the queue only: of the target it
-wants to know no more than its kind.
+		Long: `Read the log of a source into a queue on a server that both hosts can reach; tidemark apply,
+on the other host, makes the copy and then applies the queue. Give both the same arguments or
+the same task file. This half connects only to the source and the queue; of the target it
+needs only the engine.
 
-It comes first: the copy that apply makes begins once the queue is there. What is in the
-queue is durable, so the source may forget its log while the target is away.`,
+Start it first: the copy that apply makes begins once the queue exists. The queue is durable,
+so the source may discard its log while the target is away.`,
 		Example: `  tidemark capture postgres://me@old/shop postgres://new/shop --queue nats://queue:4222
   tidemark capture --config task.yaml
   tidemark capture postgres://me@old/shop postgres://new/shop --queue nats://queue:4222 --remove`,
@@ -89,9 +89,9 @@ func applyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply [SOURCE TARGET]",
 		Short: "Apply what capture on another host puts into a queue",
-		Long: `Apply what tidemark capture on another host puts into a queue. The first time it waits for
-the capture and copies what was there before, for which it connects to the source; with
---no-copy, and ever after the copy, to the queue and the target only.`,
+		Long: `Apply the queue that tidemark capture on another host fills. The first time, it waits for the
+capture and copies the existing rows, for which it connects to the source. After the copy, or
+with --no-copy, it connects only to the queue and the target.`,
 		Example: `  tidemark apply postgres://me@old/shop postgres://me@new/shop --queue nats://queue:4222
   tidemark apply --config task.yaml
   tidemark apply postgres://old/shop postgres://me@new/shop --queue nats://queue:4222 --no-copy`,
@@ -102,10 +102,10 @@ the capture and copies what was there before, for which it connects to the sourc
 	})
 }
 
-// replicate does all of it, or the half that is asked for.
+// replicate runs the whole stream, or the requested half.
 func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream.Half) error {
 	if isDump(r.source) {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.source, Err: errors.New("a file has no log to follow"), Hint: "use tidemark copy"}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.source, Err: errors.New("a file has no log to follow"), Hint: "Use tidemark copy."}
 	}
 	cat, err := o.openCatalog()
 	if err != nil {
@@ -120,7 +120,7 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream
 	r.sayFindings(cmd)
 	if o.metrics != "" {
 		if f, all := metrics.Everywhere(o.metrics); all {
-			screen.Finding(cmd.ErrOrStderr(), f)
+			warn(cmd, f)
 		}
 		if watch, err = metrics.Watch(watch, o.metrics); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream
 	switch {
 	case spec.Remove && err == nil:
 		where := map[stream.Half]string{stream.Whole: "on both sides", stream.CaptureHalf: "on the source and in the queue", stream.ApplyHalf: "on the target"}[spec.Half]
-		fmt.Fprintf(cmd.ErrOrStderr(), "stream %s is forgotten %s; rows stay as they are\n", spec.Name, where)
+		fmt.Fprintf(cmd.ErrOrStderr(), "stream %s is removed %s; rows stay as they are\n", spec.Name, where)
 	case rep == nil:
 	case o.json:
 		screen.Event(cmd.OutOrStdout(), struct { // in one line, as all events
@@ -167,11 +167,11 @@ func (o *replicateOptions) openShown(door *peek.Door) openQueue {
 	}
 }
 
-// changed gives what the options say, with other values of some.
+// changed gives the spec of the options with other values for some.
 func (o *replicateOptions) changed(values map[string]string, half stream.Half, door *peek.Door) (stream.Spec, error) {
 	with := *o
 	if _, ok := values["ok-sqlstates"]; ok {
-		with.spec.Apply.OKStates = nil // or they would be added
+		with.spec.Apply.OKStates = nil // otherwise they would be appended
 	}
 	table := with.Table()
 	for name, value := range values {
@@ -185,15 +185,16 @@ func (o *replicateOptions) changed(values map[string]string, half stream.Half, d
 	return spec, nil
 }
 
-// limitMemory lets the garbage collector work harder before the process takes 256 MB beside
-// --apply-memory, of which 64 are not the collector's, and 48 are what else a stream is given by default (a collector
-// that has no processor for a while passes its limit). It is no hard limit.
+// limitMemory makes the garbage collector work harder before the process uses 256 MB beside
+// --apply-memory, of which 64 are not the collector's, and 48 are the default of a stream's other
+// options (a collector without CPU for a while exceeds its limit). It is not a hard limit.
 func limitMemory(spec stream.Spec) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		collectFrom(144<<20 + spec.Apply.MemoryLimit + spec.CaptureMemory + 2*spec.Buffer)
 	}
 }
 
-// collectFrom sets from how many bytes on garbage is collected more eagerly, and gives how many it was. It counts all
-// that the process has: tests, which run many commands in one, leave it alone (half of their time went to the collector).
+// collectFrom sets the memory from which garbage is collected more eagerly, and gives the old
+// value. It counts the whole process: tests, which run many commands in one, leave it alone (half
+// of their time went to the collector).
 var collectFrom = debug.SetMemoryLimit

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,35 +14,34 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
-	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
 
-// A request is what a command moves or compares, with all files read.
+// A request is what a command copies or compares, with all files read.
 type request struct {
 	source, target string
 	rules          *mapping.Rules
 	findings       []tidemark.Finding
-	// found says that source and target are the catalogue's, without passwords; only has the
-	// tables of the stream that they are of.
+	// found means that source and target are the catalogue's, without passwords; only has the
+	// tables of their stream.
 	found bool
 	only  map[tidemark.TableID]bool
 }
 
-// A tasked command has options that may stand in a task file.
+// A tasked command has options that may be in a task file.
 type tasked interface {
 	option.Set
 	ruleSet() *ruleOptions
 }
 
-// A finder can take source and target from what the catalogue has of a stream.
+// A finder can take source and target from the catalogue's record of a stream.
 type finder interface {
 	ofStream(*cobra.Command, *request) error
 }
 
-// onTask lets a command carry out what its command line and its files say.
+// onTask runs a command with its command line and its files.
 func onTask[O any, P interface {
 	*O
 	tasked
@@ -59,8 +57,8 @@ func onTask[O any, P interface {
 	return cmd
 }
 
-// gather reads the files that the flags name and puts everything in order:
-// defaults, then DMS task settings, then the task file, then the flags.
+// gather reads the files that the flags name and applies everything in order: defaults, then DMS
+// task settings, then the task file, then the flags.
 func gather[P tasked](cmd *cobra.Command, given []string, read func(map[string]option.Value) (P, error)) (o P, r *request, err error) {
 	if o, err = read(nil); err != nil {
 		return o, nil, err
@@ -93,10 +91,10 @@ func gather[P tasked](cmd *cobra.Command, given []string, read func(map[string]o
 }
 
 func noEnds(cmd *cobra.Command) error {
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: cmd.Name(), Err: errors.New("no source or no target"), Hint: "usage: tidemark " + cmd.Use + ", or name both in a task file"}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: cmd.Name(), Err: errors.New("no source or no target"), Hint: "Usage: tidemark " + cmd.Use + ", or name both in a task file."}
 }
 
-// files reads the files that the options name: rules go into the request, options are given back.
+// files reads the files that the options name: rules go into the request, options are returned.
 func (r *request) files(o *ruleOptions) (map[string]option.Value, error) {
 	file := map[string]option.Value{}
 	if o.config != "" {
@@ -134,7 +132,7 @@ func (r *request) files(o *ruleOptions) (map[string]option.Value, error) {
 	return file, r.tableRules(o)
 }
 
-// ofStream takes source and target, and which tables, from what the catalogue has of the stream.
+// ofStream takes source, target and tables from the catalogue's record of the stream.
 func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions) error {
 	cat, err := state.openCatalog()
 	if err != nil {
@@ -143,7 +141,7 @@ func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions)
 	defer cat.Close()
 	s, err := stream.Here(cmd.Context(), cat, name)
 	if tidemark.KindOf(err) == tidemark.NotFound {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: cmd.Name(), Err: errors.New("no source and no target, and no stream " + name + " is known here"), Hint: "usage: tidemark " + cmd.Use + ", or --name of a stream that tidemark status lists"}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: cmd.Name(), Err: errors.New("no source and no target, and no stream " + name + " is known here"), Hint: "Usage: tidemark " + cmd.Use + ", or --name with a stream that tidemark status lists."}
 	}
 	if err != nil {
 		return err
@@ -158,7 +156,7 @@ func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions)
 			r.only = map[tidemark.TableID]bool{}
 		}
 		if r.only[t.Table] = t.State == catalog.TableActive; !r.only[t.Table] {
-			fmt.Fprintf(cmd.ErrOrStderr(), "not compared: %s is %s\n", t.Table, t.State)
+			warn(cmd, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "not compared, since it is " + t.State})
 		}
 	}
 	return nil
@@ -168,7 +166,7 @@ func readFile(what, path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	switch {
 	case os.IsNotExist(err):
-		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read " + what, Object: path, Err: errors.New("there is no such file"), Hint: "check the path; a relative one is taken from the current folder"}
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read " + what, Object: path, Err: errors.New("file not found"), Hint: "Check the path; a relative path starts at the current folder."}
 	case err != nil:
 		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read " + what, Object: path, Err: err}
 	}
@@ -283,21 +281,21 @@ func (r *request) opener(o *engineOptions) job.Opener {
 	}
 }
 
-// sayFindings prints what is to be said of the files that the request names, where no plan shows it.
+// sayFindings prints the findings about the files that the request names, if no plan shows them.
 func (r *request) sayFindings(cmd *cobra.Command) {
 	for _, f := range r.findings {
-		screen.Finding(cmd.ErrOrStderr(), f)
+		warn(cmd, f)
 	}
 	r.findings = nil
 }
 
-// withoutPassword says, of an error of connecting to a database that the catalogue has named,
-// what may have caused it, and what to do in place of setting a variable.
+// withoutPassword explains an error of connecting to a database from the catalogue, and tells what
+// to do instead of setting a variable.
 func withoutPassword(err error, instead string) error {
 	if tidemark.KindOf(err) != tidemark.Denied {
 		return err
 	}
-	return &tidemark.Error{Op: "connect", Kind: tidemark.Denied, Err: err, Hint: "The catalogue keeps no passwords. " + instead + ", or set PGPASSWORD or MYSQL_PWD."}
+	return &tidemark.Error{Op: "connect", Kind: tidemark.Denied, Err: err, Hint: "The catalogue stores no passwords. " + instead + ", or set PGPASSWORD or MYSQL_PWD."}
 }
 
 // folder is where files of rejected rows go.
@@ -309,7 +307,7 @@ func (o *movingOptions) folder() (string, error) {
 	return filepath.Join(filepath.Dir(path), "rows"), err
 }
 
-// isDump says whether a source is a file and not a server.
+// isDump reports whether a source is a file and not a server.
 func isDump(source string) bool {
 	return strings.HasPrefix(source, "file:") || !strings.Contains(source, "://")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,9 +14,11 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
 
-// A serverUser is who will run the server on a restored folder, as far as that is known: who owns its files.
+// A serverUser is the user who will run the server on a restored folder, as far as that is known:
+// the owner of its files.
 type serverUser struct {
 	uid, gid int
 	other    bool // it is not this process's user
@@ -36,7 +37,7 @@ func userOf(m *repo.Manifest) serverUser {
 	return u
 }
 
-// command is a command line that is run by that user.
+// command is a command line run as that user.
 func (u serverUser) command(ctx context.Context, words ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir = "/"
@@ -46,7 +47,7 @@ func (u serverUser) command(ctx context.Context, words ...string) *exec.Cmd {
 	return cmd
 }
 
-// reach looks whether the user gets to folders, of which those at the end need not be there yet.
+// reach checks that the user can enter folders, of which the last ones need not exist yet.
 func (u serverUser) reach(ctx context.Context, folders []string) error {
 	if !u.other {
 		return nil
@@ -61,17 +62,17 @@ func (u serverUser) reach(ctx context.Context, folders []string) error {
 		}
 		for _, p := range path {
 			if _, err := os.Stat(p); err != nil {
-				break // it will be made
+				break // it will be created
 			}
 			if err := u.command(ctx, "/bin/sh", "-c", `cd -- "$0"`, p).Run(); err != nil && ctx.Err() == nil {
-				return &tidemark.Error{Kind: tidemark.Forbidden, Op: "restore", Object: dir, Err: errors.New("the server's user " + u.name + " cannot enter " + p + ", so that no server of its own starts there"), Hint: "Name a folder that the user can get to, or allow it to enter: chmod o+x " + p}
+				return &tidemark.Error{Kind: tidemark.Forbidden, Op: "restore", Object: dir, Err: errors.New("the server's user " + u.name + " cannot enter " + p + ", so the server cannot start there"), Hint: "Allow it to enter with chmod o+x " + p + ", or name another folder."}
 			}
 		}
 	}
 	return nil
 }
 
-// fetch has the user fetch a file of the log as the server will.
+// fetch has the user fetch a WAL file as the server will.
 func (u serverUser) fetch(ctx context.Context, words []string, name string) error {
 	dir, err := os.MkdirTemp("", "tidemark-try-")
 	if err != nil {
@@ -100,7 +101,7 @@ func (u serverUser) fetch(ctx context.Context, words []string, name string) erro
 	if text == "" {
 		text = cause(err).Error()
 	}
-	return &tidemark.Error{Kind: tidemark.Forbidden, Op: "try restore_command", Object: words[0], Err: errors.New("the server's user " + u.name + " cannot fetch the log with it: " + text), Hint: "Let that user read the repository and its keys and run the program (another one: --program); nothing was written yet."}
+	return &tidemark.Error{Kind: tidemark.Forbidden, Op: "try restore_command", Object: words[0], Err: errors.New("the server's user " + u.name + " cannot fetch the log with it: " + text), Hint: "Let that user read the repository and its keys and run the program (or name another with --program). Nothing was written yet."}
 }
 
 // lastLines is the end of a text, in one line.
@@ -109,8 +110,8 @@ func lastLines(text string, n int) string {
 	return strings.Join(all[max(0, len(all)-n):], "; ")
 }
 
-// tryOut looks, before anything is written, whether the server's user can use what is restored: it has to get to the
-// folders, and to fetch the log where a recovery needs it.
+// tryOut checks, before anything is written, that the server's user can use the restored folder:
+// enter it, and fetch the log if a recovery needs it.
 func (o *restoreOptions) tryOut(ctx context.Context, warn io.Writer, m *repo.Manifest, dir string) error {
 	u := userOf(m)
 	folders := []string{dir}
@@ -124,7 +125,7 @@ func (o *restoreOptions) tryOut(ctx context.Context, warn io.Writer, m *repo.Man
 	err := u.reach(ctx, folders)
 	if o.tried == "" {
 		if err != nil && ctx.Err() == nil {
-			fmt.Fprintf(warn, "warning: %v\n", err)
+			screen.Warn(warn, o.json, tidemark.Finding{Severity: tidemark.Warning, Text: err.Error(), Hint: tidemark.HintOf(err)})
 		}
 		return ctx.Err()
 	}

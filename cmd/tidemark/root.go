@@ -28,8 +28,9 @@ import (
 // version is set by the release build; otherwise the module's own is shown.
 var version = ""
 
-// run carries out a command line and gives the exit code.
+// run runs a command line and gives the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	stderr = screen.Over(stderr)
 	root := rootCommand(stdout, stderr)
 	finished := func(err error) int {
 		return finish(err, root.Annotations[jsonKey] != "" || jsonAsked(args), stderr, args...)
@@ -57,18 +58,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if e := crashed(); e != nil {
 		err = e
 	}
-	if err == nil && stopped() != nil { // also what has no other end, such as archive and --watch
+	if err == nil && stopped() != nil { // also for commands without another end, such as archive and --watch
 		return exitCodes[tidemark.Cancelled]
 	}
 	return finished(err)
 }
 
-// withoutSecrets hides in a text what of the arguments may be secret: also those that are nearly a connection string, and
-// came into a message as the file or the name for which they were taken.
+// withoutSecrets hides possible secrets from the arguments in a text: also those of an argument
+// that is almost a connection string, and is in a message as the file or the name for which it was
+// taken.
 func withoutSecrets(text string, args []string) string {
 	hidden := map[string]string{}
 	hide := func(is, by string) {
-		if len(is) < 4 { // no secret, and anywhere in a text
+		if len(is) < 4 { // too short to be a secret, and found in any text
 			return
 		}
 		quoted := strconv.Quote(is)
@@ -97,11 +99,12 @@ func withoutSecrets(text string, args []string) string {
 	return tidemark.MaskText(strings.NewReplacer(pairs...).Replace(text))
 }
 
-// crashPatience is how long a command may take to end in order when one of its goroutines has panicked.
+// crashPatience is how long a command may take to end cleanly after one of its goroutines has
+// panicked.
 const crashPatience = 20 * time.Second
 
-// watchCrashes ends ctx with the first panic of a goroutine, and calls late if the command does not end soon then.
-// crashed gives that panic at the command's end.
+// watchCrashes ends ctx with the first panic of a goroutine, and calls late if the command does not
+// end soon. crashed gives that panic at the command's end.
 func watchCrashes(ctx context.Context, late func(*crash.Error)) (_ context.Context, crashed func() *crash.Error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var mu sync.Mutex
@@ -132,14 +135,14 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tidemark",
 		Short: "Move, replicate, compare and check relational databases, and see what they wait for",
-		Long: `Tidemark moves, follows, compares, protects and sizes PostgreSQL, MySQL and MariaDB
-databases, and says at every moment what it is waiting for.`,
+		Long: `Tidemark moves, follows, compares, protects and sizes PostgreSQL, MySQL and MariaDB databases,
+and always shows what it is waiting for.`,
 		Version:       versionWords(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	isGroup(root)
-	root.PersistentPreRunE = func(_ *cobra.Command, given []string) (err error) { // databases are URLs for all that comes
+	root.PersistentPreRunE = func(_ *cobra.Command, given []string) (err error) { // everything that follows sees databases as URLs
 		for i := range given {
 			if given[i], err = address.URL(given[i]); err != nil {
 				return err
@@ -180,13 +183,14 @@ func manCommand() *cobra.Command {
 	}
 }
 
-// versionWords is the version and what the program was built by and for. Cobra prints it for --version; a template for that
-// would keep the linker from leaving out methods that nobody calls.
+// versionWords is the version, and the platform and compiler of the build. Cobra prints it for
+// --version; a template for that would keep the linker from leaving out methods that nobody calls.
 func versionWords() string {
 	return fmt.Sprintf("%s (%s, %s/%s)", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionText is what the release build has set, or else what the Go tool knows: a module's version, or a commit.
+// versionText is what the release build has set, or what the Go tool knows: a module's version, or
+// a commit.
 func versionText() string {
 	info, ok := debug.ReadBuildInfo()
 	switch {
@@ -212,23 +216,23 @@ func args(lo, hi int, usage string) cobra.PositionalArgs {
 			return err
 		}
 		if len(given) < lo || len(given) > hi {
-			return &tidemark.Error{Op: c.Name(), Kind: tidemark.Invalid, Err: fmt.Errorf("got %s", screen.Count(len(given), "argument")), Hint: "usage: tidemark " + usage}
+			return &tidemark.Error{Op: c.Name(), Kind: tidemark.Invalid, Err: fmt.Errorf("got %s", screen.Count(len(given), "argument")), Hint: "Usage: tidemark " + usage}
 		}
 		return nil
 	}
 }
 
-// valueAlone is the error of the value of a switch that was taken for an argument.
+// valueAlone is the error of a switch's value that was taken for an argument.
 func valueAlone(c *cobra.Command, given []string) error {
 	for _, arg := range given {
 		if arg == "on" || arg == "off" || arg == "true" || arg == "false" {
-			return &tidemark.Error{Op: c.Name(), Object: arg, Kind: tidemark.Invalid, Err: errors.New("stands alone"), Hint: "A switch takes its value behind an equals sign, such as --json=" + arg + "."}
+			return &tidemark.Error{Op: c.Name(), Object: arg, Kind: tidemark.Invalid, Err: errors.New("is not an argument"), Hint: "Give a switch its value after an equals sign, such as --json=" + arg + "."}
 		}
 	}
 	return nil
 }
 
-// isGroup makes a command one that only has others: alone it prints its help, and what is none of them is refused.
+// isGroup makes a command a group: alone it prints its help, and unknown subcommands are errors.
 func isGroup(group *cobra.Command) {
 	group.Args = cobra.ArbitraryArgs
 	group.RunE = func(cmd *cobra.Command, given []string) error {

@@ -2,35 +2,46 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// SIGTERM and Ctrl-C end every command with the same code, also those that have no other end.
+// SIGTERM and Ctrl-C end every command with the same code, even those that otherwise never end.
 func TestSignalsEndCommands(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		for _, args := range [][]string{{"status", "--watch"}, {"utilities", "--watch", "--json"}, {"ha", "measure", "network", "--listen", "127.0.0.1:0"}, {"ha", "simulate", "--count", "0", "--time", "1m"}} {
+			said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer said.Close()
 			cmd := process(t, args...)
-			var said strings.Builder
-			cmd.Stderr = &said
+			cmd.Stdout, cmd.Stderr = said, said
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // until it listens for signals
+			// It handles signals once it says something; some have nothing to say.
+			for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(20 * time.Millisecond) {
+				if info, err := said.Stat(); err != nil || info.Size() > 0 {
+					break
+				}
+			}
 			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
 			if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
-				t.Errorf("tidemark %s, %v: %v: %s", strings.Join(args, " "), sig, cmd.ProcessState, &said)
+				text, _ := os.ReadFile(said.Name())
+				t.Errorf("tidemark %s, %v: %v: %s", strings.Join(args, " "), sig, cmd.ProcessState, text)
 			}
 		}
 	}
 }
 
-// version and --version say the same.
+// version and --version print the same.
 func TestVersion(t *testing.T) {
 	o := helpless("version")
 	if o.code != 0 || !strings.HasPrefix(o.out, "tidemark version "+versionText()+" (go") {

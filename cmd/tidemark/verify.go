@@ -28,20 +28,20 @@ type verifyOptions struct {
 	serverOptions
 	outputOptions
 	stateOptions
-	quick   bool   // --quick off: a flipped bit is seen by reading only
-	start   bool   // --restore-and-start off: it needs room and a server's program
-	dir     string // --work-dir; none: the system's folder for temporary files
-	program string // --server-program; none: it is looked for
-	workers int    // --workers 2: it is done beside other work
+	quick   bool   // --quick off: only reading finds a flipped bit
+	start   bool   // --restore-and-start off: it needs space and a server's program
+	dir     string // --work-dir; none: the system's temporary folder
+	program string // --server-program; none: it is searched
+	workers int    // --workers 2: it runs beside other work
 }
 
 func (o *verifyOptions) own() option.Table {
 	return option.Table{
-		option.New("quick", "on/off", "off", "Look only for objects and their sizes. Of what is in them only manifests are read.", option.OnOff(&o.quick)).CommonTo("verify"),
+		option.New("quick", "on/off", "off", "Check only objects and their sizes. Of their contents, only manifests are read.", option.OnOff(&o.quick)).CommonTo("verify"),
 		option.New("restore-and-start", "on/off", "off", "Restore into a temporary folder, start the server there. Tables, indexes and pages are checked.", option.OnOff(&o.start)).CommonTo("verify"),
-		option.New("work-dir", "file", "", "Where --restore-and-start makes its folder. It is removed at the end; without it the system's for temporary files.", option.Text(&o.dir)).CommonTo("verify"),
-		option.New("server-program", "file", "", "The program postgres of the server's major version, for --restore-and-start; without it, it is looked for where packages put it.", option.Text(&o.program)),
-		option.New("workers", "number", "2", "Packs and files of the log that are read at once, 1 to 64.", option.Number(1, 64, &o.workers)).CommonTo("verify").Also("verify", "jobs", "j"),
+		option.New("work-dir", "file", "", "Where --restore-and-start creates its folder. The folder is removed at the end; default: the system's folder for temporary files.", option.Text(&o.dir)).CommonTo("verify"),
+		option.New("server-program", "file", "", "The program postgres of the server's major version, for --restore-and-start; default: it is searched where packages install it.", option.Text(&o.program)),
+		option.New("workers", "number", "2", "Packs and log files to read in parallel, 1 to 64.", option.Number(1, 64, &o.workers)).CommonTo("verify").Also("verify", "jobs", "j"),
 	}.In(option.Backups)
 }
 
@@ -52,20 +52,20 @@ func (o *verifyOptions) Table() option.Table {
 func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify REPO [BACKUP|latest]",
-		Short: "Read a repository, and compare it with what was written",
-		Long: `Read all backups of a repository and its log, or those objects that one backup needs, and
-compare each byte with the checksum it was written with, each file with its own, and
-each reference with what is there. A flipped bit, a cut, lost or exchanged object, a
-hole in the log is found and named, with the backups that it spoils; the exit code is
-18 then. Where the repository is encrypted, this also proves that nobody has changed it.
+		Short: "Check every byte of a repository against its checksums",
+		Long: `Read all backups of a repository and its log, or only the objects that one backup needs, and
+check each byte, each file and each reference. It finds and names a flipped bit, a truncated,
+lost or exchanged object, or a gap in the log, with the backups that are affected; the exit
+code is then 18. In an encrypted repository, this also proves that nobody has changed it.
 
-What no backup needs is listed and no fault: backups that were not finished, which
-tidemark prune removes, and things that are not ours.
+Objects that no backup needs are listed, but are not errors: unfinished backups, which
+tidemark prune removes, and files of other programs.
 
-With --restore-and-start one backup (latest, if none is named) is restored into a folder that
-is removed again, and the server's own program is started there, where nobody else can reach it:
-it recovers, the extension amcheck looks at all tables and B-tree indexes of all databases, and when it
-was stopped, the checksum of each page is looked at. The program has to be of the server's major version.`,
+With --restore-and-start, one backup (latest, if none is named) is restored into a temporary
+folder, and the server's own program is started there, where nobody else can connect: it
+recovers, the extension amcheck checks all tables and B-tree indexes of all databases, and
+after it has stopped, the checksum of each page is checked. The program must be of the
+server's major version.`,
 		Example: `  tidemark verify /backup/main
   tidemark verify s3://bucket/main latest --identity ~/backup.key
   tidemark verify /backup/main --restore-and-start --work-dir /var/tmp
@@ -121,16 +121,16 @@ was stopped, the checksum of each page is looked at. The program has to be of th
 	return cmd
 }
 
-// faultsFound is the error that says how many faults were found.
+// faultsFound is the error with the number of faults.
 func faultsFound(r *repo.Repo, n int) error {
 	if n == 0 {
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.Corrupt, Op: "verify", Object: r.Store().String(), Err: errors.New(screen.Count(n, "fault") + " found"), Hint: "restore only backups that are not named, and back up anew"}
+	return &tidemark.Error{Kind: tidemark.Corrupt, Op: "verify", Object: r.Store().String(), Err: errors.New(screen.Count(n, "fault") + " found"), Hint: "Restore only backups that are not named above, and make a new backup."}
 }
 
-// nextLog gives the name of the file of the log that follows one, for an archive whose files have the size that it
-// notes, or else the newest backup.
+// nextLog gives the name of the next WAL file, for an archive whose files have the size that it
+// records, or else the newest backup.
 func nextLog(ctx context.Context, r *repo.Repo, all []*repo.Manifest) func(string) string {
 	var size int64
 	for _, m := range all {
@@ -154,7 +154,8 @@ func nextLog(ctx context.Context, r *repo.Repo, all []*repo.Manifest) func(strin
 	}
 }
 
-// holesBehind adds to a report the segments that recoveries from backups miss while later ones are there.
+// holesBehind adds to a report the segments that are missing for recoveries from backups, while
+// later ones exist.
 func holesBehind(ctx context.Context, r *repo.Repo, all []*repo.Manifest, rep *repo.VerifyReport) error {
 	windows, err := windowsOf(ctx, r, all)
 	if repo.IsDamage(err) && err != nil {
@@ -168,9 +169,9 @@ func holesBehind(ctx context.Context, r *repo.Repo, all []*repo.Manifest, rep *r
 		if now, err := r.Logs(ctx, strings.TrimPrefix(object, "wal/")); err != nil {
 			return err
 		} else if len(now) > 0 && "wal/"+now[0].Name == object {
-			continue // it has come meanwhile
+			continue // it has arrived meanwhile
 		}
-		text := "it is missing behind " + strings.Join(w.Backups, ", ") + ", and later ones are there: from these backups nothing behind " + wal.FormatLSN(w.To) + " can be reached"
+		text := "it is missing after " + strings.Join(w.Backups, ", ") + ", but later ones exist: these backups cannot be recovered past " + wal.FormatLSN(w.To)
 		if w.Gap != nil {
 			text += "; " + w.Gap.String()
 		}
@@ -179,7 +180,7 @@ func holesBehind(ctx context.Context, r *repo.Repo, all []*repo.Manifest, rep *r
 	return err
 }
 
-// verifyProgress prints how far it is, every two seconds.
+// verifyProgress prints the progress, every two seconds.
 func (o *verifyOptions) verifyProgress(w io.Writer) func(done, all int64) {
 	if o.progress == "none" {
 		return nil
@@ -197,6 +198,6 @@ func (o *verifyOptions) verifyProgress(w io.Writer) func(done, all int64) {
 			fmt.Fprintf(w, `{"event":"verify","done":%d,"all":%d,"seconds":%.1f}`+"\n", done, all, now.Sub(begun).Seconds())
 			return
 		}
-		fmt.Fprintf(w, "%d%%, %s of %s, %s/s, %s left\n", screen.Percent(done, all), screen.Bytes(done), screen.Bytes(all), screen.Bytes(int64(rate)), screen.Clock(time.Duration(float64(all-done)/max(rate, 1)*float64(time.Second))))
+		fmt.Fprintf(w, "%d%%, %s of %s, %s/s, ETA %s\n", screen.Percent(done, all), screen.Bytes(done), screen.Bytes(all), screen.Bytes(int64(rate)), screen.Clock(time.Duration(float64(all-done)/max(rate, 1)*float64(time.Second))))
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
 
-// warner prints warnings of connections on a command's standard error, each once however
-// many connections there are.
+// warner prints warnings of connections on a command's standard error, each once however many
+// connections there are.
 func warner(cmd *cobra.Command) func(tidemark.Finding) {
 	var mu sync.Mutex
 	said := map[tidemark.Finding]bool{}
@@ -19,7 +19,12 @@ func warner(cmd *cobra.Command) func(tidemark.Finding) {
 		defer mu.Unlock()
 		if !said[f] {
 			said[f] = true
-			screen.Finding(cmd.ErrOrStderr(), f)
+			warn(cmd, f)
 		}
 	}
+}
+
+// warn prints a finding on a command's standard error; with --json as an event, as errors are.
+func warn(cmd *cobra.Command, f tidemark.Finding) {
+	screen.Warn(cmd.ErrOrStderr(), cmd.Root().Annotations[jsonKey] != "", f)
 }

@@ -1,5 +1,5 @@
-// Package definitions proves what tidemark diff --definitions says of two databases, by the
-// servers' own descriptions of them: pg_dump and SHOW CREATE.
+// Package definitions checks the report of tidemark diff --definitions against the servers' own
+// descriptions of both databases: pg_dump and SHOW CREATE.
 package definitions
 
 import (
@@ -11,13 +11,13 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// samples are the databases that a dialect has.
+// samples are the sample databases of each dialect.
 var samples = map[string][]string{
 	"postgres": {"types-zoo/pg.sql", "pagila/pg.sql.zst", "northwind/pg.sql.zst", "world/pg.sql.zst"},
 	"mysql":    {"types-zoo/mysql.sql", "sakila/mysql.sql.zst", "world/mysql.sql.zst", "northwind/mysql.sql.zst"},
 }
 
-// TestCopied copies each sample between all pairs of servers: definitions are equal then, and
+// TestCopied copies each sample between all pairs of servers: definitions are equal afterwards, and
 // no statement is proposed.
 func TestCopied(t *testing.T) {
 	servers := map[string]*testdb.Server{"postgres": testdb.Postgres(t, 15), "mysql": testdb.MySQL(t), "mariadb": testdb.MariaDB(t), "postgres18": testdb.Postgres(t, 18)}
@@ -38,10 +38,10 @@ func TestCopied(t *testing.T) {
 			testdb.Load(t, src, in(t, sample))
 			for to, target := range servers {
 				if sample == "types-zoo/pg.sql" && !strings.HasPrefix(to, "postgres") {
-					continue // it has what MySQL refuses
+					continue // MySQL refuses part of it
 				}
 				if sample == "types-zoo/mysql.sql" && (strings.HasPrefix(to, "postgres") || from == "mariadb" && to == "mysql") {
-					continue // a name in it is longer than PostgreSQL's are, and MySQL gives another name to a column's check
+					continue // a name exceeds PostgreSQL's limit, or MySQL renames a column's check
 				}
 				t.Run(from+" "+to+" "+sample, func(t *testing.T) {
 					dst := target.NewDatabase(t, "dst")
@@ -56,5 +56,15 @@ func TestCopied(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestNothingCopied: an empty target lacks the tables, but not the schema, which exists.
+func TestNothingCopied(t *testing.T) {
+	src, dst := testdb.MariaDB(t).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
+	testdb.Query(t, src, "CREATE TABLE one (id INT PRIMARY KEY)")
+	o := testdb.Run(t, "diff", src, dst, "--definitions=only")
+	if o.Code != 1 || !strings.Contains(o.Out, "missing   table public.one") || strings.Contains(o.Out, "schema public") {
+		t.Errorf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 	}
 }

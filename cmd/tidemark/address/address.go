@@ -1,6 +1,7 @@
-// Package address reads where a database is from what users write: URLs, the keyword strings of libpq (host=... dbname=...),
-// host:port/database, JDBC's URLs. It makes a URL of each, and finds what other programs of PostgreSQL and MySQL take from
-// files and variables: ~/.my.cnf and its groups, MYSQL_PWD, a file with passwords. Nothing of a secret is in its errors.
+// Package address reads the ways in which users name a database: URLs, the keyword strings of libpq
+// (host=... dbname=...), host:port/database, JDBC URLs. It makes a URL of each, and finds what
+// other PostgreSQL and MySQL programs read from files and variables: ~/.my.cnf and its groups, the
+// login paths of mysql_config_editor, MYSQL_PWD, a password file. Its errors contain no secrets.
 // Start with URL and WithPassword.
 package address
 
@@ -17,19 +18,20 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// keywords are those of a keyword string that says where a database is; others may stand beside them.
+// keywords are those of a keyword string that locate a database; others may be among them.
 var keywords = []string{"host", "hostaddr", "dbname", "service", "port", "user"}
 
 var (
 	keywordForm  = regexp.MustCompile(`^\s*([a-z_]+)\s*=`)
-	hostPortForm = regexp.MustCompile(`^(?:([^@/:]+)(?::([^@/]*))?@)?([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\]):([0-9]{1,5})/([^/?]*)(\?.*)?$`)
+	hostPortForm = regexp.MustCompile(`^(?:([^@/:]+)(?::([^@/]*))?@)?([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\]):([0-9]{1,5})(/[^/?]*)?(\?.*)?$`)
 	loginForm    = regexp.MustCompile(`^[^/@]+@[A-Za-z0-9.-]+/[^/]*$`)
 )
 
-// schemes are those of the ports that servers have as a rule, and their neighbours.
+// schemes are those of the usual ports of servers, and their neighbours.
 var schemes = map[string]string{"5432": "postgres", "5433": "postgres", "5434": "postgres", "6432": "postgres", "3306": "mysql", "3307": "mysql", "3308": "mysql"}
 
-// URL makes a URL of a database's address. Anything else, such as the name of a file, stays as it is.
+// URL makes a URL of a database's address. Anything else, such as the name of a file, stays as it
+// is.
 func URL(text string) (string, error) {
 	switch m := keywordForm.FindStringSubmatch(text); {
 	case strings.Contains(text, "://"):
@@ -41,7 +43,7 @@ func URL(text string) (string, error) {
 	case hostPortForm.MatchString(text):
 		return fromHostPort(text)
 	case loginForm.MatchString(text):
-		return "", wrong(text, errors.New("whose database it is cannot be told"), "Write it as postgres://user@host/database or mysql://user@host/database.")
+		return "", wrong(text, errors.New("the engine is unclear"), "Use postgres://user@host/database or mysql://user@host/database.")
 	}
 	return text, nil
 }
@@ -55,14 +57,18 @@ func wrong(text string, cause error, hint string) error {
 	return &tidemark.Error{Op: "read address", Object: tidemark.MaskURL(text), Kind: tidemark.Invalid, Err: cause, Hint: hint}
 }
 
-// fromHostPort reads host:port/database, whose port says the engine.
+// fromHostPort reads host:port and host:port/database, whose port implies the engine. Without a
+// database and with another port it may be any service.
 func fromHostPort(text string) (string, error) {
 	m := hostPortForm.FindStringSubmatch(text)
 	scheme, known := schemes[m[4]]
-	if !known {
-		return "", wrong(text, fmt.Errorf("port %s does not say whose it is", m[4]), "Write it as postgres://host:port/database or mysql://host:port/database.")
+	if !known && m[5] == "" {
+		return text, nil
 	}
-	u := url.URL{Scheme: scheme, Host: m[3] + ":" + m[4], Path: "/" + m[5], RawQuery: strings.TrimPrefix(m[6], "?")}
+	if !known {
+		return "", wrong(text, fmt.Errorf("the engine is unclear from port %s", m[4]), "Use postgres://host:port/database or mysql://host:port/database.")
+	}
+	u := url.URL{Scheme: scheme, Host: m[3] + ":" + m[4], Path: m[5], RawQuery: strings.TrimPrefix(m[6], "?")}
 	switch {
 	case m[2] != "":
 		u.User = url.UserPassword(m[1], m[2])
@@ -75,14 +81,14 @@ func fromHostPort(text string) (string, error) {
 // fromKeywords reads a keyword string, in which values may be in quotes.
 func fromKeywords(text string) (string, error) {
 	bad := func(cause string) error {
-		return wrong(text, errors.New(cause), "Write it as host=db.example.com port=5432 dbname=shop user=me; a value with spaces is in single quotes.")
+		return wrong(text, errors.New(cause), "Use the form host=db.example.com port=5432 dbname=shop user=me, with single quotes around a value with spaces.")
 	}
 	given := map[string]string{}
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
 		key, after, ok := strings.Cut(rest, "=")
 		key = strings.TrimSpace(key)
 		if !ok || key == "" || strings.ContainsAny(key, " \t'") {
-			return "", bad("a word of it has no = behind it")
+			return "", bad("a keyword has no = after it")
 		}
 		value, left, closed := keywordValue(strings.TrimLeft(after, " \t"))
 		if !closed {

@@ -1,6 +1,8 @@
 package address
 
 import (
+	"encoding/base64"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +38,8 @@ func TestURL(t *testing.T) {
 		{"service=shop", "postgres:///?service=shop"},
 		{"service=shop password=x", "postgres:///?password=x&service=shop"},
 		{"localhost:5432/shop", "postgres://localhost:5432/shop"},
+		{"localhost:5432", "postgres://localhost:5432"},
+		{"me@db:3306", "mysql://me@db:3306"},
 		{"me@db.example.com:3306/shop", "mysql://me@db.example.com:3306/shop"},
 		{"me:pw@10.0.0.1:5432/shop?sslmode=require", "postgres://me:pw@10.0.0.1:5432/shop?sslmode=require"},
 		{"[::1]:5432/shop", "postgres://[::1]:5432/shop"},
@@ -75,6 +79,7 @@ func TestMyCnf(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("MYSQL_PWD", "")
+	t.Setenv("MYSQL_TEST_LOGIN_FILE", "")
 	if err := os.WriteFile(filepath.Join(home, ".my.cnf"), []byte(myCnf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -97,12 +102,93 @@ func TestMyCnf(t *testing.T) {
 		}
 	}
 	_, err := URL("mysql:///shop?group=new")
-	if tidemark.KindOf(err) != tidemark.Invalid || tidemark.HintOf(err) != "Its groups are client, client_old, mysqldump." {
+	if tidemark.KindOf(err) != tidemark.Invalid || tidemark.HintOf(err) != "Use one of its groups: client, client_old, mysqldump." {
 		t.Errorf("%v, %s", err, tidemark.HintOf(err))
 	}
 	t.Setenv("MYSQL_PWD", "said")
 	if got, err := WithPassword("mysql://me@db/shop", ""); got != "mysql://me:said@db/shop" || err != nil {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// TestMyCnfIncludes reads what a file includes where it includes it, and no file without end.
+func TestMyCnfIncludes(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("MYSQL_PWD", "")
+	t.Setenv("MYSQL_TEST_LOGIN_FILE", "")
+	write := func(name, text string) {
+		path := filepath.Join(home, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(".my.cnf", "[client]\nuser=first\nhost=db1\n!include ~/none.cnf\n!include ~/more.cnf\nport=3307\n!includedir "+home+"/d\n")
+	write("more.cnf", "!include ~/.my.cnf\n[client]\nuser=second\nport=1\n[old]\nhost=old\n")
+	write("d/2.cnf", "[client]\npassword=two\n")
+	write("d/1.cnf", "[client]\npassword=one\n")
+	write("d/3.txt", "[client]\npassword=three\n")
+	shown, err := URL("mysql:///shop")
+	if shown != "mysql://second@db1:3307/shop" || err != nil {
+		t.Errorf("%s, %v", shown, err)
+	}
+	if opened, err := WithPassword(shown, ""); opened != "mysql://second:two@db1:3307/shop" || err != nil {
+		t.Errorf("%s, %v", opened, err)
+	}
+	if shown, err := URL("mysql:///shop?group=old"); shown != "mysql://second:two@old:3307/shop" || err != nil {
+		t.Errorf("%s, %v", shown, err)
+	}
+	write(".my.cnf", "!includedir "+home+"/nowhere\n")
+	if _, err := URL("mysql:///shop"); tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "nowhere") {
+		t.Error(err)
+	}
+}
+
+// myLogin is what mysql_config_editor 8.0.33 has made of two login paths: client, with the password
+// s3 cret#1"x, and old, with a port.
+const myLogin = "AAAAAB0YARgOGxMAEwwCDxsCFRQXExIPEAAAAEMrq/OGQqX9fUN/reC9LUMQAAAAwbLVGLEXE6ih" +
+	"I7i6je0JKiAAAAD8LQ81sufDonAehModJkTNwt2bu745bMrpfbym+fvHzCAAAABTgY+k4M43fzdN" +
+	"UvHIHq+gVN9Yd1oPBorFjjS8AYHJ9xAAAAAJuiFbg6c8UJSoHvuAii8TEAAAABQq4+cbitXNqm8z" +
+	"VdeJG0YgAAAAzTPav5dh2JM2z7RcLqcZuQQVobZFAsH7xKtb5Oz2EwUgAAAAlGXjTSYJFe4xrjXC" +
+	"5kcPb1TfWHdaDwaKxY40vAGByfcQAAAAl8DYUcS8+XJK8Ex8dS+9Gg=="
+
+// TestMyLogin reads the login paths of MySQL's clients, which hold against ~/.my.cnf.
+func TestMyLogin(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("MYSQL_PWD", "")
+	file := filepath.Join(home, "logins")
+	t.Setenv("MYSQL_TEST_LOGIN_FILE", file)
+	bytes, err := base64.StdEncoding.DecodeString(myLogin)
+	if err := errors.Join(err, os.WriteFile(file, bytes, 0o600), os.WriteFile(filepath.Join(home, ".my.cnf"), []byte("[mysql]\nuser=else\nport=3308\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ text, shown, opened string }{
+		{"mysql:///shop", "mysql://shop@db1.example.com:3308/shop", "mysql://shop:s3%20cret%231%22x@db1.example.com:3308/shop"},
+		{"mysql:///shop?group=old", "mysql://me:other@old.example.com:3307/shop", "mysql://me:other@old.example.com:3307/shop"},
+		{"mariadb://db1.example.com/shop", "mariadb://else@db1.example.com/shop", "mariadb://else@db1.example.com/shop"}, // its clients know none
+	} {
+		shown, err := URL(x.text)
+		if shown != x.shown || err != nil {
+			t.Errorf("%s: %s, %v; want %s", x.text, shown, err, x.shown)
+		}
+		if opened, err := WithPassword(shown, ""); opened != x.opened || err != nil {
+			t.Errorf("%s: %s, %v; want %s", x.text, opened, err, x.opened)
+		}
+	}
+	for n := range bytes { // cut anywhere, it is refused, or has fewer lines
+		if err := os.WriteFile(file, bytes[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := URL("mysql:///shop"); err != nil && tidemark.KindOf(err) != tidemark.Invalid {
+			t.Fatal(n, err)
+		}
+	}
+	if err := os.WriteFile(file, bytes[:90], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := URL("mysql:///shop"); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Error(err)
 	}
 }
 

@@ -2,7 +2,11 @@ package address
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -14,14 +18,14 @@ import (
 // groupParameter is the option of a URL that names a group of ~/.my.cnf.
 const groupParameter = "group"
 
-// tlsModes are MySQL's words for what a URL's tls says.
+// tlsModes maps MySQL's words to the values of a URL's tls option.
 var tlsModes = map[string]string{"disabled": "false", "preferred": "preferred", "required": "true", "verify_ca": "verify-ca", "verify_identity": "verify-full"}
 
-// A settings is what groups of ~/.my.cnf say, by names with dashes.
+// A settings has the options of groups of ~/.my.cnf, by names with dashes.
 type settings map[string]string
 
-// fromConfig puts into a URL of MySQL or MariaDB what it does not say and ~/.my.cnf does: user, host, port, socket, TLS.
-// Its password comes later (WithPassword), unless it is that of a group that the URL names.
+// fromConfig completes a URL of MySQL or MariaDB from ~/.my.cnf: user, host, port, socket, TLS. The
+// password comes later (WithPassword), unless it is that of a group that the URL names.
 func fromConfig(text string) (string, error) {
 	u, s, err := configured(text)
 	if u == nil || err != nil {
@@ -31,7 +35,7 @@ func fromConfig(text string) (string, error) {
 	if u.User == nil && s["user"] != "" {
 		u.User = url.User(s["user"])
 	}
-	if query.Has(groupParameter) { // afterwards nobody knows it any more
+	if query.Has(groupParameter) { // the engine does not know it
 		query.Del(groupParameter)
 		if _, has := u.User.Password(); !has && s["password"] != "" && u.User.Username() == s["user"] {
 			u.User = url.UserPassword(s["user"], s["password"])
@@ -69,12 +73,12 @@ func fromConfig(text string) (string, error) {
 	return u.String(), nil
 }
 
-// configured parses a URL of MySQL or MariaDB, and gives what ~/.my.cnf says of it; u is nil where that is nothing. What
-// it says of another host is not for this one.
+// configured parses a URL of MySQL or MariaDB, and gives the settings of ~/.my.cnf for it; u is nil
+// if there are none. Settings for another host do not count.
 func configured(text string) (u *url.URL, s settings, err error) {
 	u, err = url.Parse(text)
 	if err != nil || !isMySQL(u) {
-		return nil, nil, nil // the engine says what is wrong
+		return nil, nil, nil // the engine reports what is wrong
 	}
 	group := u.Query().Get(groupParameter)
 	home, err := os.UserHomeDir()
@@ -82,9 +86,19 @@ func configured(text string) (u *url.URL, s settings, err error) {
 		return nil, nil, nil
 	}
 	file := filepath.Join(home, ".my.cnf")
-	groups, err := readGroups(file)
-	if os.IsNotExist(err) && group == "" {
-		return nil, nil, nil
+	groups, err := readGroups(file, home)
+	var missing *fs.PathError
+	if os.IsNotExist(err) && errors.As(err, &missing) && missing.Path == file { // not a folder that it includes
+		err = nil
+	}
+	files := []map[string]settings{groups}
+	if err == nil && u.Scheme == "mysql" { // MariaDB's programs do not know it
+		var logins map[string]settings
+		if logins, err = readLogins(loginFile(home)); err == nil {
+			files = append(files, logins)
+		} else if os.IsNotExist(err) {
+			err = nil
+		}
 	}
 	if err != nil {
 		return nil, nil, wrong(text, err, "It is read for user, password, host, port, socket and TLS of mysql:// URLs.")
@@ -95,20 +109,22 @@ func configured(text string) (u *url.URL, s settings, err error) {
 	}
 	if group != "" {
 		wanted = append(wanted, "client"+group, group)
-		if groups[group] == nil && groups["client"+group] == nil {
-			var names []string
-			for name := range groups {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			return nil, nil, wrong(text, fmt.Errorf("%s has no group %s", file, group), "Its groups are "+strings.Join(names, ", ")+".")
-		}
 	}
 	s = settings{}
-	for _, name := range wanted {
-		for key, value := range groups[name] {
-			s[key] = value
+	known := map[string]bool{}
+	for _, groups := range files { // what comes later holds
+		for _, name := range wanted {
+			maps.Copy(s, groups[name])
 		}
+		for name := range groups {
+			known[name] = true
+		}
+	}
+	if group != "" && !known[group] && !known["client"+group] {
+		return nil, nil, wrong(text, fmt.Errorf("%s has no group %s", file, group), "Use one of its groups: "+strings.Join(slices.Sorted(maps.Keys(known)), ", ")+".")
+	}
+	if len(known) == 0 {
+		return nil, nil, nil
 	}
 	if at := u.Hostname(); at != "" && s["host"] != "" && at != s["host"] {
 		return u, settings{}, nil
@@ -116,29 +132,53 @@ func configured(text string) (u *url.URL, s settings, err error) {
 	return u, s, nil
 }
 
-// readGroups reads a file of MySQL's options: its groups, each with its options.
-func readGroups(file string) (map[string]settings, error) {
-	f, err := os.Open(file)
+// readGroups reads a file of MySQL options and those that it includes: its groups, each with its
+// options.
+func readGroups(file, home string) (map[string]settings, error) {
+	r := groupReader{groups: map[string]settings{}, home: home}
+	return r.groups, r.file(file, 0)
+}
+
+// A groupReader reads files of options.
+type groupReader struct {
+	groups map[string]settings
+	home   string
+}
+
+// maxIncludes is how deep files may include each other, as in MySQL.
+const maxIncludes = 10
+
+func (r *groupReader) file(name string, depth int) error {
+	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	out := map[string]settings{}
+	return r.read(f, depth)
+}
+
+func (r *groupReader) read(from io.Reader, depth int) error {
 	var in settings
-	for lines := bufio.NewScanner(f); ; {
+	for lines := bufio.NewScanner(from); ; {
 		if !lines.Scan() {
-			return out, lines.Err()
+			return lines.Err()
 		}
 		line := strings.TrimSpace(lines.Text())
 		if name, is := strings.CutPrefix(line, "["); is {
 			name = strings.TrimSpace(strings.TrimSuffix(name, "]"))
-			if in = out[name]; in == nil {
+			if in = r.groups[name]; in == nil {
 				in = settings{}
-				out[name] = in
+				r.groups[name] = in
 			}
 			continue
 		}
-		if line == "" || strings.ContainsAny(line[:1], "#;!") || in == nil { // of what !include names nothing is read
+		if words := strings.Fields(line); len(words) > 1 && depth < maxIncludes && (words[0] == "!include" || words[0] == "!includedir") {
+			if err := r.include(words[0], strings.TrimSpace(line[len(words[0]):]), depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		if line == "" || strings.ContainsAny(line[:1], "#;!") || in == nil {
 			continue
 		}
 		key, value, _ := strings.Cut(line, "=")
@@ -147,7 +187,34 @@ func readGroups(file string) (map[string]settings, error) {
 	}
 }
 
-// optionValue takes quotes, escapes and comments from a value.
+// include reads a file, or the files of a folder whose names end in .cnf, by their names. MySQL
+// ignores a file that does not exist, but not a folder.
+func (r *groupReader) include(how, name string, depth int) error {
+	if rest, is := strings.CutPrefix(name, "~/"); is {
+		name = filepath.Join(r.home, rest)
+	}
+	names := []string{name}
+	if how == "!includedir" {
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return err
+		}
+		names = nil
+		for _, e := range entries {
+			if filepath.Ext(e.Name()) == ".cnf" {
+				names = append(names, filepath.Join(name, e.Name()))
+			}
+		}
+	}
+	for _, n := range names {
+		if err := r.file(n, depth); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// optionValue removes quotes, escapes and comments from a value.
 func optionValue(text string) string {
 	if len(text) > 1 && (text[0] == '\'' || text[0] == '"') {
 		if end := strings.LastIndexByte(text, text[0]); end > 0 {

@@ -1,7 +1,8 @@
-// Package option describes what commands can be told. A Line is one option, bound to a field of the struct that a command
-// reads its options into; a Table is the lines of such a struct. From tables come flags with their help and completion
-// (Flags), what a task file may say (the values that Flags' reader takes), and the manual's page (Book). It hides in
-// which order defaults, files and flags are read, and how texts become values (value.go).
+// Package option describes the options of commands. A Line is one option, bound to a field of the
+// struct that a command reads its options into; a Table has the lines of such a struct. From tables
+// come flags with their help and completion (Flags), the options of task files (the values that
+// Flags' reader takes), and the manual's page (Book). It hides the order in which defaults, files
+// and flags are read, and how texts become values (value.go).
 package option
 
 import (
@@ -16,13 +17,14 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Line is an option. A user writes its name with two dashes on a command line, or as a key in a task file.
+// A Line is an option. A user writes its name with two dashes on a command line, or as a key in a
+// task file.
 type Line struct {
 	Name    string
 	Form    string             // "number", "size", "duration", "on/off", "text", "file", "list", or the choices with | between
 	Default string             // as the user would write it; "" none
 	Help    string             // one sentence
-	Verbs   string             // of options that several commands take in: which of these know it; "" all
+	Verbs   string             // for options of several commands: those that have this one; "" all
 	Set     func(string) error // puts a value into its field
 	Group   Group              // under which heading help lists it
 	Common  string             // the commands whose --help lists it; others list it under --help-all
@@ -30,19 +32,20 @@ type Line struct {
 	aliased string             // the commands that have them
 }
 
-// New makes a line that all commands know that have its table: the name, the form, the default as the user would write it
-// ("" none), one sentence on what it is for, and what puts a value into its field.
+// New makes a line for all commands that have its table: the name, the form, the default as the
+// user would write it ("" none), its description (help shows the first sentence), and the function
+// that sets its field.
 func New(name, form, def, help string, set func(string) error) Line {
 	return Line{Name: name, Form: form, Default: def, Help: help, Set: set}
 }
 
-// For makes a line one that only these commands know.
+// For restricts a line to these commands.
 func (l Line) For(verbs string) Line {
 	l.Verbs = verbs
 	return l
 }
 
-// CommonTo makes a line one of those that most users of these commands need.
+// CommonTo lists a line in the short help of these commands.
 func (l Line) CommonTo(verbs string) Line {
 	l.Common = verbs
 	return l
@@ -54,7 +57,7 @@ func (l Line) Also(verbs string, names ...string) Line {
 	return l
 }
 
-// names gives those of a line on a command line: its own first, and the letter if there is one.
+// names gives the names of a line on a command line: its own first, and the letter if there is one.
 func (l *Line) names(verb string) (names []string, letter string) {
 	names = []string{l.Name}
 	if !slices.Contains(strings.Fields(l.aliased), verb) {
@@ -70,7 +73,7 @@ func (l *Line) names(verb string) (names []string, letter string) {
 	return names, letter
 }
 
-// takes is whether a command knows the line.
+// takes reports whether a command has the line.
 func (l *Line) takes(verb string) bool {
 	return l.Verbs == "" || slices.Contains(strings.Fields(l.Verbs), verb)
 }
@@ -81,7 +84,7 @@ type Table []Line
 // Join makes one table of several.
 func Join(tables ...Table) Table { return slices.Concat(tables...) }
 
-// In puts lines that have no heading yet under one.
+// In puts lines without a heading under one.
 func (t Table) In(g Group) Table {
 	for i := range t {
 		if t[i].Group == 0 {
@@ -100,12 +103,12 @@ func (t Table) Only(names ...string) Table {
 	return out
 }
 
-// Of gives the lines that a command knows.
+// Of gives the lines that a command has.
 func (t Table) Of(verb string) Table {
 	return slices.DeleteFunc(slices.Clone(t), func(l Line) bool { return !l.takes(verb) })
 }
 
-// Find gives the first line of a name; nil: there is none.
+// Find gives the first line of a name; nil if there is none.
 func (t Table) Find(name string) *Line {
 	for i := range t {
 		if t[i].Name == name {
@@ -117,19 +120,20 @@ func (t Table) Find(name string) *Line {
 
 // A Set is a struct with the options of a command.
 type Set interface {
-	// Table gives the lines of the struct, bound to its fields. Lines that the command does not know are in it for their
-	// defaults.
+	// Table gives the lines of the struct, bound to its fields. Lines that the command does not
+	// have are in it for their defaults.
 	Table() Table
 }
 
-// A Value is what a file says of an option.
+// A Value is an option's value in a file.
 type Value struct {
 	Text string
 	File string
-	Line int // of the file; 0: the file is none of ours, and says things of all kinds of commands
+	Line int // of the file; 0: the file is not ours (DMS), and has settings for all kinds of commands
 }
 
-// flagValue binds a line to a flag: values are kept as text until the task file has been read, because flags come after it.
+// flagValue binds a line to a flag: values are kept as text until the task file has been read,
+// because flags come after it.
 type flagValue struct {
 	form  string
 	check func(string) error
@@ -146,10 +150,11 @@ func (f flagValue) Set(v string) error {
 	return nil
 }
 
-// Flags adds to a command the options that verb knows, which is its name in Line.Verbs. The function that it gives reads
-// them into what fresh makes: defaults first, then what a file says, then the environment, then the flags. stranger says what becomes of an
-// option of the file that verb does not know: its error, or nothing. What a file that is none of ours says is set where
-// the struct has a line for it, whether there is a flag or not.
+// Flags adds to a command the options that verb has, which is its name in Line.Verbs. The function
+// that it gives reads them into what fresh makes: defaults first, then a file, then the
+// environment, then the flags. stranger handles an option of the file that verb does not have: with
+// an error, or nil to ignore it. Values of a file that is not ours are set if the struct has a line
+// for them, with or without a flag.
 func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func(name string, v Value) error) (read func(file map[string]Value) (O, error)) {
 	cmd.Flags().SortFlags = false
 	given := map[string]*[]string{}
@@ -160,7 +165,7 @@ func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func
 		addFlags(cmd.Flags(), &l, verb, flagValue{l.Form, check, values})
 		if strings.Contains(l.Form, "|") {
 			choices := strings.Split(l.Form, "|")
-			_ = cmd.RegisterFlagCompletionFunc(l.Name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+			_ = cmd.RegisterFlagCompletionFunc(l.Name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 		}
 	}
 	return func(file map[string]Value) (O, error) {
@@ -192,12 +197,13 @@ func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func
 	}
 }
 
-// Variable is the variable of the environment that says an option: what a flag says wins over it, and it over files.
+// Variable is the environment variable of an option: flags take precedence over it, and it over
+// files.
 func Variable(name string) string {
 	return "TIDEMARK_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// fromEnvironment adds what variables say of options that no flag has said.
+// fromEnvironment adds the values of variables for options without a flag.
 func fromEnvironment(known Table, given map[string]*[]string) error {
 	for i := range known {
 		l := &known[i]
@@ -206,14 +212,15 @@ func fromEnvironment(known Table, given map[string]*[]string) error {
 			continue
 		}
 		if err := l.listed(l.Set(v)); err != nil {
-			return &tidemark.Error{Op: "read environment", Object: Variable(l.Name), Kind: tidemark.Invalid, Err: fmt.Errorf("%q %w", v, err), Hint: "It stands for --" + l.Name + ", which takes " + strings.ReplaceAll(l.Form, "|", ", ") + "."}
+			return &tidemark.Error{Op: "read environment", Object: Variable(l.Name), Kind: tidemark.Invalid, Err: fmt.Errorf("%q %w", v, err), Hint: "It sets --" + l.Name + ", which takes " + strings.ReplaceAll(l.Form, "|", ", ") + "."}
 		}
 		*given[l.Name] = []string{v}
 	}
 	return nil
 }
 
-// Given reports whether an option was said on the command line, by whatever of its names, or in the environment.
+// Given reports whether an option was set on the command line, by any of its names, or in the
+// environment.
 func Given(cmd *cobra.Command, name string) bool {
 	f := cmd.Flags().Lookup(name)
 	if f == nil {
@@ -223,7 +230,7 @@ func Given(cmd *cobra.Command, name string) bool {
 	return is && len(*v.given) > 0
 }
 
-// addFlags adds a line under its name, and hidden under its other ones.
+// addFlags adds a line under its name, and hidden under its aliases.
 func addFlags(to *pflag.FlagSet, l *Line, verb string, v flagValue) {
 	names, short := l.names(verb)
 	for _, name := range names {
@@ -239,7 +246,7 @@ func addFlags(to *pflag.FlagSet, l *Line, verb string, v flagValue) {
 	}
 }
 
-// listed adds to the error of a value the choices that there are.
+// listed adds the choices to the error of a value.
 func (l *Line) listed(err error) error {
 	if err == nil || !strings.Contains(l.Form, "|") {
 		return err
@@ -247,7 +254,7 @@ func (l *Line) listed(err error) error {
 	return fmt.Errorf("must be one of %s", strings.ReplaceAll(l.Form, "|", ", "))
 }
 
-// fromFile sets what a file says, line by line.
+// fromFile sets the values of a file, line by line.
 func fromFile(table Table, verb string, file map[string]Value, stranger func(string, Value) error) error {
 	names := make([]string, 0, len(file))
 	for name := range file {
@@ -279,10 +286,10 @@ func fromFile(table Table, verb string, file map[string]Value, stranger func(str
 	return nil
 }
 
-// FromFile sets what a file says.
+// FromFile sets a value of a file.
 func (l *Line) FromFile(v Value) error {
 	if err := l.listed(l.Set(v.Text)); err != nil {
-		return &tidemark.Error{Op: "read task file", Object: "option " + l.Name, Kind: tidemark.Invalid, Err: fmt.Errorf("%q %w", v.Text, err), Hint: "it takes " + l.Form}
+		return &tidemark.Error{Op: "read task file", Object: "option " + l.Name, Kind: tidemark.Invalid, Err: fmt.Errorf("%q %w", v.Text, err), Hint: "Correct the value; tidemark manual options describes it."}
 	}
 	return nil
 }

@@ -2,148 +2,176 @@ package screen
 
 import (
 	"fmt"
-	"io"
 	"sort"
-	"sync"
+	"strings"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// maxTableBars is how many tables get a bar of their own at a time.
+// maxTableBars is how many tables, and how many objects that are built, get a line each at a time.
 const maxTableBars = 8
 
-// barWatcher draws one bar for the whole job and one for each table under way.
+// barWatcher draws a bar for the whole job, and lines for tables and objects in progress.
 type barWatcher struct {
 	*quiet
-	bars *mpb.Progress
+	term *Terminal
 	done chan struct{}
 	wg   crash.Group
 
 	following chan struct{}
+	forecast  forecast
+}
 
-	rate  rate
-	whole *mpb.Bar
-	mine  map[int]*mpb.Bar
-	now   tally
-	speed float64
-	took  time.Duration
-	rows  map[int]int64
-	lock  sync.Mutex // of now, speed, took and rows, which decorators read
+func newBars(base *quiet) *barWatcher {
+	t, is := base.errOut.(*Terminal)
+	if !is {
+		t = &Terminal{out: base.errOut, size: func() (int, int) { return 80, 24 }}
+		base.errOut = t
+	}
+	return &barWatcher{quiet: base, term: t}
 }
 
 func (w *barWatcher) Running(p job.Progress) {
 	w.Stop()
-	w.bars = mpb.New(mpb.WithOutput(w.errOut), mpb.WithWidth(40), mpb.WithAutoRefresh(), mpb.WithRefreshRate(150*time.Millisecond))
-	w.done, w.mine, w.rows = make(chan struct{}), map[int]*mpb.Bar{}, map[int]int64{}
-	w.whole = w.bars.AddBar(0, mpb.BarPriority(1<<20),
-		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return fmt.Sprintf("%-32s", "all") })),
-		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return w.summary() })))
-	w.wg.Go(func() { every(150*time.Millisecond, w.done, func() { w.draw(p) }) })
+	w.done, w.forecast = make(chan struct{}), forecast{}
+	done := w.done
+	w.wg.Go(func() {
+		every(150*time.Millisecond, done, func() {
+			columns, rows := w.term.size()
+			tables := p.Snapshot()
+			t := sumOf(p, tables)
+			w.forecast.look(t, p.Elapsed(), time.Now())
+			w.term.Show(frame(columns, rows, t, tables, w.name, w.forecast, time.Now()))
+		})
+	})
 }
 
-// Event writes above the bars, so that they are not torn.
-func (w *barWatcher) Event(e job.Event) {
-	if w.bars == nil {
-		w.quiet.Event(e)
-		return
+// name is the table that a move fills.
+func (w *barWatcher) name(move int) string {
+	if w.plan != nil && move < len(w.plan.Moves) {
+		return w.plan.Moves[move].To.String()
 	}
-	old := w.errOut
-	w.mu.Lock()
-	w.errOut = io.Writer(w.bars)
-	w.mu.Unlock()
-	w.quiet.Event(e)
-	w.mu.Lock()
-	w.errOut = old
-	w.mu.Unlock()
+	return fmt.Sprintf("table %d", move)
 }
 
-func (w *barWatcher) draw(p job.Progress) {
-	tables, t, took := p.Snapshot(), sum(p), p.Elapsed()
-	w.lock.Lock()
-	w.now, w.took, w.speed = t, took, w.rate.of(t.Bytes-t.earlier, took)
-	for _, x := range tables {
-		w.rows[x.Move] = x.Rows
-	}
-	w.lock.Unlock()
-	w.whole.SetTotal(max(t.Total, 1), false)
-	w.whole.SetCurrent(t.Done)
-	sort.SliceStable(tables, func(i, j int) bool { return tables[i].Expected > tables[j].Expected })
-	for _, x := range tables {
-		bar := w.mine[x.Move]
-		switch {
-		case bar == nil && x.State == load.FullLoad && len(w.mine) < maxTableBars:
-			w.mine[x.Move] = w.tableBar(x)
-		case bar != nil && x.State != load.FullLoad:
-			bar.SetTotal(x.Bytes, true)
-			delete(w.mine, x.Move)
-		case bar != nil:
-			bar.SetTotal(max(x.Expected, x.Bytes+1), false)
-			bar.SetCurrent(x.Bytes)
-		}
-	}
-}
-
-func (w *barWatcher) tableBar(x load.TableStatus) *mpb.Bar {
-	name := fmt.Sprintf("table %d", x.Move)
-	if w.plan != nil && x.Move < len(w.plan.Moves) {
-		name = w.plan.Moves[x.Move].To.String()
-	}
-	move := x.Move
-	// A bar that is made with a total completes by itself, and heeds no SetTotal.
-	return w.bars.AddBar(0, mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return fmt.Sprintf("%-32.32s", name) })),
-		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-			w.lock.Lock()
-			defer w.lock.Unlock()
-			return fmt.Sprintf("%13s rows", Commas(w.rows[move]))
-		})))
-}
-
-func (w *barWatcher) summary() string {
-	w.lock.Lock()
-	defer w.lock.Unlock()
-	t := w.now
-	s := fmt.Sprintf("%13s rows  %s/s", Commas(t.Rows), Bytes(int64(w.speed)))
-	if t.Tables > 0 {
-		s += fmt.Sprintf("  tables %d/%d", t.TablesDone, t.Tables)
-	}
-	if t.Objects > 0 {
-		s += fmt.Sprintf("  keys %d/%d", t.Built, t.Objects)
-	}
-	if left := t.Total - t.Done; left > 0 && w.speed > 0 {
-		s += "  ETA " + Clock(time.Duration(float64(left)/w.speed*float64(time.Second)))
-	}
-	return s + "  " + Clock(w.took)
-}
-
-// Following shows lines: a stream has no end that a bar could come to.
+// Following shows lines: a stream has no end for a bar to reach.
 func (w *barWatcher) Following(p job.StreamProgress) {
 	w.Stop()
 	w.following = make(chan struct{})
-	w.wg.Go(func() { follow(w.quiet, p, w.following) })
+	done := w.following
+	w.wg.Go(func() { follow(w.quiet, p, done) })
 }
 
 func (w *barWatcher) Stop() {
-	if w.following != nil {
-		close(w.following)
-		w.wg.Wait()
-		w.following = nil
+	for _, done := range []chan struct{}{w.following, w.done} {
+		if done != nil {
+			close(done)
+		}
 	}
-	if w.bars == nil {
-		return
-	}
-	close(w.done)
 	w.wg.Wait()
-	for _, bar := range w.mine {
-		bar.Abort(true)
+	if w.done != nil {
+		w.term.Show(nil)
 	}
-	w.whole.SetTotal(-1, true)
-	w.bars.Wait()
-	w.bars = nil
+	w.following, w.done = nil, nil
+}
+
+// frame lays out the display of a job: tables and objects in progress, as many as fit, then the
+// whole job in two lines.
+func frame(columns, rows int, t tally, tables []load.TableStatus, name func(move int) string, f forecast, now time.Time) []string {
+	room := min(maxTableBars, rows-4)
+	var out []string
+	var moving []load.TableStatus
+	for _, x := range tables {
+		if x.State == load.FullLoad {
+			moving = append(moving, x)
+		}
+	}
+	sort.SliceStable(moving, func(i, j int) bool { return moving[i].Expected > moving[j].Expected })
+	for _, x := range moving[:max(0, min(len(moving), room))] {
+		out = append(out, tableLine(columns-1, name(x.Move), x))
+	}
+	for _, b := range t.heavy.Running[:max(0, min(len(t.heavy.Running), room-len(out)))] {
+		out = append(out, objectLine(columns-1, b.ID, now.Sub(b.Since)))
+	}
+	return append(out, wholeLine(columns-1, f), detailLine(columns-1, t, f))
+}
+
+// wholeLine is the bar of the whole job, with its progress and ETA.
+func wholeLine(columns int, f forecast) string {
+	end := ""
+	if f.share >= 0 {
+		end = fmt.Sprintf("%4d%%", min(int(f.share*100), 99))
+	}
+	if f.left >= time.Second {
+		end += "  ETA " + Clock(f.left)
+	}
+	line := "all " + bar(columns-len("all ")-len(end), f.share) + end
+	return clip(line, columns)
+}
+
+// detailLine has as many figures of the whole job as fit, the most important first.
+func detailLine(columns int, t tally, f forecast) string {
+	line := Clock(f.elapsed)
+	var parts []string
+	if t.moving() {
+		parts = append(parts, Commas(t.Rows)+" rows", Bytes(int64(f.speed))+"/s")
+		if t.Tables > 0 {
+			parts = append(parts, fmt.Sprintf("tables %d/%d", t.TablesDone, t.Tables))
+		}
+	}
+	sort.SliceStable(t.Phases, func(i, j int) bool { return t.Phases[i].running > 0 && t.Phases[j].running == 0 })
+	for _, p := range t.Phases {
+		if !t.moving() || p.Done > 0 || p.running > 0 {
+			parts = append(parts, p.String())
+		}
+	}
+	if !t.moving() {
+		parts = append(parts, Commas(t.Rows)+" rows")
+	}
+	for _, p := range parts {
+		if len(line)+2+len(p) <= columns {
+			line += "  " + p
+		}
+	}
+	return clip(line, columns)
+}
+
+// tableLine is a table in progress.
+func tableLine(columns int, name string, x load.TableStatus) string {
+	end := fmt.Sprintf("%14s rows", Commas(x.Rows))
+	if columns < 50 {
+		return clip(fit(name, columns-len(end))+end, columns)
+	}
+	share := -1.0
+	if x.Expected > 0 {
+		share = float64(x.Bytes) / float64(x.Expected)
+	}
+	of := min(columns*2/5, columns-len(end)-14)
+	return clip(fit(name, of)+" "+bar(columns-of-1-len(end), share)+end, columns)
+}
+
+// objectLine is an index, key or the like in progress.
+func objectLine(columns int, id string, since time.Duration) string {
+	end := "  " + Clock(since)
+	return clip(fit(id, columns-len(end))+end, columns)
+}
+
+// bar is a bar of so many columns; empty if there is no room for one, and without a mark if the
+// progress is unknown.
+func bar(columns int, share float64) string {
+	inner := columns - 2
+	switch {
+	case inner < 3:
+		return strings.Repeat(" ", max(0, columns))
+	case share < 0:
+		return "[" + strings.Repeat("-", inner) + "]"
+	}
+	n := min(int(share*float64(inner)), inner)
+	if n == inner {
+		return "[" + strings.Repeat("=", inner) + "]"
+	}
+	return "[" + strings.Repeat("=", n) + ">" + strings.Repeat("-", inner-n-1) + "]"
 }

@@ -1,8 +1,10 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/diff"
@@ -11,19 +13,43 @@ import (
 )
 
 // Diff shows a comparison of rows.
-func Diff(w io.Writer, result diff.Result, findings []tidemark.Finding) {
+//
+// whole: with all equal tables, of which otherwise only the largest are listed, and the times of
+// each worker.
+func Diff(w io.Writer, result diff.Result, findings []tidemark.Finding, whole bool) {
 	for _, f := range findings {
 		Finding(w, f)
 	}
 	if len(result.Tables) == 0 {
-		fmt.Fprintln(w, "no table was compared")
+		fmt.Fprintln(w, "no tables were compared")
 		return
 	}
-	fmt.Fprint(w, result.String())
-	fmt.Fprintf(w, "\n%s", result.Report.String())
+	if whole {
+		fmt.Fprintf(w, "%s\n%s", result, result.Report)
+		return
+	}
+	var equal []int64 // rows of the equal tables, the most first
+	for _, t := range result.Tables {
+		if t.Equal {
+			equal = append(equal, t.SourceRows)
+		}
+	}
+	slices.SortFunc(equal, func(a, b int64) int { return cmp.Compare(b, a) })
+	left := 0
+	for _, t := range result.Tables {
+		if t.Equal && len(equal) > slowest+1 && t.SourceRows <= equal[slowest] { // one would take no less room
+			left++
+			continue
+		}
+		fmt.Fprint(w, t)
+	}
+	if left > 0 {
+		fmt.Fprintf(w, "%s more, all equal\n", Count(left, "smaller table"))
+	}
+	fmt.Fprint(w, result.Summary())
 }
 
-// Repair tells what was done; without --execute out is for the statements alone.
+// Repair shows what was done; without --execute out is only for the statements.
 func Repair(errOut, out io.Writer, r *job.Repaired) {
 	if !r.Execute {
 		out = errOut
@@ -42,15 +68,15 @@ func Repair(errOut, out io.Writer, r *job.Repaired) {
 // Repairs says how many rows were changed, or would be.
 func Repairs(w io.Writer, r *job.Repaired) {
 	if !r.Execute {
-		fmt.Fprintf(w, "would insert %s, update %s, delete %s; --execute does it\n", Commas(r.Inserted), Commas(r.Updated), Commas(r.Deleted))
+		fmt.Fprintf(w, "would insert %s, update %s, delete %s; add --execute to make these changes\n", Commas(r.Inserted), Commas(r.Updated), Commas(r.Deleted))
 		return
 	}
 	for _, f := range r.Failed {
-		fmt.Fprintf(w, "refused: %s\n  %s\n", f.Error, f.SQL)
+		fmt.Fprintf(w, "rejected: %s\n  %s\n", f.Error, f.SQL)
 	}
 	fmt.Fprintf(w, "inserted %s, updated %s, deleted %s\n", Commas(r.Inserted), Commas(r.Updated), Commas(r.Deleted))
 	if r.Changed > 0 || r.Locked > 0 {
-		fmt.Fprintf(w, "left for another turn: %s changed meanwhile, %s locked by others\n", Commas(r.Changed), Commas(r.Locked))
+		fmt.Fprintf(w, "skipped: %s changed meanwhile, %s locked by others; run repair again\n", Commas(r.Changed), Commas(r.Locked))
 	}
 	fmt.Fprintf(w, "log: %s\n", r.Log)
 }
@@ -58,9 +84,9 @@ func Repairs(w io.Writer, r *job.Repaired) {
 // Proof shows what a cutover has proved.
 func Proof(w io.Writer, p *stream.Proof) {
 	if p.Fenced {
-		fmt.Fprintln(w, "the source is read-only, and all sessions of others are ended")
+		fmt.Fprintln(w, "the source is read-only, and all other sessions were ended")
 	}
-	fmt.Fprintf(w, "applied:   all that the source's log held (%s transactions, %s rows)\n", Commas(p.Applied.Transactions), Commas(p.Applied.Rows))
+	fmt.Fprintf(w, "applied:   everything in the source's log (%s transactions, %s rows)\n", Commas(p.Applied.Transactions), Commas(p.Applied.Rows))
 	fmt.Fprintf(w, "sequences: %s advanced on the target\n", Count(len(p.Sequences), "sequence"))
 	for _, f := range p.Findings {
 		Finding(w, f)
@@ -71,14 +97,14 @@ func Proof(w io.Writer, p *stream.Proof) {
 	}
 	switch {
 	case !p.Compared.Equal:
-		fmt.Fprintln(w, "Both sides are not equal: either something still writes to the source (--fence), or the target was changed.")
+		fmt.Fprintln(w, "The two sides are not equal: either something still writes to the source (stop it, or use --fence), or the target was changed.")
 	case !p.Equal():
-		fmt.Fprintln(w, "The rows of both sides are equal, their definitions are not: run the SQL above on the target and cut over again, or accept the differences (--definitions=accept).")
+		fmt.Fprintln(w, "The rows of both sides are equal, but their definitions are not: run the SQL above on the target and cut over again, or accept the differences (--definitions=accept).")
 	case p.Definitions == nil:
-		fmt.Fprintf(w, "The rows of both sides are equal; definitions were not compared; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
+		fmt.Fprintf(w, "The rows of both sides are equal; definitions were not compared; it took %.1f s. Point the applications at the target now.\n", p.Seconds)
 	case !p.Definitions.Equal:
-		fmt.Fprintf(w, "The rows of both sides are equal, and the differences of their definitions are accepted; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
+		fmt.Fprintf(w, "The rows of both sides are equal, and the differences of their definitions are accepted; it took %.1f s. Point the applications at the target now.\n", p.Seconds)
 	default:
-		fmt.Fprintf(w, "Both sides are equal; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
+		fmt.Fprintf(w, "Both sides are equal; it took %.1f s. Point the applications at the target now.\n", p.Seconds)
 	}
 }

@@ -68,7 +68,7 @@ func printObjects(w io.Writer, p *load.Plan, phase tidemark.Phase, title string)
 	}
 }
 
-// Findings lists findings under a title; nothing where there are none.
+// Findings lists findings under a title; nothing if there are none.
 func Findings(w io.Writer, findings []tidemark.Finding) {
 	if len(findings) == 0 {
 		return
@@ -91,10 +91,26 @@ func Finding(w io.Writer, f tidemark.Finding) {
 	}
 }
 
+// Warn prints a finding beside a command's output; as an event if JSON is requested.
+func Warn(w io.Writer, asJSON bool, f tidemark.Finding) {
+	if !asJSON {
+		Finding(w, f)
+		return
+	}
+	Event(w, struct {
+		Event   string `json:"event"`
+		Level   string `json:"level"`
+		Object  string `json:"object,omitempty"`
+		Message string `json:"message"`
+		Hint    string `json:"hint,omitempty"`
+	}{"warning", f.Severity.String(), f.Object, tidemark.MaskText(f.Text), tidemark.MaskText(f.Hint)})
+}
+
 // slowest is how many tables a short report lists.
 const slowest = 5
 
-// ShortTables shows the tables that took longest, and all that are not complete, where there are more than a few.
+// ShortTables shows the tables that took longest, and all that are not complete, in lines that fit
+// 80 columns unless names are long.
 func ShortTables(w io.Writer, tables []catalog.TableStat) {
 	some := slices.Clone(tables)
 	slices.SortStableFunc(some, func(a, b catalog.TableStat) int { return cmp.Compare(took(b), took(a)) })
@@ -106,9 +122,26 @@ func ShortTables(w io.Writer, tables []catalog.TableStat) {
 	if len(some) == len(tables) {
 		some = tables // in their own order
 	}
-	Tables(w, some)
+	incomplete := slices.ContainsFunc(some, func(t catalog.TableStat) bool { return t.State != load.TableCompleted })
+	rejected := slices.ContainsFunc(some, func(t catalog.TableStat) bool { return t.FullLoadErrorRows > 0 })
+	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	row := func(name, rows, size, time, errors, state string) {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s", name, rows, size, time)
+		if rejected {
+			fmt.Fprintf(out, "\t%s", errors)
+		}
+		if incomplete {
+			fmt.Fprintf(out, "\t%s", state)
+		}
+		fmt.Fprintln(out)
+	}
+	row("TABLE", "ROWS", "SIZE", "TIME", "ERROR ROWS", "STATE")
+	for _, t := range some {
+		row(named(t), Commas(t.FullLoadRows), Bytes(t.FullLoadBytes), elapsed(t), Commas(t.FullLoadErrorRows), t.State)
+	}
+	out.Flush()
 	if left := len(tables) - len(some); left > 0 {
-		fmt.Fprintf(w, "%s more, all complete, that took less time\n", Count(left, "table"))
+		fmt.Fprintf(w, "%s more, all complete, took less time\n", Count(left, "table"))
 	}
 }
 
@@ -119,41 +152,53 @@ func took(t catalog.TableStat) time.Duration {
 	return t.End.Sub(t.Start)
 }
 
-// Tables shows table statistics in the words of DMS.
+// elapsed is how long a table took; "" if it is not complete.
+func elapsed(t catalog.TableStat) string {
+	if t.Start.IsZero() || t.End.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%.2f s", took(t).Seconds())
+}
+
+// named is a table's name, and that on the target if it differs.
+func named(t catalog.TableStat) string {
+	name := t.Schema + "." + t.Name
+	if t.TargetSchema != t.Schema || t.TargetName != t.Name {
+		name += " -> " + t.TargetSchema + "." + t.TargetName
+	}
+	return name
+}
+
+// Tables shows table statistics in the terms of DMS.
 func Tables(w io.Writer, tables []catalog.TableStat) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "TABLE\tSTATE\tFULL LOAD ROWS\tERROR ROWS\tSIZE\tRANGES\tSTART\tEND\tELAPSED\tWRITTEN BY")
 	for _, x := range tables {
-		name := x.Schema + "." + x.Name
-		if x.TargetSchema != x.Schema || x.TargetName != x.Name {
-			name += " -> " + x.TargetSchema + "." + x.TargetName
-		}
-		start, end, elapsed := "", "", ""
+		start, end := "", ""
 		if !x.Start.IsZero() {
 			start = x.Start.Local().Format("15:04:05")
-			if !x.End.IsZero() {
-				end = x.End.Local().Format("15:04:05")
-				elapsed = fmt.Sprintf("%.2f s", took(x).Seconds())
-			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", name, x.State, Commas(x.FullLoadRows), Commas(x.FullLoadErrorRows),
-			Bytes(x.FullLoadBytes), x.RangesDone, x.Ranges, start, end, elapsed, x.Method)
+		if !x.End.IsZero() {
+			end = x.End.Local().Format("15:04:05")
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", named(x), x.State, Commas(x.FullLoadRows), Commas(x.FullLoadErrorRows),
+			Bytes(x.FullLoadBytes), x.RangesDone, x.Ranges, start, end, elapsed(x), x.Method)
 	}
 	t.Flush()
 }
 
-// printRows says how much was moved, and how fast.
+// printRows shows how much was moved, and how fast.
 func printRows(w io.Writer, r *job.Report) {
 	before := ""
 	if r.EarlierRows > 0 {
-		before = fmt.Sprintf(" after %s rows of earlier attempts", Commas(r.EarlierRows))
+		before = fmt.Sprintf(", after %s rows in earlier attempts", Commas(r.EarlierRows))
 	}
 	rows, bytes := r.Rows-r.EarlierRows, r.Bytes-r.EarlierBytes
 	fmt.Fprintf(w, "\n%s rows, %s in %.2f s (%s/s, %s rows/s)%s; peak memory %s\n\n", Commas(rows), Bytes(bytes), r.Seconds,
 		Bytes(perSecond(bytes, r.Seconds)), Commas(perSecond(rows, r.Seconds)), before, Bytes(r.PeakRSS))
 }
 
-// Report shows what limits and what to do about it; whole: with where the time of each worker went.
+// Report shows what limits, and what to do about it; whole: with the times of each worker.
 func Report(w io.Writer, r *job.Report, whole bool) {
 	if r.Stream != nil {
 		printStream(w, r)
@@ -182,26 +227,26 @@ func Report(w io.Writer, r *job.Report, whole bool) {
 		}
 	}
 	if r.Position.Text != "" {
-		fmt.Fprintf(w, "\nThe copy is of the source at log position %s", r.Position.Text)
+		fmt.Fprintf(w, "\nThe copy shows the source at log position %s", r.Position.Text)
 		if r.Position.GTID != "" {
 			fmt.Fprintf(w, " (GTID %s)", r.Position.GTID)
 		}
 		fmt.Fprintln(w, ".")
 	}
 	if r.Rejected > 0 || r.Cut > 0 {
-		fmt.Fprintf(w, "\n%s set aside, %s cut; see %s\n", Count(int(r.Rejected), "row"), Count(int(r.Cut), "value"), strings.Join(r.Files, ", "))
+		fmt.Fprintf(w, "\n%s rejected, %s truncated; see %s\n", Count(int(r.Rejected), "row"), Count(int(r.Cut), "value"), strings.Join(r.Files, ", "))
 	}
 	Findings(w, r.Findings)
 	printFailed(w, printRejected(w, r.Failed))
 }
 
-// printFailed prints what was not made: what the target has refused, with its reason and the statements as they were
-// tried, and then what nobody has tried, because it needs something of these.
+// printFailed prints what was not created: what the target has rejected, with the reason and the
+// statements as they were tried, and then what was not tried, because it depends on these.
 func printFailed(w io.Writer, failed []load.Failed) {
 	for _, skipped := range []bool{false, true} {
-		title := "\nRefused by the target, with its reason; these statements were tried:\n"
+		title := "\nRejected by the target; these statements were tried:\n"
 		if skipped {
-			title = "\nNot tried, because they need what was refused; run them once that is there:\n"
+			title = "\nNot tried, because they depend on a rejected statement; run them once that one has succeeded:\n"
 		}
 		for _, f := range failed {
 			if f.Skipped != skipped {
@@ -216,7 +261,7 @@ func printFailed(w io.Writer, failed []load.Failed) {
 	}
 }
 
-// printRejected prints the tables among what failed, and gives the rest.
+// printRejected prints the tables among the failures, and gives the rest.
 func printRejected(w io.Writer, failed []load.Failed) (rest []load.Failed) {
 	title := "\nRejected:\n"
 	for _, f := range failed {

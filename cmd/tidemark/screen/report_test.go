@@ -38,6 +38,9 @@ func TestShortTables(t *testing.T) {
 	if got := strings.Join(names, " "); got != "t19 t18 t17 t16 t15 t04 t03" || !strings.Contains(out.String(), "13 tables more") {
 		t.Errorf("%s\n%s", got, &out)
 	}
+	if !strings.Contains(out.String(), "ERROR ROWS") || !strings.Contains(out.String(), load.TableError) {
+		t.Errorf("it does not say what is wrong:\n%s", &out)
+	}
 	out.Reset()
 	if ShortTables(&out, tables[:5]); strings.Index(out.String(), "t00") > strings.Index(out.String(), "t04") || strings.Contains(out.String(), "more") {
 		t.Errorf("a few tables are shown in their order:\n%s", &out)

@@ -37,7 +37,7 @@ func Run(cmd *cobra.Command, run catalog.Run, tables []catalog.TableStat) error 
 		if err := json.Unmarshal(run.Report, &rep); err != nil {
 			return err
 		}
-		Storage(w, &rep)
+		Storage(w, &rep, true)
 		return nil
 	}
 	var rep job.Report

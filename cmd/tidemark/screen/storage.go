@@ -10,8 +10,9 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// Storage shows where the time of a backup or a restore went.
-func Storage(w io.Writer, rep *job.StorageReport) {
+// Storage shows what a backup or a restore has moved, and what limits it; whole: with the times of
+// each worker.
+func Storage(w io.Writer, rep *job.StorageReport, whole bool) {
 	took := rep.Report.Took()
 	what := "backup " + rep.Backup
 	if rep.Verb == "restore" {
@@ -26,15 +27,19 @@ func Storage(w io.Writer, rep *job.StorageReport) {
 	}
 	fmt.Fprintf(w, "%s: %s in %s, %s in %.2f s, %s/s", what, Bytes(rep.Bytes), of, Bytes(rep.Stored)+" stored", took.Seconds(), Bytes(rate64(rep.Bytes, took)))
 	if rep.Gone > 0 {
-		fmt.Fprintf(w, "; %s removed meanwhile", Count(int(rep.Gone), "file"))
+		fmt.Fprintf(w, "; %s disappeared meanwhile", Count(int(rep.Gone), "file"))
 	}
 	if rep.Increment != nil {
 		fmt.Fprintf(w, "\n%s", rep.Increment)
 	}
 	if o := rep.Over; o != nil {
-		fmt.Fprintf(w, "\nover what was there: %s of files compared, %s fetched, %s written, %s removed", Bytes(o.Looked), Bytes(o.Fetched), Bytes(o.Written), Count(int(o.Removed), "file"))
+		fmt.Fprintf(w, "\nover existing files: %s compared, %s fetched, %s written, %s removed", Bytes(o.Looked), Bytes(o.Fetched), Bytes(o.Written), Count(int(o.Removed), "file"))
 	}
-	fmt.Fprintf(w, "\n\n%s\n%s\n", rep.Report, rep.Limit)
+	fmt.Fprint(w, "\n\n")
+	if whole {
+		fmt.Fprintf(w, "%s\n", rep.Report)
+	}
+	fmt.Fprintln(w, rep.Limit)
 	for _, a := range rep.Advice {
 		fmt.Fprintln(w, a)
 	}
@@ -48,7 +53,7 @@ func Storage(w io.Writer, rep *job.StorageReport) {
 	}
 }
 
-// printTargets shows what each place of a mirror has done: its times are sums over the objects that were being
+// printTargets shows the times of each place of a mirror: sums over the objects that were being
 // written there.
 func printTargets(w io.Writer, rep *job.StorageReport) {
 	if len(rep.Targets) == 0 {
@@ -72,7 +77,7 @@ func rate64(bytes int64, took time.Duration) int64 {
 	return int64(float64(bytes) / took.Seconds())
 }
 
-// A StorageWatch prints how far a backup or a restore is, in lines.
+// A StorageWatch prints the progress of a backup or a restore, in lines.
 type StorageWatch struct {
 	v    View
 	out  io.Writer
@@ -85,7 +90,7 @@ func WatchStorage(v View, out io.Writer) *StorageWatch {
 	return &StorageWatch{v: v, out: out, done: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// Watch begins to print. A phase is told when it begins, and every two seconds.
+// Watch begins to print. It shows a phase when it begins, and every two seconds.
 func (w *StorageWatch) Watch(of interface{ Status() backup.Status }) {
 	crash.Go(func() {
 		defer close(w.gone)
@@ -112,13 +117,13 @@ func (w *StorageWatch) print(now backup.Status) {
 	line := now.Phase
 	if now.Phase == "prepare" {
 		if now.ToAside > 0 {
-			line += fmt.Sprintf(": %.1f%% (%s of %s set aside for large files)", 100*float64(now.Aside)/float64(now.ToAside), Bytes(now.Aside), Bytes(now.ToAside))
+			line += fmt.Sprintf(": %.1f%% (%s of %s preallocated for large files)", 100*float64(now.Aside)/float64(now.ToAside), Bytes(now.Aside), Bytes(now.ToAside))
 		}
 	} else if now.Total > 0 {
 		line += fmt.Sprintf(": %.1f%% (%s of %s)", now.Percent, Bytes(now.Done), Bytes(now.Total))
 	}
 	if now.Left > 0 {
-		line += ", about " + now.Left.Round(time.Second).String() + " left"
+		line += ", ETA " + now.Left.Round(time.Second).String()
 	}
 	fmt.Fprintln(w.out, line)
 }
@@ -133,6 +138,6 @@ func (w *StorageWatch) Stop() {
 	close(w.done)
 	select {
 	case <-w.gone:
-	case <-time.After(time.Second): // it was never begun
+	case <-time.After(time.Second): // it was never started
 	}
 }

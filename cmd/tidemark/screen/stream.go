@@ -15,7 +15,7 @@ func printStream(w io.Writer, r *job.Report) {
 		fmt.Fprintf(w, "\n%s transactions, %s rows captured in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", Commas(s.Transactions), Commas(s.Rows), s.Seconds,
 			Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)), Bytes(r.PeakRSS))
 		if s.Transactions > 0 {
-			fmt.Fprintf(w, "from a commit until it is in the queue: mean %s, p50 %s, p99 %s, max %s\n", millis(s.Capture.Mean), millis(s.Capture.P50), millis(s.Capture.P99), millis(s.Capture.Max))
+			fmt.Fprintf(w, "from commit to queue: mean %s, p50 %s, p99 %s, max %s\n", millis(s.Capture.Mean), millis(s.Capture.P50), millis(s.Capture.P99), millis(s.Capture.Max))
 		}
 		return
 	}
@@ -25,17 +25,17 @@ func printStream(w io.Writer, r *job.Report) {
 	if s.Waited > 0 { // one may have waited for several
 		waited = fmt.Sprintf(" (%s for the same row, %s for a unique value, %s for a foreign key, %s for a whole table)", Commas(s.ByKey), Commas(s.ByUnique), Commas(s.ByReference), Commas(s.ByTable))
 	}
-	fmt.Fprintf(w, "%s had to wait for others%s, %s came too early and were tried again, %s were tried again after a deadlock or the like\n",
+	fmt.Fprintf(w, "%s had to wait for others%s, %s came too early and were retried, %s were retried after a deadlock or similar error\n",
 		Commas(s.Waited), waited, Commas(s.Held), Commas(s.Retried))
 	if s.Giants > 0 {
-		fmt.Fprintf(w, "%s too large for memory went through a file, and were applied alone\n", Count(int(s.Giants), "transaction"))
+		fmt.Fprintf(w, "%s too large for memory: spilled to a file, and applied alone\n", Count(int(s.Giants), "transaction"))
 	}
 	fmt.Fprintln(w)
 	if s.Batches > 0 {
-		fmt.Fprintf(w, "%s batches came to %s changes; %s were refused, and applied transaction after transaction\n\n", Commas(s.Batches), Commas(s.Net), Commas(s.Refused))
+		fmt.Fprintf(w, "%s batches with %s net changes; %s were rejected, and applied one transaction at a time\n\n", Commas(s.Batches), Commas(s.Net), Commas(s.Refused))
 	}
 	if s.Exceptions > 0 {
-		fmt.Fprintf(w, "%s changes did not fit the target: tidemark exceptions shows them\n\n", Commas(s.Exceptions))
+		fmt.Fprintf(w, "%s changes did not fit the target: list them with tidemark exceptions\n\n", Commas(s.Exceptions))
 	}
 	if s.Transactions == 0 {
 		return
@@ -48,13 +48,13 @@ func printStream(w io.Writer, r *job.Report) {
 		fmt.Fprintf(w, "%-12s%11s %11s %11s %11s\n", x.name, millis(x.l.Mean), millis(x.l.P50), millis(x.l.P99), millis(x.l.Max))
 	}
 	if s.Skewed > 0 {
-		fmt.Fprintf(w, "The clocks differ: %s transactions seem to be applied before they were committed.\n", Commas(s.Skewed))
+		fmt.Fprintf(w, "The clocks differ: %s transactions appear to be applied before they were committed.\n", Commas(s.Skewed))
 	}
 	printClocks(w, s.StreamStatus)
 	fmt.Fprintln(w)
 }
 
-// printClocks says which server's clock is not this machine's: latencies are between them.
+// printClocks shows which server's clock differs from this machine's: latencies depend on both.
 func printClocks(w io.Writer, s job.StreamStatus) {
 	for _, c := range []struct {
 		whose string
@@ -65,12 +65,12 @@ func printClocks(w io.Writer, s job.StreamStatus) {
 			if c.ahead < 0 {
 				way = "behind"
 			}
-			fmt.Fprintf(w, "The %s's clock is %.3f s %s this machine's; latencies that begin or end there are off by as much.\n", c.whose, by, way)
+			fmt.Fprintf(w, "The %s's clock is %.3f s %s this machine's; latencies that start or end there are off by as much.\n", c.whose, by, way)
 		}
 	}
 }
 
-// streamLine is a sample in one line.
+// streamLine is a sample in lines of which all but the first are indented.
 func streamLine(s job.StreamStatus) string {
 	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)))
 	if s.Half == "capture" {
@@ -81,22 +81,36 @@ func streamLine(s job.StreamStatus) string {
 		line += fmt.Sprintf("  queue: %s messages, %s", Commas(s.QueueMessages), Bytes(s.QueueBytes))
 		return line + standing(s)
 	}
+	line += standing(s)
 	if s.PerSecond > 0 {
-		line += fmt.Sprintf("  end to end %s (p99 %s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99),
+		line += fmt.Sprintf("\n  end to end %s (p99 %s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99),
 			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean))
 	}
 	if s.State == job.Applying || s.State == job.OneAlone {
-		line += fmt.Sprintf("  %s in flight", Commas(int64(s.InFlight)))
+		line += fmt.Sprintf("\n  %s in flight", Commas(int64(s.InFlight)))
 		if s.Mode == job.InBatches {
-			line += "  batches"
+			line += ", batches"
 		} else {
-			line += fmt.Sprintf("  agents %.1f/%d", s.Busy, s.Agents)
+			line += fmt.Sprintf(", agents %.1f/%d", s.Busy, s.Agents)
 		}
+	}
+	return line
+}
+
+// followLine is a sample in a line that fits 80 columns; status and the report have all of it. A
+// latency is shown once the stream has caught up: before that it is the age of what was waiting.
+func followLine(s job.StreamStatus) string {
+	if s.Half == "capture" {
+		return streamLine(s)
+	}
+	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)))
+	if s.PerSecond > 0 && s.Lag < 1 && s.EndToEnd.Mean < 1000 && s.State != job.OneAlone {
+		return line + fmt.Sprintf("  end to end %s, p99 %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99))
 	}
 	return line + standing(s)
 }
 
-// standing says what a stream is doing and how late it is, as the end of a line.
+// standing is what a stream is doing and how far it is behind, as the end of a line.
 func standing(s job.StreamStatus) string {
 	line := "  " + s.Doing
 	if s.State != job.Idle && s.State != job.Connecting {

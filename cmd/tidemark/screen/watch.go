@@ -1,18 +1,16 @@
-// Package screen shows jobs to whoever has started one: while they run (Watch: bars, lines or JSON events; WatchStorage
-// for backups and restores), and what came of them as text: plans, reports, comparisons, streams, what runs now. Numbers
-// as text (Bytes, Commas, Count, Clock) are those of all commands. It hides what a display needs to know of a
-// job's progress; nothing in it opens or decides anything. Start with Watch and Report.
+// Package screen shows jobs to the user: while they run (Watch: bars, lines or JSON events;
+// WatchStorage for backups and restores), and their results as text: plans, reports, comparisons,
+// streams, what is running now. Numbers as text (Bytes, Commas, Count, Clock) are those of all
+// commands. It hides what a display needs to know of a job's progress; nothing in it opens or
+// decides anything. Start with Watch and Report.
 package screen
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
@@ -20,15 +18,16 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// A View says how a command shows what it does.
+// A View tells how a command shows its work.
 type View struct {
 	Progress string // auto, bars, lines or none
 	JSON     bool   // events and reports as JSON
-	PlanOnly bool   // the plan is all that was asked for
+	PlanOnly bool   // only the plan is requested
+	Ends     bool   // a stream that is followed comes to an end by itself
 }
 
-// A Watcher shows a job while it runs; Stop ends the display, and ShowPlan prints
-// the plan where that is all that was asked for.
+// A Watcher shows a job while it runs; Stop ends the display, and ShowPlan prints the plan if only
+// that is requested.
 type Watcher interface {
 	job.Watcher
 	Stop()
@@ -40,26 +39,27 @@ func Watch(v View, out, errOut io.Writer) Watcher {
 	mode := v.Progress
 	if mode == "auto" {
 		mode = "lines"
-		if f, ok := errOut.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if _, is := errOut.(*Terminal); is {
 			mode = "bars"
 		}
 	}
-	base := &quiet{out: out, errOut: errOut, planOnly: v.PlanOnly, json: v.JSON}
+	base := &quiet{out: out, errOut: errOut, planOnly: v.PlanOnly, json: v.JSON, ends: v.Ends}
 	switch {
 	case v.JSON:
 		return &jsonWatcher{quiet: base}
 	case mode == "bars":
-		return &barWatcher{quiet: base}
+		return newBars(base)
 	case mode == "lines":
 		return &lineWatcher{quiet: base}
 	}
 	return base
 }
 
-// quiet shows only what must be seen: the plan when that is asked for, and troubles.
+// quiet shows only what must be seen: a requested plan, and problems.
 type quiet struct {
 	out, errOut io.Writer
 	planOnly    bool
+	ends        bool
 	json        bool
 	mu          sync.Mutex
 	plan        *load.Plan
@@ -97,7 +97,7 @@ func (w *quiet) Event(e job.Event) {
 		w.retries++
 		if now := time.Now(); w.retries <= 10 || now.Sub(w.retried) >= 15*time.Second { // what fails may be many ranges, for minutes
 			w.retried = now
-			fmt.Fprintf(w.errOut, "trying again%s: %s: %s\n", strings.TrimSuffix(" "+e.Text, " "), e.Object, e.Error)
+			fmt.Fprintf(w.errOut, "retrying%s: %s: %s\n", strings.TrimSuffix(" "+e.Text, " "), e.Object, e.Error)
 		}
 	case e.Kind == "state" && e.Seconds == 0:
 		fmt.Fprintf(w.errOut, "%s: %s\n", e.Object, e.Text)
@@ -233,21 +233,27 @@ func every(d time.Duration, done <-chan struct{}, f func()) {
 
 // A tally is a job's progress in a few numbers.
 type tally struct {
-	Tables     int   `json:"tables"`
-	TablesDone int   `json:"tables_done"`
-	Rows       int64 `json:"rows"`
-	Bytes      int64 `json:"bytes"`
-	Done       int64 `json:"position"`
-	Total      int64 `json:"total"`
-	Objects    int   `json:"objects"`
-	Built      int   `json:"objects_done"`
-	running    []string
+	Tables     int     `json:"tables"`
+	TablesDone int     `json:"tables_done"`
+	Rows       int64   `json:"rows"`
+	Bytes      int64   `json:"bytes"`
+	Done       int64   `json:"position"`
+	Total      int64   `json:"total"`
+	Objects    int     `json:"objects"`
+	Built      int     `json:"objects_done"`
+	Phases     []phase `json:"phases"`
+	heavy      load.HeavyBuild
 	earlier    int64 // of Bytes: committed by earlier attempts
 }
 
-func sum(p job.Progress) tally {
+// moving reports whether rows are being moved yet.
+func (t tally) moving() bool { return t.Done < t.Total || t.TablesDone < t.Tables || t.Total == 0 }
+
+func sum(p job.Progress) tally { return sumOf(p, p.Snapshot()) }
+
+func sumOf(p job.Progress, tables []load.TableStatus) tally {
 	t := tally{}
-	for _, x := range p.Snapshot() {
+	for _, x := range tables {
 		t.Tables++
 		t.Rows += x.Rows
 		t.Bytes += x.Bytes
@@ -258,7 +264,7 @@ func sum(p job.Progress) tally {
 	}
 	t.Done, t.Total = p.Position()
 	b := p.Objects()
-	t.Objects, t.Built, t.running = b.Total, b.Done+b.Failed, b.Running
+	t.Objects, t.Built, t.Phases, t.heavy = b.Total, b.Done+b.Failed, phases(b.Kinds), b.Heavy
 	return t
 }
 
@@ -266,9 +272,9 @@ func sum(p job.Progress) tally {
 // is full, for logs and pipes.
 type lineWatcher struct {
 	*quiet
-	done chan struct{}
-	wg   crash.Group
-	rate rate
+	done     chan struct{}
+	wg       crash.Group
+	forecast forecast
 }
 
 func (w *lineWatcher) Running(p job.Progress) {
@@ -284,12 +290,12 @@ func (w *lineWatcher) Running(p job.Progress) {
 }
 
 func (w *lineWatcher) line(t tally, elapsed time.Duration) string {
-	speed := w.rate.of(t.Bytes-t.earlier, elapsed)
-	s := fmt.Sprintf("%s  %s rows  %s  %s/s", Clock(elapsed), Commas(t.Rows), Bytes(t.Bytes), Bytes(int64(speed)))
+	w.forecast.look(t, elapsed, time.Now())
+	s := fmt.Sprintf("%s  %s rows  %s  %s/s", Clock(elapsed), Commas(t.Rows), Bytes(t.Bytes), Bytes(int64(w.forecast.speed)))
 	if t.Total > 0 {
 		s = fmt.Sprintf("%s  %3d%%", s, Percent(t.Done, t.Total))
-		if left := t.Total - t.Done; left > 0 && speed > 0 {
-			s += "  ETA " + Clock(time.Duration(float64(left)/speed*float64(time.Second)))
+		if w.forecast.left >= time.Second {
+			s += "  ETA " + Clock(w.forecast.left)
 		}
 	}
 	if t.Tables > 0 {
@@ -306,7 +312,7 @@ func (w *lineWatcher) Event(e job.Event) {
 	if e.Kind == "table" && w.plan != nil && len(w.plan.Moves) <= 100 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		fmt.Fprintf(w.errOut, "full: %s  %s rows  %s  %.1f s\n", e.Object, Commas(e.Rows), Bytes(e.Bytes), e.Seconds)
+		fmt.Fprintf(w.errOut, "loaded: %s  %s  %s  %.1f s\n", e.Object, Count(int(e.Rows), "row"), Bytes(e.Bytes), e.Seconds)
 	}
 }
 
@@ -316,11 +322,13 @@ func (w *lineWatcher) Following(p job.StreamProgress) {
 	w.wg.Go(func() { follow(w.quiet, p, w.done) })
 }
 
-// follow prints a line for each sample of a stream, and what limits it when that changes.
+// follow prints a line for each sample of a stream, and its limit when that changes.
 func follow(w *quiet, p job.StreamProgress, done chan struct{}) {
-	w.mu.Lock()
-	fmt.Fprintln(w.errOut, "following; Ctrl-C stops, and the same command goes on")
-	w.mu.Unlock()
+	if !w.ends {
+		w.mu.Lock()
+		fmt.Fprintln(w.errOut, "following; Ctrl-C stops it, the same command resumes it")
+		w.mu.Unlock()
+	}
 	var last time.Time
 	limit := ""
 	every(min(p.Interval(), time.Second), done, func() {
@@ -331,7 +339,7 @@ func follow(w *quiet, p job.StreamProgress, done chan struct{}) {
 		last = s.Time
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		fmt.Fprintln(w.errOut, streamLine(s))
+		fmt.Fprintln(w.errOut, followLine(s))
 		if s.Limit != limit && s.Limit != "" && !s.Idle {
 			fmt.Fprintln(w.errOut, "  "+s.Limit)
 		}
@@ -347,15 +355,18 @@ func (w *lineWatcher) Stop() {
 	}
 }
 
-// A rate is bytes a second over the last few looks.
+// A rate is bytes a second over the last seconds.
 type rate struct {
 	bytes []int64
 	times []time.Duration
 }
 
+// rateOver is how far back a rate looks.
+const rateOver = 15 * time.Second
+
 func (r *rate) of(bytes int64, at time.Duration) float64 {
 	r.bytes, r.times = append(r.bytes, bytes), append(r.times, at)
-	if len(r.bytes) > 10 {
+	for len(r.times) > 2 && at-r.times[1] >= rateOver {
 		r.bytes, r.times = r.bytes[1:], r.times[1:]
 	}
 	first, span := r.bytes[0], at-r.times[0]
