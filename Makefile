@@ -1,5 +1,5 @@
 # make             what there is
-# make test        all that CI runs (.ci/run): installs what is missing, checks, tests
+# make test        checks and tests; installs what is missing. CI (.ci/run) runs it with all long tests
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -26,6 +26,9 @@ P        ?= 2
 # Tests of a package that run at a time. Both processors are busy with five; more of them only take longer each.
 PARALLEL ?= 5
 TIMEOUT  ?= 60m
+# Of the time that the long tests take (script/long-tests), the part that a run of make test draws by a
+# seed, so that it ends within ten minutes on two cores. CI runs all of them, as do SHARE=1 and test-all.
+SHARE    ?= $(if $(CI),1,0.05)
 FUZZTIME ?= 30s
 FUZZPKG  ?= ./...
 
@@ -62,12 +65,12 @@ lint: ## gofmt, go vet, staticcheck
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 
-test: test-deps ## every check and every test, each once
+test: test-deps ## every check and every test, of the long ones some (SHARE=1: all, as CI does)
 	@mkdir -p bin
 	@$(MAKE) --no-print-directory lint >bin/lint.log 2>&1 & lint=$$!; \
 	trap 'kill $$lint 2>/dev/null || true' EXIT; failed=0; export SUITE_WHILE=$$PPID; \
 	go run $(GOTESTSUM) --format pkgname --jsonfile bin/test.json --raw-command -- \
-	  script/go-test.sh $(P) $(PARALLEL) $(TIMEOUT) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
+	  script/go-test.sh $(P) $(PARALLEL) $(TIMEOUT) $(SHARE) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
 	FUZZPLAIN=$(FUZZPLAIN) $(MAKE) --no-print-directory fuzz FUZZTIME=$(FUZZEACH) FUZZPKG="$(FUZZSHORT)" || failed=1; \
 	trap - EXIT; wait $$lint || failed=1; cat bin/lint.log; \
 	go run ./script/suite -slowest bin/test.json; \
@@ -76,7 +79,7 @@ test: test-deps ## every check and every test, each once
 	  echo "tests were skipped: in CI none may"; exit 1; fi
 
 test-all: ## make test with every test in its long form (hours)
-	TIDEMARK_TEST=all TIDEMARK_STEPS=all TIDEMARK_CHAINS=20 $(MAKE) test TIMEOUT=6h FUZZEACH=10s FUZZPLAIN=
+	TIDEMARK_TEST=all TIDEMARK_STEPS=all TIDEMARK_CHAINS=20 $(MAKE) test SHARE=1 TIMEOUT=6h FUZZEACH=10s FUZZPLAIN=
 
 # Tests on real servers, one of each engine, that the fast loop has besides those that need none.
 SHORTSOME  := ./postgres/... ./mysql/... ./cmd/tidemark

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# go-test.sh P PARALLEL TIMEOUT RACE-PATTERNS SOME-PATTERNS TEST... tests every package once, as go test -json writes it:
-# those of RACE-PATTERNS under the race detector, of those of SOME-PATTERNS the tests that are named, and all else without
-# it. All run side by side: most tests wait for servers most of the time.
+# go-test.sh P PARALLEL TIMEOUT SHARE RACE-PATTERNS SOME-PATTERNS TEST... tests every package once, as
+# go test -json writes it: those of RACE-PATTERNS under the race detector, of those of SOME-PATTERNS
+# the tests that are named, and all else without it. All run side by side: most tests wait for
+# servers most of the time. Of the tests in script/long-tests, as many as take this SHARE of their
+# time are drawn; a test that is not in that file always runs.
 set -euo pipefail
-p=$1 race=$4 some=$5
+p=$1 share=$4 race=$5 some=$6
 # Nothing from the cache: the tests of proof run a program that go does not know they depend on. Vet is make lint's.
 args=(-json -count=1 -vet=off -parallel "$2" -timeout "$3")
-shift 5
-tests="^Test($(IFS='|'; echo "$*"))\$"
+shift 6
+tests="Test($(IFS='|'; echo "$*"))"
+left=$(go run ./script/suite -leave-out script/long-tests "$share")
 
 # shellcheck disable=SC2086 # lists of words
 {
@@ -17,11 +20,11 @@ tests="^Test($(IFS='|'; echo "$*"))\$"
   rest=$(go list ./proof/ddl ./proof/misuse ./... | awk '!seen[$0]++' | grep -Fxv "$race"$'\n'"$some")
   # Of these, the packages that have such tests: others would be built for nothing.
   raced=$(go list -f '{{.ImportPath}} {{.Dir}}' $some | while read -r pkg dir; do
-    ! grep -qsE "^func ${tests:1:-1}\(" "$dir"/*_test.go || echo "$pkg"
+    ! grep -qsE "^func $tests\(" "$dir"/*_test.go || echo "$pkg"
   done)
-  groups=("${args[@]}" -p "$p" -skip "$tests" $some -- "${args[@]}" -p "$p" $rest)
+  groups=("${args[@]}" -p "$p" -skip "^($tests|$left)\$" $some -- "${args[@]}" -p "$p" -skip "^($left)\$" $rest)
   groups+=(-- -C bench "${args[@]}" -p 1 ./...) # a module of its own
-  [ -z "$race" ] || groups+=(-- "${args[@]}" -p 1 -race $race)
-  [ -z "$raced" ] || groups+=(-- "${args[@]}" -p 1 -race -run "$tests" $raced)
+  [ -z "$race" ] || groups+=(-- "${args[@]}" -p 1 -race -skip "^($left)\$" $race)
+  [ -z "$raced" ] || groups+=(-- "${args[@]}" -p 1 -race -run "^$tests\$" -skip "^($left)\$" $raced)
   exec go run ./script/suite "${groups[@]}"
 }

@@ -1,18 +1,21 @@
 //go:build unix
 
-// Command suite runs go test several times side by side, and writes what they say to standard output, as go test -json
-// does: gotestsum reads it as that of one run. Arguments of one go test end with "--":
+// Command suite runs several go test commands in parallel, and writes their output to standard
+// output in the form of go test -json: gotestsum reads it as a single run. "--" ends the arguments
+// of each go test:
 //
 //	suite -json -race ./flow/... -- -C bench -json ./...
 //
-// With -slowest it reads such lines from a file instead, and prints the ten packages and the ten tests that took longest.
+// With -slowest FILE it reads such output from a file instead, and prints the ten packages and the
+// ten tests that took longest. With -long FILE it prints the tests that took 5 s or more, one per
+// line. With -leave-out FILE SHARE it reads those, draws the tests to skip this time, and prints
+// them as a pattern.
 package main
 
 import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -28,24 +31,29 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == "-slowest" {
-		if err := slowest(os.Args[2], os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "suite:", err)
-			os.Exit(1)
-		}
-		return
+	var err error
+	switch args := os.Args[1:]; {
+	case len(args) == 2 && args[0] == "-slowest":
+		err = slowest(args[1], os.Stdout)
+	case len(args) == 2 && args[0] == "-long":
+		err = printLong(args[1])
+	case len(args) == 3 && args[0] == "-leave-out":
+		err = printLeftOut(args[1], args[2])
+	case !runAll(args):
+		os.Exit(1)
 	}
-	if !runAll(os.Args[1:]) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "suite:", err)
 		os.Exit(1)
 	}
 }
 
-// runAll runs a go test of each group of arguments, and says whether all of them passed. Who interrupts it interrupts
-// them, and waits for their end. They end too when the process is gone whose number is in SUITE_WHILE: that is make, which
-// may be killed.
+// runAll runs a go test for each group of arguments, and reports whether all passed. An interrupt
+// reaches them too, and runAll waits for them to end. They also end once the process in SUITE_WHILE
+// is gone: that is make, which may be killed.
 func runAll(args []string) bool {
-	// The terminal sends it to go test too. Were it ignored here, so would it be in all that is started from here, and
-	// tests interrupt programs.
+	// The terminal sends the interrupt to go test too. Ignoring it here would make every process
+	// started from here ignore it, and tests interrupt programs.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -72,7 +80,7 @@ func runAll(args []string) bool {
 	return all
 }
 
-// lines writes whole lines of several writers.
+// lines merges the whole lines of several writers.
 type lines struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -81,7 +89,7 @@ type lines struct {
 func (l *lines) goTest(ctx context.Context, args []string) bool {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
 	cmd.Stderr = os.Stderr
-	if !slices.Contains(args, "-race") { // which needs cgo; all else compiles as what is released, and shares it
+	if !slices.Contains(args, "-race") { // which needs cgo; all else is compiled as in a release, and shared with it
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
 	out, err := cmd.StdoutPipe()
@@ -95,7 +103,7 @@ func (l *lines) goTest(ctx context.Context, args []string) bool {
 	for in := bufio.NewReader(out); ; {
 		line, err := in.ReadBytes('\n')
 		l.mu.Lock()
-		_, _ = l.w.Write(line) // nobody reads on: then go test says so too
+		_, _ = l.w.Write(line) // if the reader is gone, go test reports it too
 		l.mu.Unlock()
 		if err != nil {
 			break
@@ -104,35 +112,17 @@ func (l *lines) goTest(ctx context.Context, args []string) bool {
 	return cmd.Wait() == nil
 }
 
-// slowest prints where the time of a run went: a test's seconds are those from its start to its end, while others run
-// beside it.
+// slowest prints where the time of a run went: a test's seconds run from its start to its end,
+// while others run in parallel.
 func slowest(file string, out io.Writer) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	packages, tests := map[string]float64{}, map[string]float64{}
-	for in := json.NewDecoder(f); ; {
-		var e struct {
-			Action, Package, Test string
-			Elapsed               float64
-		}
-		if err := in.Decode(&e); err == io.EOF {
-			break
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		if e.Action != "pass" && e.Action != "fail" {
-			continue
-		}
-		pkg := strings.TrimPrefix(e.Package, "github.com/tidemarkdb/tidemark/")
-		switch {
-		case e.Test == "":
-			packages[pkg] += e.Elapsed // some are tested twice, with the race detector and without
-		case !strings.Contains(e.Test, "/"):
-			tests[pkg+" "+e.Test] += e.Elapsed
-		}
+	packages, tests, err := timings(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	for what, took := range map[string]map[string]float64{"packages": packages, "tests": tests} {
 		fmt.Fprintf(out, "\nthe slowest %s:\n", what)

@@ -1,0 +1,140 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A timing is the total duration of all tests of one name, in all packages that have one.
+type timing struct {
+	name    string
+	seconds float64 // from start to end, while others run in parallel
+}
+
+// timings reads the output of go test -json.
+func timings(in io.Reader) (packages, tests map[string]float64, err error) {
+	packages, tests = map[string]float64{}, map[string]float64{}
+	for dec := json.NewDecoder(in); ; {
+		var e struct {
+			Action, Package, Test string
+			Elapsed               float64
+		}
+		if err := dec.Decode(&e); err == io.EOF {
+			return packages, tests, nil
+		} else if err != nil {
+			return nil, nil, err
+		}
+		if e.Action != "pass" && e.Action != "fail" {
+			continue
+		}
+		pkg := strings.TrimPrefix(e.Package, "github.com/tidemarkdb/tidemark/")
+		switch {
+		case e.Test == "":
+			packages[pkg] += e.Elapsed // some run twice, with and without the race detector
+		case !strings.Contains(e.Test, "/"):
+			tests[pkg+" "+e.Test] += e.Elapsed
+		}
+	}
+}
+
+// longTests prints the tests that took at least this many seconds, one per line, in the form that
+// leftOut reads.
+func longTests(in io.Reader, out io.Writer, atLeast float64) error {
+	_, tests, err := timings(in)
+	if err != nil {
+		return err
+	}
+	long := map[string]float64{}
+	for test, seconds := range tests {
+		_, name, _ := strings.Cut(test, " ")
+		if strings.HasPrefix(name, "Test") {
+			long[name] += seconds
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(long)) {
+		if long[name] >= atLeast {
+			fmt.Fprintf(out, "%s %.0f\n", name, long[name])
+		}
+	}
+	return nil
+}
+
+func readLong(file string) ([]timing, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var out []timing
+	for in := bufio.NewScanner(f); in.Scan(); {
+		var t timing
+		if _, err := fmt.Sscanf(in.Text(), "%s %f", &t.name, &t.seconds); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", file, in.Text(), err)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// leftOut draws the long tests to skip this time: those that run take at most this share of their
+// total time. The same seed draws the same tests; every test has the same chance.
+func leftOut(long []timing, share float64, seed uint64) []string {
+	var budget float64
+	for _, t := range long {
+		budget += t.seconds * share
+	}
+	var out []string
+	random := rand.New(rand.NewPCG(seed, 0))
+	for _, i := range random.Perm(len(long)) {
+		if t := long[i]; t.seconds <= budget+1e-6 { // a rounding error
+			budget -= t.seconds
+		} else {
+			budget = 0 // otherwise short ones would run more often
+			out = append(out, t.name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func printLong(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return longTests(f, os.Stdout, 5)
+}
+
+// printLeftOut takes the seed from TIDEMARK_SEED, as tests that draw do, and prints it to standard
+// error.
+func printLeftOut(file, share string) error {
+	part, err := strconv.ParseFloat(share, 64)
+	if err != nil || part <= 0 || part > 1 {
+		return fmt.Errorf("%q is no share of the tests: a number above 0, at most 1", share)
+	}
+	long, err := readLong(file)
+	if err != nil {
+		return err
+	}
+	seed := rand.Uint64()
+	if text := os.Getenv("TIDEMARK_SEED"); text != "" {
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return fmt.Errorf("TIDEMARK_SEED: %w", err)
+		}
+	}
+	out := leftOut(long, part, seed)
+	fmt.Fprintf(os.Stderr, "suite: %d of %d long tests run (again with TIDEMARK_SEED=%d)\n", len(long)-len(out), len(long), seed)
+	fmt.Println(strings.Join(out, "|"))
+	return nil
+}

@@ -1,0 +1,64 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestLongTests: tests of the same name in several packages are added up; subtests, packages and
+// unfinished tests do not count.
+func TestLongTests(t *testing.T) {
+	in := strings.NewReader(`{"Action":"run","Package":"a","Test":"TestX"}
+{"Action":"pass","Package":"a","Test":"TestX/sub","Elapsed":50}
+{"Action":"pass","Package":"a","Test":"TestX","Elapsed":3}
+{"Action":"fail","Package":"b","Test":"TestX","Elapsed":4}
+{"Action":"pass","Package":"b","Test":"TestY","Elapsed":2}
+{"Action":"pass","Package":"b","Test":"FuzzZ","Elapsed":9}
+{"Action":"skip","Package":"b","Test":"TestW","Elapsed":9}
+{"Action":"pass","Package":"b","Elapsed":100}
+`)
+	var out bytes.Buffer
+	if err := longTests(in, &out, 5); err != nil || out.String() != "TestX 7\n" {
+		t.Fatalf("%q, %v", out.String(), err)
+	}
+}
+
+// TestLeftOut: each test has its turn, the share is kept, and a seed determines everything.
+func TestLeftOut(t *testing.T) {
+	var long []timing
+	var all float64
+	for i := range 200 {
+		s := rand.ExpFloat64() * 30
+		long, all = append(long, timing{"Test" + strings.Repeat("x", i), s}), all+s
+	}
+	ran := map[string]int{}
+	const times = 400
+	for seed := range uint64(times) {
+		out := leftOut(long, 0.25, seed)
+		if !slices.Equal(out, leftOut(long, 0.25, seed)) {
+			t.Fatal("the same seed draws other tests")
+		}
+		var runs float64
+		for _, test := range long {
+			if !slices.Contains(out, test.name) {
+				runs, ran[test.name] = runs+test.seconds, ran[test.name]+1
+			}
+		}
+		if runs > all*0.25 || runs < all*0.1 {
+			t.Fatalf("seed %d: %.0f of %.0f s run", seed, runs, all)
+		}
+	}
+	for _, test := range long {
+		if n := ran[test.name]; n < times/10 || n > times/2 {
+			t.Errorf("a test of %.0f s runs in %d of %d", test.seconds, n, times)
+		}
+	}
+	if out := leftOut(long, 1, 1); len(out) != 0 {
+		t.Errorf("%d are left out of all", len(out))
+	}
+}
