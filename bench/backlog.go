@@ -12,31 +12,30 @@ import (
 	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
-// A backlog is changes that wait in the source's log for whoever gets to them. Each tool
-// gets the same ones: of PostgreSQL a copy of the slot, of the others the log from a place
-// on; and a copy of the target as it was before.
+// A backlog holds changes waiting in the source's log. Each tool gets the same ones: for PostgreSQL
+// a copy of the slot, for the others the log from a position; and a copy of the target as it was
+// before.
 type backlog struct {
 	backlogOf
 	transactions int
-	rows         int    // in all
-	file         string // of MySQL's log where it begins
-	pos          int    // and where in it
-	gtid         string // of what is before
-	end          string // of PostgreSQL's log behind it
-	through      string // the target's URL for tidemark
-	streams      string // the folder of tidemark's catalogue and queues, as it was before
+	rows         int    // in total
+	file         string // binlog file where it starts (MySQL)
+	pos          int    // and position in it
+	gtid         string // of everything before it
+	end          string // end of it in PostgreSQL's log
+	streams      string // folder of tidemark's catalogue and queues, in their initial state
 	program      string // of bench/stream
 }
 
-// A backlogOf says what a backlog is of.
+// A backlogOf specifies a backlog.
 type backlogOf struct {
 	source string // engine
-	target string // engine; "": nobody writes it anywhere
+	target string // engine; "": the changes are written nowhere
 	rows   int
-	times  int  // five rows each, in a transaction
-	slow   bool // what tidemark says to the target gets there a millisecond later
-	// seeds are further states of the target to begin from: what SQL makes them of the
-	// first one, by name.
+	times  int           // groups of five rows in each transaction
+	delay  time.Duration // that a link adds to each round trip of tidemark to the target
+	// seeds are further initial states of the target, by name: SQL that derives them from the first
+	// one.
 	seeds map[string][]string
 }
 
@@ -46,7 +45,8 @@ const (
 	seed        = "seed" // the target before any change
 )
 
-// streams are tidemark's by name, with their queues. PostgreSQL's slot of one is tidemark_NAME.
+// streams are the names of tidemark's streams, with their queues. PostgreSQL's slot for a stream is
+// tidemark_NAME.
 var streams = []string{"main", "direct"}
 
 var replTables = []table{
@@ -57,13 +57,13 @@ var replTables = []table{
 	{"country", "code:text"},
 }
 
-// setUpBacklog fills a source and a target, has tidemark copy the one to the other, and
-// then changes rows, five times so many in each transaction.
+// setUpBacklog fills a source and a target, has tidemark copy the former to the latter, and then
+// changes rows, five times of.times in each transaction.
 func setUpBacklog(of backlogOf) func(context.Context, *bench, *arena) error {
 	return func(ctx context.Context, b *bench, a *arena) (err error) {
 		n := max(20, int(float64(of.rows)*b.scale))
 		log := &backlog{backlogOf: of, transactions: max(2, n/5/of.times), streams: filepath.Join(b.dir, "streams"), program: filepath.Join(b.dir, "stream")}
-		log.rows = log.transactions*of.times*5 - 5*of.times + 1 // the last one is the row that says so
+		log.rows = log.transactions*of.times*5 - 5*of.times + 1 // the last one is the row that marks the end
 		a.backlog, a.tables, a.Rows = log, replTables, int64(log.rows)
 		if err := command(ctx, "go", "build", "-C", "bench", "-o", log.program, "./stream"); err != nil {
 			return err
@@ -89,7 +89,7 @@ func setUpBacklog(of backlogOf) func(context.Context, *bench, *arena) error {
 	}
 }
 
-// sqlSuffix is what the names of an engine's workloads end with.
+// sqlSuffix is the file name suffix of an engine's workloads.
 func (s *server) sqlSuffix() string {
 	if s.engine == "postgres" {
 		return "pg.sql"
@@ -114,26 +114,31 @@ func (b *bench) replServers(ctx context.Context, a *arena) (err error) {
 	}
 	var launch []string
 	if log.target == "postgres" {
-		launch = []string{"-c", "wal_retrieve_retry_interval=100ms"} // a subscription begins at once, though another one has just begun
+		launch = []string{"-c", "wal_retrieve_retry_interval=100ms"} // so that a subscription starts at once even if another has just started
 	}
 	if a.target, err = b.scratchServer(ctx, a, log.target, launch...); err != nil {
 		return err
 	}
-	log.through = a.target.url(database)
-	if !log.slow {
+	return a.distance(log.delay, a.target)
+}
+
+// distance puts a link in front of servers that adds this delay to each round trip.
+func (a *arena) distance(delay time.Duration, servers ...*server) error {
+	if delay == 0 {
 		return nil
 	}
-	p, err := measure.NewProxy("127.0.0.1:"+strconv.Itoa(a.target.port), measure.Line{Delay: time.Millisecond})
-	if err != nil {
-		return err
+	for _, s := range servers {
+		p, err := measure.NewProxy("127.0.0.1:"+strconv.Itoa(s.port), measure.Line{Delay: delay})
+		if err != nil {
+			return err
+		}
+		a.closers = append(a.closers, p)
+		s.far = p.Port()
 	}
-	a.closers = append(a.closers, p)
-	log.through = strings.Replace(log.through, strconv.Itoa(a.target.port), strconv.Itoa(p.Port()), 1)
 	return nil
 }
 
-// copyOnce has tidemark copy the source and set up its streams, and keeps the target as
-// it is then.
+// copyOnce has tidemark copy the source and set up its streams, and saves the target in that state.
 func (b *bench) copyOnce(ctx context.Context, a *arena) error {
 	if err := os.RemoveAll(a.backlog.streams); err != nil {
 		return err
@@ -142,7 +147,7 @@ func (b *bench) copyOnce(ctx context.Context, a *arena) error {
 		return err
 	}
 	for i, name := range streams {
-		args := []string{b.tidemark, "replicate", a.source.url(database), a.backlog.through, "--name", name, "--until", "now", "--progress", "none"}
+		args := []string{b.tidemark, "replicate", a.source.url(database), a.target.reach(database), "--name", name, "--until", "now", "--progress", "none"}
 		if i == 0 {
 			args = append(args, "--queue", "durable")
 		} else {
@@ -166,7 +171,7 @@ func (b *bench) copyOnce(ctx context.Context, a *arena) error {
 	return nil
 }
 
-// buildTidemark builds the program unless it is there.
+// buildTidemark builds the program unless it exists.
 func (b *bench) buildTidemark(ctx context.Context) error {
 	if _, err := os.Stat(b.tidemark); err == nil {
 		return nil
@@ -174,7 +179,7 @@ func (b *bench) buildTidemark(ctx context.Context) error {
 	return command(ctx, "go", "build", "-o", b.tidemark, "./cmd/tidemark")
 }
 
-// duplicate makes a database as a copy of another one.
+// duplicate creates a copy of a database.
 func (s *server) duplicate(ctx context.Context, from, to string) error {
 	if s.engine == "postgres" {
 		return s.exec(ctx, "", "DROP DATABASE IF EXISTS "+to+" WITH (FORCE)", "CREATE DATABASE "+to+" TEMPLATE "+from)
@@ -190,7 +195,7 @@ func (s *server) duplicate(ctx context.Context, from, to string) error {
 	return s.exec(ctx, "", sql, "RESET MASTER")
 }
 
-// traffic makes the backlog.
+// traffic creates the backlog.
 func (b *bench) traffic(ctx context.Context, a *arena) (err error) {
 	log := a.backlog
 	if err := b.script("repl-traffic."+a.source.sqlSuffix())(ctx, a.source); err != nil {
@@ -222,12 +227,12 @@ func (b *bench) traffic(ctx context.Context, a *arena) (err error) {
 	if log.gtid, err = a.source.query(ctx, "", before[a.source.engine]); err != nil {
 		return err
 	}
-	// As it fills, nothing has to reach the disk.
+	// While it fills, nothing needs to reach the disk.
 	return a.source.exec(ctx, database, "SET @f = @@global.innodb_flush_log_at_trx_commit, @s = @@global.sync_binlog; SET GLOBAL innodb_flush_log_at_trx_commit = 0; SET GLOBAL sync_binlog = 0;\n"+
 		"CALL maker.traffic("+fmt.Sprint(log.transactions-1, ", ", log.times)+");\nSET GLOBAL innodb_flush_log_at_trx_commit = @f; SET GLOBAL sync_binlog = @s;", finish)
 }
 
-// rewind brings source and target back to where they were before the backlog.
+// rewind returns source and target to their state before the backlog.
 func (a *arena) rewind(from string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if a.target != nil {
@@ -253,7 +258,7 @@ func (a *arena) rewind(from string) func(context.Context) error {
 	}
 }
 
-// dropSlots drops tidemark's. A reader that has just gone may hold one for a moment.
+// dropSlots drops tidemark's slots. A reader that has just ended may still hold one for a moment.
 func (s *server) dropSlots(ctx context.Context) error {
 	return s.exec(ctx, database, `DO $$BEGIN FOR i IN 1..100 LOOP EXIT WHEN NOT EXISTS (SELECT FROM pg_replication_slots WHERE active); PERFORM pg_sleep(0.1); END LOOP; END$$`,
 		`SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE 'tidemark\_%'`)
@@ -270,7 +275,7 @@ func (s *server) dropSubscription(ctx context.Context) error {
 	return s.exec(ctx, database, "ALTER SUBSCRIPTION native DISABLE", "ALTER SUBSCRIPTION native SET (slot_name = NONE)", "DROP SUBSCRIPTION native")
 }
 
-// command runs a program with a log of its own, in an environment.
+// command runs a program with its own log and environment.
 func (b *bench) command(ctx context.Context, env []string, args ...string) error {
 	log := filepath.Join(b.dir, "logs", "setup.log")
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {

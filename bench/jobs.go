@@ -5,23 +5,24 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"time"
 )
 
 // A job is a line of the table of goals.
 type job struct {
 	name, title string
-	goal        float64 // what Tidemark's median may be, of the best rival's
-	ownCPU      float64 // what share of all CPU Tidemark's process may use; 0: no goal
-	goals       []goal  // besides
-	memory      int64   // bytes that the tidemark process may take besides rssGoal: those of --apply-memory and of two --buffer
+	goal        float64 // limit of Tidemark's median, as a multiple of the best rival's
+	ownCPU      float64 // limit of the share of all CPU that Tidemark's process may use; 0: no goal
+	goals       []goal  // further goals
+	memory      int64   // bytes the tidemark process may use beyond rssGoal: those of --apply-memory and of two --buffer
 	setUp       func(context.Context, *bench, *arena) error
 	tools       func(*bench, *arena) []tool
-	differs     bool // tidemark compares, and must see a row that was changed
-	hoards      bool // what runs have made is removed when all have run: for minutes after many files were removed, ext4 takes long to find places for new ones
+	differs     bool // tidemark compares, and must detect a changed row
+	hoards      bool // runs' output is kept until all have finished: for minutes after many files are removed, ext4 is slow to allocate new ones
 }
 
-// rssGoal is for all jobs: peak RSS of the tidemark process, in bytes. streamMemory is what a
-// stream keeps in flight, by its defaults.
+// rssGoal applies to all jobs: peak RSS of the tidemark process, in bytes. streamMemory is what a
+// stream keeps in flight with its defaults.
 const (
 	rssGoal      = 256 << 20
 	streamMemory = 80 << 20
@@ -37,6 +38,8 @@ var jobs = []*job{
 		split := b.splitAt(200 << 20)
 		return []tool{b.tidemarkTool("copy", a.source.url(database), a.target.url(database), a.target), pgcopydb(a, 2, split), pgcopydb(a, 4, split)}
 	}},
+	{name: "far-tables", title: "PostgreSQL 15 to 15, 500 tables of 20 rows, with a round trip of 20 ms to both", goal: 0.08, setUp: setUpTables(500, 20*time.Millisecond), tools: tablesTools},
+	{name: "many-tables", title: "PostgreSQL 15 to 15, 10,000 tables of 20 rows", goal: 0.35, setUp: setUpTables(10_000, 0), tools: tablesTools},
 	{name: "maria-pg", title: "MariaDB 10.11 to PostgreSQL 15, the mixed schema", goal: 0.40, setUp: setUpMaria("postgres"), tools: func(b *bench, a *arena) []tool {
 		return []tool{b.tidemarkTool("copy", a.source.url(database), a.target.url(database), a.target), pgloader(a)}
 	}},
@@ -72,12 +75,16 @@ var jobs = []*job{
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 1}), tools: acrossTools},
 	{name: "repl-pg-maria-50", title: "the same, 50 rows a transaction", memory: streamMemory, goals: redpaper50,
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 10}), tools: acrossTools},
-	steadyJob("repl-latency", "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", 2000),
-	steadyJob("repl-latency-1000", "the same, 1,000 a second", 1000),
+	steadyJob("repl-latency", "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", 2000, 0, latencyGoals),
+	steadyJob("repl-latency-1000", "the same, 1,000 a second", 1000, 0, latencyGoals),
+	steadyJob("far-latency", "the same, with a round trip of 20 ms to the target", 1000, 20*time.Millisecond, farLatencyGoals),
 	{name: "repl-agents", title: "catch-up of 10,000 transactions of 5 rows with a round trip of 1 ms to the target, by agents", memory: streamMemory, goals: []goal{
 		{tool: "8 agents", figure: streamRate, of: "1 agents", least: 7}, {tool: "16 agents", figure: streamRate, of: "1 agents", least: 12},
 		{tool: "8 agents, one parent", figure: streamRate, of: "8 agents", least: 0.9}, {tool: "16 agents, one parent", figure: streamRate, of: "16 agents", least: 0.9}},
-		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 50_000, times: 1, slow: true, seeds: oneParentSQL}), tools: agentTools},
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 50_000, times: 1, delay: time.Millisecond, seeds: oneParentSQL}), tools: agentTools},
+	{name: "far-catch-up", title: "catch-up of 500,000 rows, 5 a transaction, with a round trip of 20 ms to the target, PostgreSQL 15 to 15", memory: streamMemory, goals: []goal{
+		{tool: "tidemark", figure: streamRate, of: near, least: 0.8}, {tool: transactional, figure: streamRate, of: near + ", transactional", least: 0.8}},
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 500_000, times: 1, delay: 20 * time.Millisecond}), tools: farTools},
 	{name: "repl-unique", title: "catch-up of 400,000 rows, 5 a transaction, PostgreSQL 15 to 15, by unique indexes on the target", memory: streamMemory, goals: []goal{
 		{tool: "3 indexes", figure: streamRate, of: "1 index", least: 0.9}, {tool: "5 indexes", figure: streamRate, of: "1 index", least: 0.8}},
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 400_000, times: 1, seeds: uniqueSQL}), tools: uniqueTools},
@@ -112,20 +119,20 @@ var jobs = []*job{
 	{name: "ha-measure", title: "what ha measure says of a disk and of the loopback", goals: measureGoals(), setUp: setUpMeasure, tools: measureTools},
 }
 
-// captureGoals are against Debezium's rate.
+// captureGoals are relative to Debezium's rate.
 func captureGoals(times float64) []goal {
 	return []goal{{tool: "tidemark", figure: reading, of: "Debezium", least: times}, {tool: "tidemark", figure: rowCPU, most: 4}}
 }
 
 var catchUpGoals = []goal{{tool: transactional, figure: rate, of: "subscription", least: 1}, {tool: batch, figure: rate, of: "subscription", least: 2}}
 
-// What IBM's Redpaper REDP-4947 has for transactions of 5 and of 50 rows.
+// Figures from IBM's Redpaper REDP-4947 for transactions of 5 and of 50 rows.
 var (
 	redpaper5  = []goal{{tool: "tidemark", figure: rate, least: 43_300}}
 	redpaper50 = []goal{{tool: "tidemark", figure: rate, least: 104_000}}
 )
 
-// splitAt is the size above which pgcopydb splits a table, at this scale.
+// splitAt returns the size above which pgcopydb splits a table, at this scale.
 func (b *bench) splitAt(size int64) int64 { return max(1<<20, int64(float64(size)*b.scale)) }
 
 func setUpPgShop(ctx context.Context, b *bench, a *arena) (err error) {
@@ -157,7 +164,7 @@ func setUpMaria(target string) func(context.Context, *bench, *arena) error {
 	}
 }
 
-// setUpDump needs the source only for as long as the file is written.
+// setUpDump needs the source only while it writes the file.
 func setUpDump(ctx context.Context, b *bench, a *arena) (err error) {
 	a.tables = shopTables("maria")
 	var filled arena
@@ -174,7 +181,7 @@ func setUpDump(ctx context.Context, b *bench, a *arena) (err error) {
 	return err
 }
 
-// dump writes what mysqldump writes.
+// dump writes a dump with mysqldump.
 func (s *server) dump(ctx context.Context) func(path string) error {
 	return func(path string) error {
 		f, err := os.Create(path)
@@ -210,7 +217,7 @@ func setUpWiki(target string) func(context.Context, *bench, *arena) error {
 	}
 }
 
-// setUpDiff makes the second side by a dump, so that it is equal in its rows and not block by block.
+// setUpDiff fills the second side from a dump, so that it has equal rows, but not equal blocks.
 func setUpDiff(ctx context.Context, b *bench, a *arena) (err error) {
 	a.tables = shopTables("postgres")
 	if a.source, a.content, err = b.filled(ctx, a, "postgres", "pg-shop", a.tables, b.script("shop.pg.sql")); err != nil {

@@ -14,7 +14,8 @@ type follow struct {
 	name    string
 	stream  string // "": main, which has the durable queue
 	seed    string // of the target; "": the first
-	extra   fact   // what that has besides on the table account
+	extra   fact   // what that state has on the table account in addition
+	near    bool   // not through the link
 	options []string
 }
 
@@ -25,10 +26,10 @@ func (f *follow) begin() string {
 	return f.seed
 }
 
-// streamRate is rows a second of tidemark's own report, which begins when it is connected.
+// streamRate is the rows/s in tidemark's own report, counted from when it is connected.
 const streamRate = "rows/s of the stream"
 
-// followTool brings the target up to date by tidemark.
+// followTool brings the target up to date with tidemark.
 func (b *bench) followTool(a *arena, f follow) tool {
 	if f.stream == "" {
 		f.stream = streams[0]
@@ -38,13 +39,20 @@ func (b *bench) followTool(a *arena, f follow) tool {
 		if err := os.CopyFS(state, os.DirFS(a.backlog.streams)); err != nil {
 			return nil, err
 		}
-		args := append([]string{b.tidemark, "replicate", a.source.url(database), a.backlog.through, "--name", f.stream, "--until", "now", "--json"}, f.options...)
+		target := a.target.reach(database)
+		if f.near {
+			target = a.target.url(database)
+		}
+		args := append([]string{b.tidemark, "replicate", a.source.url(database), target, "--name", f.stream, "--until", "now", "--json"}, f.options...)
+		if f.near {
+			args = append(args, "--target-moved")
+		}
 		args = append(args, strings.Fields(b.tidemarkArgs)...)
 		return [][]step{{{args: args, env: []string{"TIDEMARK_STATE=" + filepath.Join(state, "catalog.db")}}}}, nil
 	}}
 }
 
-// streamFigures reads tidemark's report.
+// streamFigures parses tidemark's report.
 func streamFigures(log string) (map[string]float64, error) {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -71,11 +79,10 @@ func streamFigures(log string) (map[string]float64, error) {
 	return map[string]float64{streamRate: out.Report.Stream.Rate}, nil
 }
 
-// reading is rows a second between the first that came and the last: what a program takes
-// to start is not in it.
+// reading is rows/s between the first and the last row: it excludes a program's startup.
 const reading = "rows/s while reading"
 
-// printedFigures reads the line that our own programs print theirs in.
+// printedFigures parses the line in which our own programs print their figures.
 func printedFigures(log string) (map[string]float64, error) {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -90,7 +97,7 @@ func printedFigures(log string) (map[string]float64, error) {
 	return nil, fmt.Errorf("no figures in %s", log)
 }
 
-// subscription brings it up to date by PostgreSQL's own replication, with its defaults.
+// subscription brings the target up to date with PostgreSQL's own replication, with its defaults.
 func subscription(a *arena, f follow) tool {
 	return tool{name: f.name, rival: true, into: a.target, extra: map[string]fact{"account": f.extra}, before: a.rewind(f.begin()), steps: func(string) ([][]step, error) {
 		source := fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s dbname=%s", a.source.port, account, password, database)
@@ -100,7 +107,7 @@ func subscription(a *arena, f follow) tool {
 	}}
 }
 
-// captureTool follows into nothing.
+// captureTool captures into nothing.
 func captureTool(a *arena) tool {
 	return tool{name: "tidemark", before: a.rewind(seed), figures: printedFigures, steps: func(string) ([][]step, error) {
 		log := a.backlog
@@ -112,7 +119,7 @@ func captureTool(a *arena) tool {
 	}}
 }
 
-// recvlogical is PostgreSQL's own client for streams, into nothing.
+// recvlogical captures into nothing with PostgreSQL's own streaming client.
 func recvlogical(a *arena) tool {
 	return tool{name: "pg_recvlogical", rival: true, before: a.rewind(seed), steps: func(string) ([][]step, error) {
 		return [][]step{one(postgresBin+"/pg_recvlogical", "-d", a.source.url(database), "--slot", "tidemark_main", "--start", "--no-loop", "--endpos", a.backlog.end,
@@ -120,7 +127,8 @@ func recvlogical(a *arena) tool {
 	}}
 }
 
-// mysqlbinlog is MySQL's own client for its log: it takes nothing apart, and writes the bytes to a file.
+// mysqlbinlog runs MySQL's own client for its log: it decodes nothing, and writes the bytes to a
+// file.
 func mysqlbinlog(a *arena) tool {
 	program := "mariadb-binlog"
 	if a.source.engine == "mysql" {
@@ -146,7 +154,7 @@ func catchUpTools(b *bench, a *arena) []tool {
 		b.followTool(a, follow{name: "tidemark, direct", stream: "direct", options: applyMode("transactional")}), subscription(a, follow{name: "subscription"})}
 }
 
-// Names of tools that goals name.
+// Names of tools used in goals.
 const (
 	transactional = "tidemark, transactional"
 	batch         = "tidemark, batch"
@@ -160,7 +168,18 @@ func acrossTools(b *bench, a *arena) []tool {
 		b.followTool(a, follow{name: "tidemark, direct", stream: "direct"})}
 }
 
-// oneParent is the target's state in which all accounts are children of one row.
+// near is the same without a link.
+const near = "near"
+
+func farTools(b *bench, a *arena) (out []tool) {
+	for _, f := range []follow{{name: "tidemark"}, {name: transactional, options: applyMode("transactional")}, {name: near, near: true}, {name: near + ", transactional", near: true, options: applyMode("transactional")}} {
+		f.stream = "direct"
+		out = append(out, b.followTool(a, f))
+	}
+	return out
+}
+
+// oneParent is the state of the target in which all accounts are children of one row.
 const oneParent = "one_parent"
 
 var oneParentSQL = map[string][]string{oneParent: {"ALTER TABLE account ADD FOREIGN KEY (country) REFERENCES country"}}
@@ -181,7 +200,7 @@ var uniqueSQL = map[string][]string{
 	"unique5": {"CREATE UNIQUE INDEX ON account (c4)", "CREATE UNIQUE INDEX ON account (mail)", "CREATE UNIQUE INDEX ON account (c5)", "CREATE UNIQUE INDEX ON account (holder)"},
 }
 
-// uniqueTools have one, three and five unique indexes on the target's table.
+// uniqueTools run with one, three and five unique indexes on the target's table.
 func uniqueTools(b *bench, a *arena) (out []tool) {
 	all := []follow{{name: "1 index"}, {name: "3 indexes", seed: "unique3", extra: fact{Indexes: 2}}, {name: "5 indexes", seed: "unique5", extra: fact{Indexes: 4}}}
 	for _, f := range all {

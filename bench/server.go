@@ -21,10 +21,11 @@ const (
 	postgresBin = "/usr/lib/postgresql/15/bin"
 	account     = "bench"
 	password    = "bench"
-	database    = "shop" // the one database of each server that is copied, from or to
+	database    = "shop" // the only database of each server that is copied, from or to
 )
 
-// postgresConf is a production server's: what it does not name has PostgreSQL's default, so fsync is on.
+// postgresConf is a production configuration: PostgreSQL's defaults apply to everything else, so
+// fsync is on.
 const postgresConf = `
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -35,9 +36,8 @@ timezone = 'UTC'
 log_timezone = 'UTC'
 `
 
-// mariaOptions are a production server's, with a binlog as one that can be
-// replicated from. What they do not name has MariaDB's default, so
-// innodb_flush_log_at_trx_commit is 1 and sync_binlog 0.
+// mariaOptions are a production configuration, with a binlog that can be replicated from. MariaDB's
+// defaults apply to everything else, so innodb_flush_log_at_trx_commit is 1 and sync_binlog 0.
 var mariaOptions = []string{
 	"--innodb-buffer-pool-size=2G",
 	"--innodb-log-file-size=1G",
@@ -47,13 +47,13 @@ var mariaOptions = []string{
 	"--gtid-strict-mode=ON",
 	"--local-infile=1",
 	"--skip-name-resolve",
-	"--character-set-server=utf8mb4", // this and the next as in Debian's configuration
+	"--character-set-server=utf8mb4", // this and the next as Debian configures them
 	"--collation-server=utf8mb4_general_ci",
 	"--default-time-zone=+00:00",
 }
 
-// mysqlOptions are those of mysqlDist's server, as mariaOptions: what they do not name has
-// MySQL's default, so innodb_flush_log_at_trx_commit and sync_binlog are 1.
+// mysqlOptions are like mariaOptions, for mysqlDist's server: MySQL's defaults apply to everything
+// else, so innodb_flush_log_at_trx_commit and sync_binlog are 1.
 func mysqlOptions() []string {
 	return []string{
 		"--basedir=" + mysqlDist(),
@@ -72,7 +72,7 @@ func mysqlOptions() []string {
 	}
 }
 
-// mysqlDist is where script/install-test-deps.sh has put MySQL.
+// mysqlDist returns where script/install-test-deps.sh installs MySQL.
 func mysqlDist() string {
 	cache := os.Getenv("TIDEMARK_TEST_CACHE")
 	if cache == "" {
@@ -84,7 +84,7 @@ func mysqlDist() string {
 	return filepath.Join(cache, "mysql-8.0.33")
 }
 
-// installMySQL puts it there, unless it is.
+// installMySQL installs it there, unless it exists.
 func installMySQL(ctx context.Context) error {
 	if _, err := os.Stat(mysqlDist()); err == nil {
 		return nil
@@ -95,14 +95,15 @@ func installMySQL(ctx context.Context) error {
 // A server is a database server that this program started.
 type server struct {
 	engine string // "postgres", "maria" or "mysql"
-	dir    string // its folder, with data and log in it
+	dir    string // its folder, with data and log
 	port   int
 	cmd    *exec.Cmd
-	done   <-chan struct{} // closed when it has ended
+	done   <-chan struct{} // closed once it has ended
+	far    int             // port of a proxy through which tools reach it; 0: none
 }
 
-// serve starts a server in dir, which it initialises if it is not there yet. options
-// are of its command line, besides ours.
+// serve starts a server in dir, which it initialises if it does not exist yet. options are further
+// command-line options of the server.
 func serve(ctx context.Context, engine, dir string, options ...string) (*server, error) {
 	s := &server{engine: engine, dir: dir}
 	as, err := s.credential()
@@ -160,7 +161,8 @@ func (s *server) initialise(ctx context.Context, as *syscall.Credential) error {
 	}
 	var cmd *exec.Cmd
 	if s.engine == "postgres" {
-		// initdb opens the file by name as its own user, who cannot open our pipe: the shell makes one.
+		// initdb opens the file by name as its own user, who cannot open our pipe: the shell
+		// creates one.
 		cmd = exec.CommandContext(ctx, "sh", "-c", `echo `+password+` | "$0" "$@" --pwfile=/dev/stdin`,
 			postgresBin+"/initdb", "-D", building, "-U", account, "-A", "scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C")
 	} else if s.engine == "mysql" {
@@ -186,10 +188,10 @@ func (s *server) initialise(ctx context.Context, as *syscall.Credential) error {
 			return err
 		}
 	} else {
-		// With skip-name-resolve the account is another one than root@localhost.
+		// With skip-name-resolve the account differs from root@localhost.
 		who, by := account+"@'127.0.0.1'", "IDENTIFIED BY"
 		if s.engine == "mysql" {
-			by = "IDENTIFIED WITH mysql_native_password BY" // all clients know it
+			by = "IDENTIFIED WITH mysql_native_password BY" // all clients support it
 		}
 		sql := "SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS " + who + " " + by + " '" + password + "';\nGRANT ALL ON *.* TO " + who + " WITH GRANT OPTION;\n"
 		if err := os.WriteFile(s.initFile(), []byte(sql), 0o644); err != nil {
@@ -211,9 +213,9 @@ func (s *server) spawn(as *syscall.Credential) error {
 	return err
 }
 
-// background starts a process; the channel is closed when it has ended. The kernel's
-// parent death signal comes when the starting thread ends, not the process: so one locked
-// thread starts it and stays until then.
+// background starts a process; the channel is closed once the process has ended. The kernel sends
+// the parent death signal when the starting thread ends, not the process: so one locked thread
+// starts it and stays until then.
 func background(cmd *exec.Cmd) (<-chan struct{}, error) {
 	done, started := make(chan struct{}), make(chan error)
 	go func() {
@@ -222,7 +224,7 @@ func background(cmd *exec.Cmd) (<-chan struct{}, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its state and its log
+			_ = cmd.Wait() // its state and its log tell how it ended
 			close(done)
 		}
 	}()
@@ -248,7 +250,8 @@ func (s *server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// quit ends the server at once: PostgreSQL by the signal that leaves no shared memory behind.
+// quit returns the signal that ends the server at once: for PostgreSQL one that leaves no shared
+// memory behind.
 func (s *server) quit() syscall.Signal {
 	if s.engine == "postgres" {
 		return syscall.SIGQUIT
@@ -256,14 +259,14 @@ func (s *server) quit() syscall.Signal {
 	return syscall.SIGKILL
 }
 
-// stop ends the server: cleanly, so that its data can be used again, or at once.
+// stop ends the server: cleanly, so that its data can be reused, or at once.
 func (s *server) stop(clean bool) {
 	quit, patience := s.quit(), 20*time.Second
 	if clean {
 		quit = map[string]syscall.Signal{"postgres": syscall.SIGINT, "maria": syscall.SIGTERM, "mysql": syscall.SIGTERM}[s.engine]
 		patience = 3 * time.Minute
 	}
-	_ = s.cmd.Process.Signal(quit) // it may have ended by itself
+	_ = s.cmd.Process.Signal(quit) // it may have ended already
 	select {
 	case <-s.done:
 	case <-time.After(patience):
@@ -272,13 +275,22 @@ func (s *server) stop(clean bool) {
 	}
 }
 
-// url is how tools name a database of this server, with the password.
+// url returns the URL of a database on this server, with the password.
 func (s *server) url(db string) string {
 	scheme := map[string]string{"postgres": "postgres", "maria": "mysql", "mysql": "mysql"}[s.engine]
 	return fmt.Sprintf("%s://%s:%s@127.0.0.1:%d/%s", scheme, account, password, s.port, db)
 }
 
-// client is the engine's own client for a database, which reads SQL from its standard input.
+// reach returns the URL by which tools reach a database: the server's own, or that of the proxy in
+// front of it.
+func (s *server) reach(db string) string {
+	if s.far == 0 {
+		return s.url(db)
+	}
+	return strings.Replace(s.url(db), fmt.Sprint(":", s.port, "/"), fmt.Sprint(":", s.far, "/"), 1)
+}
+
+// client returns the engine's own client for a database, which reads SQL from standard input.
 func (s *server) client(ctx context.Context, db string, args ...string) *exec.Cmd {
 	if s.engine == "postgres" {
 		if db == "" {
@@ -291,7 +303,7 @@ func (s *server) client(ctx context.Context, db string, args ...string) *exec.Cm
 		"--skip-column-names", "--database=" + db}, args...)...)
 }
 
-// query runs SQL and returns its rows: columns parted by tabs, rows by newlines.
+// query runs SQL and returns its rows: columns separated by tabs, rows by newlines.
 func (s *server) query(ctx context.Context, db, sql string) (string, error) {
 	cmd := s.client(ctx, db)
 	cmd.Stdin = strings.NewReader(sql)
@@ -313,7 +325,7 @@ func (s *server) exec(ctx context.Context, db string, statements ...string) erro
 	return nil
 }
 
-// empty drops the database and makes it anew.
+// empty drops the database and recreates it.
 func (s *server) empty(ctx context.Context) error {
 	if s.engine == "postgres" {
 		return s.exec(ctx, "", "DROP DATABASE IF EXISTS "+database+" WITH (FORCE)", "CREATE DATABASE "+database)
@@ -321,13 +333,13 @@ func (s *server) empty(ctx context.Context) error {
 	return s.exec(ctx, "", "DROP DATABASE IF EXISTS "+database, "CREATE DATABASE "+database, "RESET MASTER")
 }
 
-// settle has everything written that the server has in memory only, so that no
-// tool pays for what was before it.
+// settle makes the server write everything that is only in memory, so that no tool pays for earlier
+// work.
 func (s *server) settle(ctx context.Context) error {
 	if s.engine == "postgres" {
 		return s.exec(ctx, "", "CHECKPOINT")
 	}
-	// MySQL has no CHECKPOINT: without leave to keep dirty pages, it writes them.
+	// MySQL has no CHECKPOINT: if it may not keep dirty pages, it writes them.
 	if err := s.exec(ctx, "", "SET GLOBAL innodb_max_dirty_pages_pct = 0"); err != nil {
 		return err
 	}
@@ -349,7 +361,7 @@ func (s *server) settle(ctx context.Context) error {
 	return s.exec(ctx, "", "SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT")
 }
 
-// credential is whom the server runs as: ourselves (nil), or for root, whom
+// credential returns the user that the server runs as: ourselves (nil), or if we are root, which
 // servers refuse, the user of the Debian package.
 func (s *server) credential() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
@@ -376,7 +388,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// tail is the end of a log.
+// tail returns the end of a log.
 func tail(file string) string {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const steadySeconds = 24 // at scale 1; so 48,000 of 200,000 rows are deleted at 2,000 transactions a second
@@ -17,16 +18,23 @@ var latencyGoals = []goal{
 	{tool: "direct queue", figure: "end to end, p50 ms", most: 5}, {tool: "direct queue", figure: "commit to commit, p50 ms", most: 5},
 }
 
-// steadyJob is one with a load of so many transactions a second.
-func steadyJob(name, title string, perSecond int) *job {
-	return &job{name: name, title: title, memory: streamMemory, goals: latencyGoals,
+// With a round trip of 20 ms, half of one passes before the target commits.
+var farLatencyGoals = []goal{{tool: "direct queue", figure: "end to end, p50 ms", most: 26}, {tool: "direct queue", figure: "commit to commit, p50 ms", most: 26}}
+
+// steadyJob returns a job with a load of perSecond transactions a second, and a link that adds this
+// delay to each round trip to the target.
+func steadyJob(name, title string, perSecond int, delay time.Duration, goals []goal) *job {
+	return &job{name: name, title: title, memory: streamMemory, goals: goals,
 		setUp: func(ctx context.Context, b *bench, a *arena) error {
-			return setUpSteady(ctx, b, a, b.steadyTransactions(perSecond))
+			if err := setUpSteady(ctx, b, a, b.steadyTransactions(perSecond)); err != nil {
+				return err
+			}
+			return a.distance(delay, a.target)
 		},
 		tools: func(b *bench, a *arena) []tool { return steadyTools(b, a, perSecond) }}
 }
 
-// setUpSteady starts two servers that keep the times of commits, and fills the first.
+// setUpSteady starts two servers that record commit times, and fills the first.
 func setUpSteady(ctx context.Context, b *bench, a *arena, transactions int) (err error) {
 	a.tables = replTables
 	keep := []string{"-c", "track_commit_timestamp=on", "-c", "wal_level=logical"}
@@ -61,7 +69,7 @@ func steadyTools(b *bench, a *arena, perSecond int) (out []tool) {
 	for _, queue := range []string{"durable", "direct"} {
 		state := filepath.Join(b.dir, "steady-"+queue)
 		env := []string{"TIDEMARK_STATE=" + filepath.Join(state, "catalog.db")}
-		replicate := []string{b.tidemark, "replicate", a.source.url(database), a.target.url(database), "--queue", queue}
+		replicate := []string{b.tidemark, "replicate", a.source.url(database), a.target.reach(database), "--queue", queue}
 		out = append(out, tool{name: queue + " queue", figures: printedFigures,
 			before: func(ctx context.Context) error {
 				if err := a.source.dropSlots(ctx); err != nil {

@@ -14,22 +14,22 @@ type tool struct {
 	name  string
 	into  *server // emptied before each run, and verified after it; nil: nothing is written
 	rival bool
-	// extra is what the target's tables have besides the source's: indexes, foreign keys.
+	// extra is what the target's tables have in addition to the source's: indexes, foreign keys.
 	extra map[string]fact
-	// figures finds in the log what else is to be told of a run; nil: nothing.
+	// figures parses further figures of a run from the log; nil: none.
 	figures func(log string) (map[string]float64, error)
-	// before makes the state to begin from, in place of an empty into; nil: that.
+	// before creates the initial state; nil: empty into instead.
 	before func(context.Context) error
-	// steps are the commands, step after step; those of one step run at the same
-	// time. scratch is an empty folder for the run.
+	// steps returns the commands, step after step; those of one step run concurrently. scratch is
+	// an empty folder for the run.
 	steps func(scratch string) ([][]step, error)
 }
 
 // A step is a command of a tool.
 type step struct {
 	args  []string
-	env   []string // besides ours
-	stdin string   // a file; "" nothing
+	env   []string // in addition to ours
+	stdin string   // a file; "": none
 }
 
 func one(args ...string) []step { return []step{{args: args}} }
@@ -42,7 +42,8 @@ func (b *bench) tidemarkTool(verb, source, target string, into *server) tool {
 	}}
 }
 
-// pgcopydb clones with that many jobs; tables larger than split bytes in pieces, where split is above 0.
+// pgcopydb clones with that many jobs; it splits tables larger than split bytes, if split is above
+// 0.
 func pgcopydb(a *arena, jobs int, split int64) tool {
 	name := fmt.Sprintf("pgcopydb -j%d", jobs)
 	if split > 0 {
@@ -50,12 +51,12 @@ func pgcopydb(a *arena, jobs int, split int64) tool {
 	}
 	return tool{name: name, rival: true, into: a.target, steps: func(scratch string) ([][]step, error) {
 		n := strconv.Itoa(jobs)
-		args := []string{"pgcopydb", "clone", "--source", a.source.url(database), "--target", a.target.url(database),
+		args := []string{"pgcopydb", "clone", "--source", a.source.reach(database), "--target", a.target.reach(database),
 			"--table-jobs", n, "--index-jobs", n, "--dir", filepath.Join(scratch, "pgcopydb")}
 		if split > 0 {
 			args = append(args, "--split-tables-larger-than", strconv.FormatInt(split, 10))
 		}
-		// It runs pg_dump and pg_restore, which must be the servers' version.
+		// It runs pg_dump and pg_restore, which must have the servers' version.
 		return [][]step{{{args: args, env: []string{"PATH=" + postgresBin + ":" + os.Getenv("PATH")}}}}, nil
 	}}
 }
@@ -64,8 +65,8 @@ func pgcopydb(a *arena, jobs int, split int64) tool {
 func pgDump(a *arena, extra ...string) tool {
 	return tool{name: strings.Join(append([]string{"pg_dump -j2"}, extra...), " "), rival: true, into: a.target, steps: func(scratch string) ([][]step, error) {
 		dir := filepath.Join(scratch, "dump")
-		dump := append([]string{postgresBin + "/pg_dump", "-Fd", "-j2", "-f", dir, "-d", a.source.url(database)}, extra...)
-		return [][]step{one(dump...), one(postgresBin+"/pg_restore", "-j2", "-d", a.target.url(database), dir)}, nil
+		dump := append([]string{postgresBin + "/pg_dump", "-Fd", "-j2", "-f", dir, "-d", a.source.reach(database)}, extra...)
+		return [][]step{one(dump...), one(postgresBin+"/pg_restore", "-j2", "-d", a.target.reach(database), dir)}, nil
 	}}
 }
 
@@ -82,7 +83,8 @@ func pgloader(a *arena) tool {
 	}}
 }
 
-// mydumper dumps and loads with four threads; tables in pieces of that many rows, where rows is above 0.
+// mydumper dumps and loads with four threads; it splits tables into chunks of that many rows, if
+// rows is above 0.
 func mydumper(a *arena, rows int) tool {
 	name := "mydumper -t4"
 	if rows > 0 {
@@ -110,7 +112,7 @@ func mariadbImport(a *arena, into *server) tool {
 	}}
 }
 
-// copyToNowhere reads everything on both sides at once: on the server, or through the client.
+// copyToNowhere reads everything on both sides concurrently: on the server, or through the client.
 func copyToNowhere(a *arena, to string) tool {
 	name := map[string]string{"'/dev/null'": "COPY TO file", "STDOUT": "COPY TO client"}[to]
 	return tool{name: name, rival: true, steps: func(string) ([][]step, error) {

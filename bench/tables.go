@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// setUpTables creates this many small tables with a key and an index, and puts a link that adds this
+// delay to each round trip in front of both servers. A hundred of the tables are verified.
+func setUpTables(tables float64, delay time.Duration) func(context.Context, *bench, *arena) error {
+	return func(ctx context.Context, b *bench, a *arena) (err error) {
+		n := max(10, int(tables*b.scale))
+		for i := range min(100, n) {
+			a.tables = append(a.tables, table{fmt.Sprintf("t%d", 1+i*n/min(100, n)), "id:text a:text b:text"})
+		}
+		// Each table created in a transaction takes locks until its end.
+		fill := fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
+			EXECUTE format('CREATE TABLE t%%s (id int PRIMARY KEY, a text, b int)', i);
+			EXECUTE format('INSERT INTO t%%s SELECT g, ''text '' || g, mod(g, 7) FROM generate_series(1, 20) g', i);
+			EXECUTE format('CREATE INDEX ON t%%s (b)', i);
+			COMMIT;
+		END LOOP; END $$`, n)
+		options := []string{"-c", "max_locks_per_transaction=1024"} // for pg_dump, which locks all of them at once
+		a.source, a.content, err = b.filled(ctx, a, "postgres", "tables-"+strconv.Itoa(n), a.tables, func(ctx context.Context, s *server) error { return s.exec(ctx, database, fill) }, options...)
+		if err != nil {
+			return err
+		}
+		if a.target, err = b.scratchServer(ctx, a, "postgres", options...); err != nil {
+			return err
+		}
+		return a.distance(delay, a.servers()...)
+	}
+}
+
+func tablesTools(b *bench, a *arena) []tool {
+	return []tool{b.tidemarkTool("copy", a.source.reach(database), a.target.reach(database), a.target), pgcopydb(a, 2, 0), pgDump(a)}
+}
