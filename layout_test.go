@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -90,7 +91,7 @@ var rooms = map[string]room{
 	"ha/measure": {floor: 31, imports: ". flow ha internal/crash"},
 	"ha/report":  {floor: 31, imports: "ha"},
 
-	// Where engines and verbs meet.
+	// Where engines and verbs join.
 	"engines": {floor: 40, imports: ". load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor store backup backup/repo backup/dump engines internal/crash"},
 
@@ -138,6 +139,7 @@ var rooms = map[string]room{
 	"proof/garbled":    {floor: 90},
 	"proof/loghole":    {floor: 90},
 	"proof/lookahead":  {floor: 90},
+	"proof/manual":     {floor: 90},
 	"proof/misuse":     {floor: 90},
 	"proof/needs":      {floor: 90},
 	"proof/neighbours": {floor: 90},
@@ -211,7 +213,7 @@ func sources(t *testing.T) []source {
 	return out
 }
 
-// ours gives the path of an import within the house.
+// ours returns the path of an import within the house.
 func ours(spec string) (string, bool) {
 	if spec == module {
 		return ".", true
@@ -329,6 +331,25 @@ func TestNoInit(t *testing.T) {
 	}
 }
 
+// TestNoTemplates keeps html/template and text/template out of our code: they call methods by name,
+// so the linker keeps every exported method, which adds 10 MB to the binary.
+func TestNoTemplates(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, spec := range s.file.Imports {
+			if p := strings.Trim(spec.Path.Value, `"`); !s.test && (p == "html/template" || p == "text/template") {
+				t.Errorf("%s imports %s", s.path, p)
+			}
+		}
+	}
+	deps, err := exec.Command("go", "list", "-deps", "./cmd/tidemark").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(strings.Fields(string(deps)), "html/template") {
+		t.Error("a library of the program imports html/template")
+	}
+}
+
 // A package is named for what it hides.
 func TestPackageNames(t *testing.T) {
 	for _, s := range sources(t) {
@@ -396,7 +417,7 @@ func sizes(t *testing.T) []size {
 	return out
 }
 
-// receiver gives the name of the type that f is a method of.
+// receiver returns the name of the type that f is a method of.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
@@ -416,7 +437,8 @@ func receiver(f *ast.FuncDecl) string {
 	}
 }
 
-// Packages, files, functions and types have a size that one can live in. What is larger has a reason, as long as it is.
+// Packages, files, functions and types have a size that one can live in. What is larger has a
+// reason, as long as it is.
 func TestSizes(t *testing.T) {
 	still := map[string]bool{}
 	for _, s := range sizes(t) {
@@ -436,7 +458,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// What the map of the house names is there: paths from the root, or of the package that its paragraph has named last.
+// What the map of the house names is there: paths from the root, or of the package that its
+// paragraph has named last.
 func TestMapNamesWhatIsThere(t *testing.T) {
 	text, err := os.ReadFile("doc/ARCHITECTURE.md")
 	if err != nil {
@@ -471,6 +494,37 @@ func TestMapNamesWhatIsThere(t *testing.T) {
 	}
 }
 
+// The tests and their files that pages name are there.
+func TestPagesNameTests(t *testing.T) {
+	var files, tests []string
+	for _, s := range sources(t) {
+		files = append(files, s.path)
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test && f.Recv == nil {
+				tests = append(tests, f.Name.Name)
+			}
+		}
+	}
+	named := regexp.MustCompile("`([a-z0-9_/]+_test\\.go)`|\\b((?:Test|Fuzz)[A-Z][A-Za-z0-9]+)")
+	for _, page := range []string{"doc/survival.md", "doc/faults.md", "doc/STATE.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			for _, m := range named.FindAllStringSubmatch(line, -1) {
+				there := slices.Contains(files, m[1]) || slices.Contains(files, "cmd/tidemark/"+m[1])
+				if m[2] != "" { // -run of a command takes the beginning of a name
+					there = slices.ContainsFunc(tests, func(name string) bool { return strings.HasPrefix(name, m[2]) })
+				}
+				if !there {
+					t.Errorf("%s, line %d: there is no %s%s", page, i+1, m[1], m[2])
+				}
+			}
+		}
+	}
+}
+
 // Every package says what it is.
 func TestPackageDocs(t *testing.T) {
 	has := map[string]bool{}
@@ -486,11 +540,12 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// mayGo are the only places whose goroutines may be bare: those that catch panics, and programs for tests.
+// mayGo are the only places whose goroutines may be bare: those that catch panics, and programs for
+// tests.
 var mayGo = []string{"internal/crash", "flow", "internal/testdb", "internal/demo", "queue/queuetest", "mysql/mysqltest", "script/suite"}
 
-// A panic in a goroutine that nobody watches ends the process amid what the others do: each runs in a flow.Group, or by
-// internal/crash.
+// A panic in a goroutine that nobody watches ends the process amid what the others do: each runs in
+// a flow.Group, or by internal/crash.
 func TestNoBareGoroutines(t *testing.T) {
 	instead := map[string]string{
 		"sync.WaitGroup": "crash.Group", "errgroup.Group": "crash.Group", "errgroup.WithContext": "crash.Group",
