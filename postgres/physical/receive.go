@@ -212,6 +212,7 @@ func (r *Receiver) connect(ctx context.Context, take taker) error {
 	if err != nil {
 		return r.failed(ctx, err)
 	}
+	server.end = max(server.end, kept) // the log has grown since identify, if the slot is new
 	from := r.opt.From
 	if from == 0 {
 		from = kept

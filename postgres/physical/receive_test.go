@@ -142,6 +142,42 @@ func TestReceiveIsTheFiles(t *testing.T) {
 	}
 }
 
+// A slot is created a moment after the end of the log was asked for, perhaps in a later segment.
+func TestReceiveBesideSwitches(t *testing.T) {
+	t.Parallel()
+	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "wal_keep_size=1GB")
+	url := srv.URL("postgres")
+	wire := testdb.NewWire(t, fmt.Sprint(srv.Port), 20*time.Millisecond)
+	e := openURL(t, strings.Replace(url, fmt.Sprintf(":%d", srv.Port), ":"+wire.Port, 1))
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = testdb.TryQuery(url, fmt.Sprintf("CREATE TABLE x%d (); SELECT pg_switch_wal()", i))
+				_, _ = testdb.TryQuery(url, "CHECKPOINT")
+			}
+		}
+	}()
+	defer func() { close(stop); <-done }()
+	for i := range 10 {
+		s := &shelf{}
+		_, end := receiving(t, e, ReceiveOptions{Slot: fmt.Sprintf("arch%d", i), SlotUse: MakeSlot}, s.take)
+		testdb.Within(t, "a segment", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.names) > 0
+		})
+		if err := end(); tidemark.KindOf(err) != tidemark.Cancelled {
+			t.Fatal(err)
+		}
+		s.compare(t, srv, 1)
+	}
+}
+
 // What was not taken is not reported as safe, and is sent again; an end set later ends the run
 // after everything before it.
 func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
