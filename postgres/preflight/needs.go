@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -208,13 +207,11 @@ func (n *needs) identities(ctx context.Context, moves []tidemark.Move) error {
 
 // writers: creating a slot waits for transactions that were open before.
 func (n *needs) writers(ctx context.Context) error {
-	var pid int
-	var age time.Duration
-	err := n.conn.QueryRow(ctx, `SELECT pid, now() - xact_start FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() AND xact_start < now() - interval '10 seconds' ORDER BY xact_start LIMIT 1`).Scan(&pid, &age)
-	met := errors.Is(err, pgx.ErrNoRows)
-	if err != nil && !met {
+	pid, age, err := longest(ctx, n.conn, "backend_xid IS NOT NULL", 10*time.Second)
+	if err != nil {
 		return err
 	}
+	met := pid == 0
 	have := "none"
 	if !met {
 		have = fmt.Sprintf("session %d has written, and not committed for %v", pid, age.Round(time.Second))

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -182,16 +183,23 @@ func (p *preflight) waits(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	var age *time.Duration
-	err = p.conn.QueryRow(ctx, `SELECT pid, now() - xact_start FROM pg_stat_activity
-		WHERE xact_start < now() - interval '15 minutes' AND pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY xact_start LIMIT 1`).Scan(&pid, &age)
-	if err == nil && age != nil {
+	pid, age, err := longest(ctx, p.conn, "backend_type = 'client backend'", 15*time.Minute)
+	if err == nil && pid != 0 {
 		p.add(tidemark.Note, fmt.Sprintf("session %d", pid), fmt.Sprintf("its transaction has been open for %v; dead rows pile up, and a scan reads them", age.Round(time.Minute)), "")
 	}
-	if err == pgx.ErrNoRows {
+	return err
+}
+
+// longest returns the session whose transaction has been open longest of those that match a
+// condition, and for how long; 0 if none has been open for that time.
+func longest(ctx context.Context, conn *pgx.Conn, where string, least time.Duration) (pid int, age time.Duration, err error) {
+	var seconds float64 // an interval is text here, which pgx does not read in all its styles
+	err = conn.QueryRow(ctx, fmt.Sprintf(`SELECT pid, extract(epoch FROM now() - xact_start)::float8 FROM pg_stat_activity
+		WHERE %s AND xact_start < now() - interval '%d seconds' AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1`, where, int(least.Seconds()))).Scan(&pid, &seconds)
+	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}
-	return err
+	return pid, time.Duration(seconds * float64(time.Second)), err
 }
 
 func (p *preflight) sourceSettings(ctx context.Context) error {

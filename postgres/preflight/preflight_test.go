@@ -4,6 +4,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
@@ -89,6 +92,42 @@ func TestPreflight(t *testing.T) {
 	for _, o := range []string{"table public.open", "schema public", "extension adminpack", "extension hstore"} {
 		if f, ok := find(dst, "target")[o]; ok {
 			t.Errorf("for a superuser: %+v", f)
+		}
+	}
+}
+
+// The transaction open longest is found whatever the server's style of intervals.
+func TestLongestTransaction(t *testing.T) {
+	url := testdb.Postgres(t, 15).NewDatabase(t, "long")
+	s, err := server.Open(t.Context(), url, server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	other, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(t.Context())
+	if _, err := other.Exec(t.Context(), "BEGIN; CREATE TABLE t (id int); SELECT pg_sleep(1.1)"); err != nil {
+		t.Fatal(err)
+	}
+	where := "backend_xid IS NOT NULL AND datname = current_database()" // other tests write on this server
+	conn, release, err := s.Control(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	for _, style := range []string{"postgres", "postgres_verbose", "sql_standard", "iso_8601"} {
+		if _, err := conn.Exec(t.Context(), "SET intervalstyle = "+style); err != nil {
+			t.Fatal(err)
+		}
+		pid, age, err := longest(t.Context(), conn, where, time.Second)
+		if want := int(other.PgConn().PID()); err != nil || pid != want || age < time.Second || age > time.Minute {
+			t.Errorf("%s: session %d, open for %v, %v; want %d", style, pid, age, err, want)
+		}
+		if pid, _, err = longest(t.Context(), conn, where, time.Hour); pid != 0 || err != nil {
+			t.Errorf("session %d has been open for an hour, %v", pid, err)
 		}
 	}
 }
