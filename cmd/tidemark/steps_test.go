@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -60,18 +61,25 @@ func (w *walk) carry(to, from net.Conn) {
 // side is dead.
 func (w *walk) step(to net.Conn, data []byte) bool {
 	w.mu.Lock()
-	defer w.mu.Unlock() // one step at a time
 	w.n++
 	last := w.n == w.at
 	if w.at > 0 && w.n > w.at || last && w.before {
 		w.kill()
+		w.mu.Unlock()
 		return false
 	}
-	_, err := to.Write(data)
-	if last {
-		w.kill()
+	// The others wait for the last step only. A server may send more than a process reads, which
+	// waits for another connection before it reads on.
+	if !last {
+		w.mu.Unlock()
+		_, err := to.Write(data)
+		return err == nil
 	}
-	return err == nil && !last
+	defer w.mu.Unlock()
+	_ = to.SetWriteDeadline(time.Now().Add(5 * time.Second))
+	_, _ = to.Write(data)
+	w.kill()
+	return false
 }
 
 // kill kills the process. Data it has sent that was not relayed is lost.
