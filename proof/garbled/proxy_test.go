@@ -227,6 +227,13 @@ func (p *proxy) arm() {
 	p.armed = true
 }
 
+// reached reports whether a server has answered by way of the proxy.
+func (p *proxy) reached() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.seen) > 0
+}
+
 func (p *proxy) close() {
 	p.l.Close()
 	p.mu.Lock()

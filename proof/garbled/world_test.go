@@ -23,7 +23,8 @@ import (
 func TestMain(m *testing.M) { testdb.Main(m) }
 
 const (
-	mayRun  = 4 * time.Second  // then the command is asked to end
+	mayRun  = 4 * time.Second  // then the command is asked to end, once it has reached the server
+	mayCome = 60 * time.Second // to the server, on a busy machine
 	mayEnd  = 30 * time.Second // then it has ignored the request
 	mayTake = 500 << 20        // bytes of memory
 	mayFill = 3 << 30          // bytes of memory with a server that sends more and more, up to the limits on answers
@@ -99,10 +100,21 @@ func command(t *testing.T, p *proxy, args []string) end {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ask := time.AfterFunc(mayRun, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
-	kill := time.AfterFunc(mayRun+mayEnd, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+	kill := time.AfterFunc(mayCome+mayEnd, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+	ended := make(chan struct{})
+	go func() {
+		for came := false; !came && time.Since(began) < mayCome; came = p.reached() {
+			select {
+			case <-ended:
+				return
+			case <-time.After(mayRun):
+			}
+		}
+		kill.Reset(mayEnd)
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+	}()
 	_ = cmd.Wait() // its state tells more
-	ask.Stop()
+	close(ended)
 	e := end{code: cmd.ProcessState.ExitCode(), text: out.String(), took: time.Since(began), hung: !kill.Stop()}
 	p.close()
 	if use, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
