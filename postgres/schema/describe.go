@@ -120,11 +120,13 @@ type catalogue struct {
 	ordered   []*relation // by schema and name
 	indexes   []*index
 	sequences map[uint32]*sequence
+	fresh     []*sequence                  // those that have not returned a value yet
 	byName    map[string]*sequence         // by qualified and quoted name
 	words     map[uint32]string            // SQL of operator classes and collations in indexes
 	texts     map[address]map[int32]string // comments, per column
 	lobs      bool                         // there are large objects
 	origins   *origins
+	ahead     questions
 }
 
 // Origins record where objects without DDL of their own come from.
@@ -140,20 +142,25 @@ func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) b
 	if want == nil {
 		want = func(tidemark.TableID) bool { return true }
 	}
-	c := &catalogue{conn: conn, want: want, db: &tidemark.Database{Engine: "postgres"},
-		types: map[uint32]*pgType{}, relations: map[uint32]*relation{}, sequences: map[uint32]*sequence{}, byName: map[string]*sequence{},
-		texts: map[address]map[int32]string{}, origins: &origins{member: map[address]uint32{}, alias: map[address]address{}, silent: map[address]bool{}}}
+	c := newCatalogue(conn, want)
 	create := newCreator(c)
-	steps := []func(context.Context) error{
-		c.readServer, c.lockTables, c.readMembers, c.readTypes,
-		c.readRelations, c.readColumns, c.readInheritance, c.readConstraints, c.readDefaults, c.readIndexes, c.readSequences,
-		create.readClasses, create.addNative, create.readOpclassMembers, create.readDependencies, create.readComments, create.readLabels,
-		create.readOwners, create.readLargeObjects, create.readGrants, create.readLimits, create.readLoose, create.finishNative, create.readUncovered,
+	if err := c.readServer(ctx); err != nil {
+		return nil, err
 	}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
+	if err := c.lockTables(ctx); err != nil {
+		return nil, err
+	}
+	if err := create.together(ctx, (*creator).readMembers, (*creator).readTypes, (*creator).readRelations, (*creator).readColumns, (*creator).readInheritance,
+		(*creator).readConstraints, (*creator).readDefaults, (*creator).readIndexes, (*creator).readSequences); err != nil {
+		return nil, err
+	}
+	if err := c.readFreshSequences(ctx); err != nil {
+		return nil, err
+	}
+	if err := create.together(ctx, (*creator).readClasses, (*creator).addNative, (*creator).readOpclassMembers, (*creator).readDependencies,
+		(*creator).readComments, (*creator).readLabels, (*creator).readOwners, (*creator).readLargeObjects, (*creator).readGrants, (*creator).readLimits,
+		(*creator).readLoose, (*creator).finishNative, (*creator).readUncovered); err != nil {
+		return nil, err
 	}
 	c.addTables()
 	return c.db, nil
@@ -204,7 +211,7 @@ func (c *catalogue) lockTables(ctx context.Context) error {
 		Schema, Name, SQL string
 		Room              int64
 	}
-	found, err := server.Rows[table](ctx, c.conn, `
+	found, err := rows[table](ctx, c, `
 		SELECT n.nspname, c.relname, format('%I.%I', n.nspname, c.relname),
 		       current_setting('max_locks_per_transaction')::bigint * (current_setting('max_connections')::bigint
 		       + current_setting('max_prepared_transactions')::bigint)
@@ -243,7 +250,7 @@ func (c *catalogue) lockTables(ctx context.Context) error {
 // readMembers records the objects of extensions, which CREATE EXTENSION creates.
 func (c *catalogue) readMembers(ctx context.Context) error {
 	type member struct{ Class, ID, Extension uint32 }
-	found, err := server.Rows[member](ctx, c.conn, `SELECT classid, objid, refobjid FROM pg_depend WHERE deptype = 'e'`)
+	found, err := rows[member](ctx, c, `SELECT classid, objid, refobjid FROM pg_depend WHERE deptype = 'e'`)
 	for _, m := range found {
 		c.origins.member[address{m.Class, m.ID}] = m.Extension
 	}
@@ -253,7 +260,7 @@ func (c *catalogue) readMembers(ctx context.Context) error {
 	// A range type creates its constructor functions, a view its rule, a constraint trigger its
 	// constraint.
 	type part struct{ Class, ID, WholeClass, Whole uint32 }
-	made, err := server.Rows[part](ctx, c.conn, `
+	made, err := rows[part](ctx, c, `
 		SELECT classid, objid, refclassid, refobjid FROM pg_depend WHERE classid = 1255 AND refclassid = 1247 AND deptype = 'i'
 		UNION ALL SELECT 2618, oid, 1259, ev_class FROM pg_rewrite WHERE rulename = '_RETURN' AND oid >= 16384
 		UNION ALL SELECT 2606, tgconstraint, 2620, oid FROM pg_trigger WHERE tgconstraint <> 0 AND NOT tgisinternal`)
@@ -264,7 +271,7 @@ func (c *catalogue) readMembers(ctx context.Context) error {
 }
 
 func (c *catalogue) readTypes(ctx context.Context) error {
-	found, err := server.Rows[pgType](ctx, c.conn, fmt.Sprintf(typesSQL, c.since(14, "OR r.rngmultitypid = t.oid", "")))
+	found, err := rows[pgType](ctx, c, fmt.Sprintf(typesSQL, c.since(14, "OR r.rngmultitypid = t.oid", "")))
 	for _, t := range found {
 		c.types[t.OID] = t
 	}

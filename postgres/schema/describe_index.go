@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A constraint is a row of pg_constraint.
@@ -48,7 +47,7 @@ WHERE k.contype <> 't' AND ` + userSchema + `
 ORDER BY k.conrelid, k.conname COLLATE "C"`
 
 func (c *catalogue) readConstraints(ctx context.Context) error {
-	found, err := server.Rows[constraint](ctx, c.conn, fmt.Sprintf(constraintsSQL, c.since(18, "k.conperiod", "false")))
+	found, err := rows[constraint](ctx, c, fmt.Sprintf(constraintsSQL, c.since(18, "k.conperiod", "false")))
 	for _, k := range found {
 		if k.Domain != 0 {
 			if t := c.types[k.Domain]; t != nil {
@@ -139,7 +138,7 @@ func (c *catalogue) readWords(ctx context.Context) error {
 		OID  uint32
 		Text string
 	}
-	found, err := server.Rows[word](ctx, c.conn, `
+	found, err := rows[word](ctx, c, `
 		SELECT o.oid, format(' %I.%I', n.nspname, o.opcname) FROM pg_opclass o JOIN pg_namespace n ON n.oid = o.opcnamespace WHERE NOT o.opcdefault
 		UNION ALL SELECT c.oid, format(' COLLATE %I.%I', n.nspname, c.collname) FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace`)
 	c.words = make(map[uint32]string, len(found))
@@ -153,7 +152,7 @@ func (c *catalogue) readIndexes(ctx context.Context) error {
 	if err := c.readWords(ctx); err != nil {
 		return err
 	}
-	found, err := server.Rows[index](ctx, c.conn, indexesSQL)
+	found, err := rows[index](ctx, c, indexesSQL)
 	if err != nil {
 		return err
 	}

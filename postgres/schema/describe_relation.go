@@ -147,7 +147,7 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c', 'S') AND c.relpersistence <> '
 ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"`
 
 func (c *catalogue) readRelations(ctx context.Context) error {
-	found, err := server.Rows[relation](ctx, c.conn, fmt.Sprintf(relationsSQL, optionsSQL("c.reloptions", ""),
+	found, err := rows[relation](ctx, c, fmt.Sprintf(relationsSQL, optionsSQL("c.reloptions", ""),
 		optionsSQL("tc.reloptions", "toast."), fdwOptionsSQL("ft.ftoptions"), notMember(classClass, "c.oid")))
 	for _, r := range found {
 		r.byNum = map[int16]*column{}
@@ -178,15 +178,12 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 
 ORDER BY a.attrelid, a.attnum`
 
 func (c *catalogue) readColumns(ctx context.Context) error {
-	found, err := server.Ask(ctx, c.conn, fmt.Sprintf(columnsSQL,
+	query := fmt.Sprintf(columnsSQL,
 		c.since(14, "CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' ELSE '' END", "''"),
-		optionsSQL("a.attoptions", ""), fdwOptionsSQL("a.attfdwoptions")))
-	if err != nil {
-		return err
-	}
+		optionsSQL("a.attoptions", ""), fdwOptionsSQL("a.attfdwoptions"))
 	// The largest result of all: scanned by hand, since reflection would take twice as long.
 	var a column
-	_, err = pgx.ForEachRow(found, []any{&a.Rel, &a.Num, &a.Name, &a.SQL, &a.Type, &a.Mod, &a.Native, &a.NotNull, &a.Identity,
+	return c.each(ctx, query, []any{&a.Rel, &a.Num, &a.Name, &a.SQL, &a.Type, &a.Mod, &a.Native, &a.NotNull, &a.Identity,
 		&a.Generated, &a.Local, &a.Collation, &a.Storage, &a.Compression, &a.Statistics, &a.Options, &a.FdwOptions, &a.Coll}, func() error {
 		if r := c.relations[a.Rel]; r != nil {
 			col := a
@@ -195,12 +192,11 @@ func (c *catalogue) readColumns(ctx context.Context) error {
 		}
 		return nil
 	})
-	return err
 }
 
 func (c *catalogue) readInheritance(ctx context.Context) error {
 	type link struct{ Child, Parent uint32 }
-	found, err := server.Rows[link](ctx, c.conn, `SELECT inhrelid, inhparent FROM pg_inherits ORDER BY inhrelid, inhseqno`)
+	found, err := rows[link](ctx, c, `SELECT inhrelid, inhparent FROM pg_inherits ORDER BY inhrelid, inhseqno`)
 	for _, l := range found {
 		if child, parent := c.relations[l.Child], c.relations[l.Parent]; child != nil && parent != nil {
 			child.parents = append(child.parents, parent)
@@ -213,7 +209,7 @@ func (c *catalogue) readInheritance(ctx context.Context) error {
 }
 
 func (c *catalogue) readDefaults(ctx context.Context) error {
-	found, err := server.Rows[attrdef](ctx, c.conn, `SELECT d.oid, d.adrelid, d.adnum, pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d
+	found, err := rows[attrdef](ctx, c, `SELECT d.oid, d.adrelid, d.adnum, pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d
 		JOIN pg_class c ON c.oid = d.adrelid AND c.relpersistence <> 't' WHERE d.oid >= 16384`)
 	for _, d := range found {
 		if r := c.relations[d.Rel]; r != nil && r.byNum[d.Num] != nil {
@@ -269,11 +265,10 @@ LEFT JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.seqrel
 WHERE ` + userSchema
 
 func (c *catalogue) readSequences(ctx context.Context) error {
-	found, err := server.Rows[sequence](ctx, c.conn, sequencesSQL)
+	found, err := rows[sequence](ctx, c, sequencesSQL)
 	if err != nil {
 		return err
 	}
-	var fresh []*sequence
 	for _, s := range found {
 		if s.rel = c.relations[s.OID]; s.rel == nil {
 			continue // of an extension
@@ -283,7 +278,7 @@ func (c *catalogue) readSequences(ctx context.Context) error {
 			c.find(tidemark.Warning, "sequence "+s.rel.SQL, "its value cannot be read, and will be its start value on the target",
 				"GRANT SELECT ON SEQUENCE "+s.rel.SQL+" to the user of the source.")
 		} else if !s.Called {
-			fresh = append(fresh, s)
+			c.fresh = append(c.fresh, s)
 		}
 		if s.owner = c.relations[s.OwnerRel]; s.owner == nil {
 			continue
@@ -294,13 +289,13 @@ func (c *catalogue) readSequences(ctx context.Context) error {
 			s.owner.owned = append(s.owner.owned, s)
 		}
 	}
-	return c.readFreshSequences(ctx, fresh)
+	return nil
 }
 
 // readFreshSequences reads the state of sequences that have not returned a value yet, since setval
 // may have set any position.
-func (c *catalogue) readFreshSequences(ctx context.Context, fresh []*sequence) error {
-	for len(fresh) > 0 {
+func (c *catalogue) readFreshSequences(ctx context.Context) error {
+	for fresh := c.fresh; len(fresh) > 0; {
 		n := min(len(fresh), 100)
 		parts := make([]string, n)
 		for i, s := range fresh[:n] {

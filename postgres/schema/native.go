@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
@@ -149,14 +147,11 @@ func (g *graph) resolve(a address) *node {
 // table is created after those of its partitions.
 func (c *creator) readDependencies(ctx context.Context) error {
 	g := &c.graph
-	r, err := server.Ask(ctx, c.conn, fmt.Sprintf(`SELECT classid, objid, refclassid, refobjid, deptype::text FROM pg_depend
-		WHERE deptype IN ('n', 'a', 'i', 'x') AND classid <> 0 AND refobjid >= %d`, firstUserOID))
-	if err != nil {
-		return err
-	}
+	query := fmt.Sprintf(`SELECT classid, objid, refclassid, refobjid, deptype::text FROM pg_depend
+		WHERE deptype IN ('n', 'a', 'i', 'x') AND classid <> 0 AND refobjid >= %d`, firstUserOID)
 	var from, to address
 	var kind string
-	_, err = pgx.ForEachRow(r, []any{&from.class, &from.id, &to.class, &to.id, &kind}, func() error {
+	return c.each(ctx, query, []any{&from.class, &from.id, &to.class, &to.id, &kind}, func() error {
 		if kind == "x" {
 			c.addExtensionDependency(from, to)
 			return nil
@@ -177,7 +172,6 @@ func (c *creator) readDependencies(ctx context.Context) error {
 		}
 		return nil
 	})
-	return err
 }
 
 // addExtensionDependency adds ALTER ... DEPENDS ON EXTENSION.
@@ -196,7 +190,7 @@ func (c *creator) readComments(ctx context.Context) error {
 		Sub       int32
 		Text      string
 	}
-	found, err := server.Rows[comment](ctx, c.conn, `SELECT classoid, objoid, objsubid, description FROM pg_description
+	found, err := rows[comment](ctx, c.catalogue, `SELECT classoid, objoid, objsubid, description FROM pg_description
 		WHERE objoid >= 16384 OR classoid = 2613 OR classoid = 2615 AND objoid = 2200 AND description <> 'standard public schema'
 		ORDER BY classoid, objoid, objsubid`)
 	for _, f := range found {
@@ -237,7 +231,7 @@ func (c *creator) readLabels(ctx context.Context) error {
 		Provider  string
 		Text      string
 	}
-	found, err := server.Rows[label](ctx, c.conn, `SELECT classoid, objoid, objsubid, provider, label FROM pg_seclabel WHERE objoid >= 16384`)
+	found, err := rows[label](ctx, c.catalogue, `SELECT classoid, objoid, objsubid, provider, label FROM pg_seclabel WHERE objoid >= 16384`)
 	for _, f := range found {
 		n, about := c.spoken(address{f.Class, f.ID}, f.Sub)
 		if n == nil || about == "" {

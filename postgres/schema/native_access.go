@@ -17,7 +17,7 @@ func (c *creator) readOwners(ctx context.Context) error {
 		OID  uint32
 		Name string
 	}
-	found, err := server.Rows[role](ctx, c.conn, `SELECT oid, quote_ident(rolname) FROM pg_roles`)
+	found, err := rows[role](ctx, c.catalogue, `SELECT oid, quote_ident(rolname) FROM pg_roles`)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *creator) readGrants(ctx context.Context) error {
 		Grantable      bool
 		Privileges     []string
 	}
-	found, err := server.Rows[grant](ctx, c.conn, grantsSQL)
+	found, err := rows[grant](ctx, c.catalogue, grantsSQL)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (c *creator) readDefaultPrivileges(ctx context.Context) error {
 		OID       uint32
 		Name, SQL string
 	}
-	found, err := server.Rows[privilege](ctx, c.conn, defaultPrivilegesSQL)
+	found, err := rows[privilege](ctx, c.catalogue, defaultPrivilegesSQL)
 	for _, f := range found {
 		a := address{classDefault, f.OID}
 		n := c.graph.byID[a]
@@ -245,7 +245,7 @@ func (c *creator) readLargeObjects(ctx context.Context) error {
 		Owner   string
 		Comment string
 	}
-	found, err := server.Rows[lob](ctx, c.conn, `SELECT l.oid, coalesce(quote_ident(r.rolname), ''), coalesce(d.description, '') FROM pg_largeobject_metadata l
+	found, err := rows[lob](ctx, c.catalogue, `SELECT l.oid, coalesce(quote_ident(r.rolname), ''), coalesce(d.description, '') FROM pg_largeobject_metadata l
 		LEFT JOIN pg_roles r ON r.oid = l.lomowner LEFT JOIN pg_description d ON d.classoid = 2613 AND d.objoid = l.oid ORDER BY l.oid`)
 	if len(found) == 0 || err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A class is a catalogue whose objects' statements can be written by one query. Its columns: OID;
@@ -333,16 +332,12 @@ func (c *creator) readClasses(ctx context.Context) error {
 		SQL, Stub  []string
 	}
 	here := slices.DeleteFunc(slices.Clone(classes), func(cl class) bool { return cl.since > c.db.Major || cl.since < 0 && c.db.Major >= -cl.since })
-	queries := make([]string, len(here))
-	for i, cl := range here {
-		queries[i] = cl.sql
-	}
-	found, err := server.RowsEach[row](ctx, c.conn, queries)
-	if err != nil {
-		return err
-	}
-	for i, cl := range here {
-		for _, f := range found[i] {
+	for _, cl := range here {
+		found, err := rows[row](ctx, c.catalogue, cl.sql)
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
 			a := address{uint32(cl.oid), f.OID}
 			if _, member := c.graph.member[a]; member {
 				continue
@@ -371,7 +366,7 @@ func (c *creator) readOpclassMembers(ctx context.Context) error {
 		Class, ID, Owner uint32
 		Text             string
 	}
-	found, err := server.Rows[member](ctx, c.conn, `
+	found, err := rows[member](ctx, c.catalogue, `
 		SELECT d.refclassid, d.refobjid, a.oid, format('OPERATOR %s %s%s', a.amopstrategy, a.op,
 		       CASE WHEN a.amoppurpose = 'o' THEN format(' FOR ORDER BY %I.%I', sn.nspname, sf.opfname) END)
 		FROM (SELECT o.*, format('%I.%s (%s, %s)', n.nspname, p.oprname, format_type(o.amoplefttype, NULL), format_type(o.amoprighttype, NULL)) AS op

@@ -244,7 +244,7 @@ func (c *creator) readLoose(ctx context.Context) error {
 // whose state the server propagates downwards.
 func (c *creator) linkTriggers(ctx context.Context) error {
 	type step struct{ ID, Above uint32 }
-	steps, err := server.Rows[step](ctx, c.conn, `
+	steps, err := rows[step](ctx, c.catalogue, `
 WITH RECURSIVE up(id, above) AS (
      SELECT oid, tgparentid FROM pg_trigger WHERE tgparentid <> 0
      UNION ALL SELECT u.id, t.tgparentid FROM up u JOIN pg_trigger t ON t.oid = u.above WHERE t.tgparentid <> 0)

@@ -262,18 +262,14 @@ func (c *creator) readLimits(ctx context.Context) error {
 		Without   bool
 		Text      string
 	}
-	var queries []string
 	for _, l := range limitsSQL {
 		if l.since > c.db.Major {
 			break
 		}
-		queries = append(queries, l.sql)
-	}
-	lists, err := server.RowsEach[found](ctx, c.conn, queries)
-	if err != nil {
-		return err
-	}
-	for _, list := range lists {
+		list, err := rows[found](ctx, c.catalogue, l.sql)
+		if err != nil {
+			return err
+		}
 		for _, f := range list {
 			n := c.graph.byID[address{f.Class, f.ID}]
 			switch {

@@ -79,7 +79,7 @@ func (c *creator) readUncovered(ctx context.Context) error {
 		Severity           int
 		Object, Text, Hint string
 	}
-	remarks, err := server.Rows[remark](ctx, c.conn, remarksSQL)
+	remarks, err := rows[remark](ctx, c.catalogue, remarksSQL)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *creator) readUncovered(ctx context.Context) error {
 		c.find(tidemark.Severity(r.Severity), r.Object, r.Text, r.Hint)
 	}
 	type object struct{ Class, ID uint32 }
-	found, err := server.Rows[object](ctx, c.conn, uncoveredSQL)
+	found, err := rows[object](ctx, c.catalogue, uncoveredSQL)
 	if err != nil {
 		return err
 	}
@@ -101,6 +101,9 @@ func (c *creator) readUncovered(ctx context.Context) error {
 		return nil
 	}
 	type unknown struct{ Name, Schema string }
+	if err := c.ahead.end(); err != nil {
+		return err
+	}
 	names, err := server.Rows[unknown](ctx, c.conn, `
 		SELECT coalesce(pg_describe_object(c, i, 0), format('%s of class %s', i, c)), coalesce(o.schema, '')
 		FROM unnest($1::oid[], $2::oid[]) u(c, i) LEFT JOIN LATERAL pg_identify_object(c, i, 0) o ON true`, classes, ids)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -29,38 +28,6 @@ func Rows[T any](ctx context.Context, conn *pgx.Conn, sql string, args ...any) (
 	out, err := pgx.CollectRows(r, pgx.RowToAddrOfStructByPos[T])
 	if err != nil {
 		return nil, fmt.Errorf("%w (in: %s)", err, Brief(sql))
-	}
-	return out, nil
-}
-
-// RowsEach is Rows for several queries, in one round trip.
-func RowsEach[T any](ctx context.Context, conn *pgx.Conn, queries []string) (out [][]*T, err error) {
-	pipeline := conn.PgConn().StartPipeline(ctx)
-	defer func() {
-		if cerr := pipeline.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	for _, sql := range queries {
-		pipeline.SendQueryParams(sql, nil, nil, nil, nil)
-	}
-	if err := pipeline.Sync(); err != nil {
-		return nil, err
-	}
-	for _, sql := range queries {
-		results, err := pipeline.GetResults()
-		if err != nil {
-			return nil, fmt.Errorf("%w (in: %s)", err, Brief(sql))
-		}
-		reader, is := results.(*pgconn.ResultReader)
-		if !is {
-			return nil, fmt.Errorf("an unexpected answer %T (in: %s)", results, Brief(sql))
-		}
-		rows, err := pgx.CollectRows(pgx.RowsFromResultReader(conn.TypeMap(), reader), pgx.RowToAddrOfStructByPos[T])
-		if err != nil {
-			return nil, fmt.Errorf("%w (in: %s)", err, Brief(sql))
-		}
-		out = append(out, rows)
 	}
 	return out, nil
 }
