@@ -1,11 +1,13 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sort"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -138,12 +140,13 @@ func access(ctx context.Context, src origin, tgt Database, p *load.Plan) ([]tide
 			fill = append(fill, m.To.TableID)
 		}
 	}
-	found, err := src.Access(ctx, readBy(p), nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	more, err := tgt.Access(ctx, nil, create, fill)
-	return append(found, more...), err
+	var found, more []tidemark.Finding
+	var errs [2]error
+	var asked crash.Group
+	asked.Go(func() { found, errs[0] = src.Access(ctx, readBy(p), nil, nil) })
+	asked.Go(func() { more, errs[1] = tgt.Access(ctx, nil, create, fill) })
+	asked.Wait()
+	return append(found, more...), cmp.Or(errs[:]...)
 }
 
 // block adds an error as a finding.

@@ -29,22 +29,29 @@ func (v *Reader) Freeze(ctx context.Context, lanes int) (tidemark.Position, erro
 	if err != nil {
 		return tidemark.Position{}, err
 	}
+	readers := make([]*lane, lanes)
+	var connect crash.Group
+	for i := range readers {
+		readers[i] = newLane(v.Server, i, readerReady)
+		connect.Go(func() { _ = readers[i].Open(ctx) }) // join tries again, and reports it
+	}
 	pos, snapshot, err := v.freezeLeader(ctx, conn)
 	release()
+	connect.Wait()
 	if err != nil {
+		for _, l := range readers {
+			l.Close()
+		}
 		return tidemark.Position{}, v.Fail(ctx, "freeze", v.Object, err)
 	}
 	v.SetSnapshot(snapshot)
-	return pos, v.openReaders(ctx, lanes)
+	return pos, v.joinReaders(ctx, readers)
 }
 
 func (v *Reader) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark.Position, snapshot string, err error) {
-	var standby bool
-	if err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
-		return pos, "", err
-	}
 	pos.Engine = "postgres"
-	if pos.Text, err = safeStart(ctx, conn, standby); err != nil {
+	var standby bool
+	if pos.Text, standby, err = safeStart(ctx, conn); err != nil {
 		return pos, "", err
 	}
 	if _, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
@@ -72,7 +79,7 @@ func (v *Reader) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 		// A standby's snapshot does not list running transactions, but each one that ends there
 		// advances the replayed position. If that advanced while the snapshot was taken, it is
 		// unknown on which side of it the snapshot is.
-		after, err := safeStart(ctx, conn, true)
+		after, _, err := safeStart(ctx, conn)
 		if err != nil {
 			return pos, "", err
 		}
@@ -94,37 +101,37 @@ func (v *Reader) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 // any gap lasts; only a wait for a standby lasts longer, and that wait is visible. If a standby
 // does not answer, safeStart returns the start of the last checkpoint instead: too early only means
 // more work.
-func safeStart(ctx context.Context, conn *pgx.Conn, standby bool) (string, error) {
-	var place string
-	if standby {
-		// Replay makes a commit visible before it counts the record as replayed.
-		err := conn.QueryRow(ctx, "SELECT coalesce(pg_last_wal_replay_lsn()::text, '')").Scan(&place)
-		return place, err
-	}
-	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&place); err != nil {
-		return "", err
-	}
+func safeStart(ctx context.Context, conn *pgx.Conn) (place string, standby bool, err error) {
+	var running []string
+	var both pgx.Batch // the position is noted before the transactions are listed
+	// Replay makes a commit visible before it counts the record as replayed.
+	both.Queue(`SELECT pg_is_in_recovery(), CASE WHEN pg_is_in_recovery() THEN coalesce(pg_last_wal_replay_lsn()::text, '') ELSE pg_current_wal_flush_lsn()::text END`).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&standby, &place) })
 	// Not pg_current_snapshot, which does not list transactions newer than the newest one that has
 	// ended.
-	running, err := server.Texts(ctx, conn, "SELECT backend_xid::text FROM pg_stat_activity WHERE backend_xid IS NOT NULL")
-	if err != nil {
-		return "", err
+	both.Queue("SELECT backend_xid::text FROM pg_stat_activity WHERE backend_xid IS NOT NULL").
+		Query(func(rows pgx.Rows) (err error) {
+			running, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+	if err := conn.SendBatch(ctx, &both).Close(); err != nil || standby {
+		return place, standby, err
 	}
 	const gap, patience = 50 * time.Millisecond, 5 * time.Second
 	for start, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, gap) {
 		working, waiting, err := committing(ctx, conn, running)
 		switch took := time.Since(start); {
 		case err != nil:
-			return "", err
+			return "", false, err
 		case !waiting && (!working || took > gap):
-			return place, nil
+			return place, false, nil
 		case waiting && took > patience:
 			err := conn.QueryRow(ctx, "SELECT redo_lsn::text FROM pg_control_checkpoint()").Scan(&place)
-			return place, err
+			return place, false, err
 		}
 		select {
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return "", false, ctx.Err()
 		case <-time.After(pause):
 		}
 	}
@@ -141,13 +148,11 @@ func committing(ctx context.Context, conn *pgx.Conn, running []string) (working,
 	return working, waiting, err
 }
 
-// openReaders opens the reading lanes in parallel.
-func (v *Reader) openReaders(ctx context.Context, lanes int) error {
-	readers := make([]*lane, lanes)
-	errs := make([]error, lanes)
+// joinReaders puts the reading lanes inside the frozen view, in parallel.
+func (v *Reader) joinReaders(ctx context.Context, readers []*lane) error {
+	errs := make([]error, len(readers))
 	var wg crash.Group
 	for i := range readers {
-		readers[i] = newLane(v.Server, i, readerReady)
 		wg.Go(func() { errs[i] = readers[i].join(ctx) })
 	}
 	wg.Wait()

@@ -159,35 +159,8 @@ func (b *Bulk) Forget(ctx context.Context, run string, ranges []int) error {
 		_, err := conn.Exec(ctx, "DELETE FROM tidemark.copied WHERE run = $1 AND range = ANY ($2)", run, ranges)
 		return b.markFailed(ctx, err)
 	}
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// The lock keeps another run from beginning between the check and the drop.
-		if _, err := tx.Exec(ctx, "LOCK TABLE tidemark.copied IN ACCESS EXCLUSIVE MODE"); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "DELETE FROM tidemark.copied WHERE run = $1", run); err != nil {
-			return err
-		}
-		var used, mine bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM tidemark.copied), pg_has_role(relowner, 'USAGE')
-			FROM pg_class WHERE oid = 'tidemark.copied'::regclass`).Scan(&used, &mine); err != nil || used || !mine {
-			return err
-		}
-		_, err := tx.Exec(ctx, "DROP TABLE tidemark.copied")
-		return err
-	})
-	if s := server.SQLState(err); s == "42P01" || s == "3F000" {
-		err = nil // gone already
-	}
-	if err != nil {
-		return b.markFailed(ctx, err)
-	}
-	// The schema is dropped too, unless it contains something else or is not ours.
-	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS tidemark RESTRICT")
-	switch server.SQLState(err) {
-	case "2BP01", "42501":
-		return nil
-	}
-	return b.Fail(ctx, "drop schema", "tidemark", err)
+	// The lock keeps another run from beginning between the check and the drop.
+	return b.markFailed(ctx, server.DropRows(ctx, conn, markerTable, "LOCK TABLE "+markerTable+" IN ACCESS EXCLUSIVE MODE", "run = "+server.QuoteLiteral(run), "true"))
 }
 
 // clearChunk is the most tables that one statement clears, and so the most locks that it holds;

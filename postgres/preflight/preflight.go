@@ -95,16 +95,17 @@ func (p *preflight) number(name string) int64 {
 
 func (p *preflight) readSettings(ctx context.Context) error {
 	p.setting = map[string]string{}
+	var both pgx.Batch
 	// reset_val is the value in a new session, before our own settings.
-	rows, err := p.conn.Query(ctx, "SELECT name, coalesce(reset_val, setting) FROM pg_settings")
-	if err != nil {
+	both.Queue("SELECT name, coalesce(reset_val, setting) FROM pg_settings").Query(func(rows pgx.Rows) error {
+		var name, value string
+		_, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { p.setting[name] = value; return nil })
 		return err
-	}
-	var name, value string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &value}, func() error { p.setting[name] = value; return nil }); err != nil {
-		return err
-	}
-	return p.conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&p.standby, &p.super)
+	})
+	both.Queue("SELECT pg_is_in_recovery(), rolsuper FROM pg_roles WHERE rolname = current_user").QueryRow(func(row pgx.Row) error {
+		return row.Scan(&p.standby, &p.super)
+	})
+	return p.conn.SendBatch(ctx, &both).Close()
 }
 
 // tables returns the tables whose rows would be read, including leaf partitions.

@@ -28,20 +28,20 @@ func (s *Server) Relate(ctx context.Context, b *Server) (tidemark.Kinship, error
 	}
 	defer release()
 	class, object := rand.Int32(), rand.Int32()
-	if _, err := one.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", class, object); err != nil {
+	var locked, same bool
+	x, err := withCluster(ctx, one, &locked, "SELECT pg_advisory_lock($1, $2) IS NOT NULL", class, object)
+	if err != nil {
 		return tidemark.Apart, s.Fail(ctx, "compare", s.Object, err)
 	}
 	defer one.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1, $2)", class, object) // the lock ends with the session too
-	var same bool
-	err = other.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = $1 AND objid::bigint = $2 AND objsubid = 2
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`, class, object).Scan(&same)
+	y, err := withCluster(ctx, other, &same, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = $1 AND objid::bigint = $2 AND objsubid = 2
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`, class, object)
 	if err != nil {
 		return tidemark.Apart, b.Fail(ctx, "compare", b.Object, err)
 	}
 	if same {
 		return tidemark.Same, nil
 	}
-	x, y := clusterOf(ctx, one), clusterOf(ctx, other)
 	if x.recovers != y.recovers && x.system != 0 && x.system == y.system && x.timeline == y.timeline && x.database == y.database {
 		return tidemark.Standby, nil
 	}
@@ -56,9 +56,17 @@ type cluster struct {
 	recovers bool
 }
 
-// clusterOf reads it; the result is zero if the user may not read it.
-func clusterOf(ctx context.Context, conn *pgx.Conn) (c cluster) {
-	_ = conn.QueryRow(ctx, `SELECT s.system_identifier, c.timeline_id, d.oid, pg_is_in_recovery()
-		FROM pg_control_system() s, pg_control_checkpoint() c, pg_database d WHERE d.datname = current_database()`).Scan(&c.system, &c.timeline, &c.database, &c.recovers)
-	return c
+// withCluster reads it behind another query, in one round trip; the result is zero if the user may
+// not read it.
+func withCluster(ctx context.Context, conn *pgx.Conn, answer *bool, query string, args ...any) (c cluster, err error) {
+	var both pgx.Batch
+	both.Queue(query, args...)
+	both.Queue(`SELECT s.system_identifier, c.timeline_id, d.oid, pg_is_in_recovery()
+		FROM pg_control_system() s, pg_control_checkpoint() c, pg_database d WHERE d.datname = current_database()`)
+	answers := conn.SendBatch(ctx, &both)
+	if err = answers.QueryRow().Scan(answer); err == nil && answers.QueryRow().Scan(&c.system, &c.timeline, &c.database, &c.recovers) != nil {
+		c = cluster{}
+	}
+	_ = answers.Close() // repeats an error that was seen
+	return c, err
 }
