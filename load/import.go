@@ -152,7 +152,7 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 		return -1, nil
 	}
 	// The lanes are busy with earlier tables, so the scanner creates this one.
-	if err := im.run.before(ctx, im.run.opt.ScriptLane(), s.Before, im.built); err != nil {
+	if err := im.run.before(ctx, []int{im.run.opt.ScriptLane()}, s.Before, im.built); err != nil {
 		if im.run.rejects(ctx, err) {
 			return im.reject(p, tidemark.Object{ID: "table " + s.Move.To.String(), Kind: "table", Table: s.Move.To.TableID}, err)
 		}

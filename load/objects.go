@@ -1,29 +1,33 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // maxAhead is how many objects are sent ahead of their answers. After a kill a server may still
 // build that many.
 const maxAhead = 32
 
-// before creates what the rows need, in order.
-func (r *Run) before(ctx context.Context, lane int, objects []tidemark.Object, built map[string]bool) error {
+// before creates what the rows need, in order. Objects that do not need each other are shared
+// between the lanes.
+func (r *Run) before(ctx context.Context, lanes []int, objects []tidemark.Object, built map[string]bool) error {
 	var some []*tidemark.Object
 	for i := range objects {
 		o := &objects[i]
 		if o.Phase != tidemark.BeforeRows || built[o.ID] || r.isOut(o) {
 			continue
 		}
-		if len(some) == maxAhead || slices.ContainsFunc(some, func(b *tidemark.Object) bool { return needs(o, b) }) {
-			if err := r.makeBefore(ctx, lane, some); err != nil {
+		if len(some) == maxAhead*len(lanes) || slices.ContainsFunc(some, func(b *tidemark.Object) bool { return needs(o, b) }) {
+			if err := r.makeBefore(ctx, lanes, some); err != nil {
 				return err
 			}
 			if some = some[:0]; r.isOut(o) {
@@ -32,23 +36,53 @@ func (r *Run) before(ctx context.Context, lane int, objects []tidemark.Object, b
 		}
 		some = append(some, o)
 	}
-	return r.makeBefore(ctx, lane, some)
+	return r.makeBefore(ctx, lanes, some)
 }
 
-// needs reports whether o cannot be created if b cannot be.
+// needs reports whether o has to wait for b.
 func needs(o, b *tidemark.Object) bool {
-	return o.Table == b.Table && o.Table != tidemark.TableID{} || slices.Contains(o.Depends, b.ID)
+	return o.Table == b.Table && o.Table != tidemark.TableID{} || slices.Contains(o.Depends, b.ID) || slices.Contains(o.After, b.ID)
 }
 
-func (r *Run) makeBefore(ctx context.Context, lane int, some []*tidemark.Object) error {
-	return r.makeEach(ctx, lane, some, true, func(i int, err error, took time.Duration) error {
-		r.sink.ObjectDone(some[i], err, took)
-		if err != nil && r.feed == nil && r.rejects(ctx, err) {
-			r.rejectMade(some[i], err)
-			err = nil
-		}
+// leastShare is how many objects are worth another session.
+const leastShare = 8
+
+func (r *Run) makeBefore(ctx context.Context, lanes []int, some []*tidemark.Object) error {
+	share := max(leastShare, (len(some)+len(lanes)-1)/len(lanes))
+	var mu sync.Mutex
+	var left []*tidemark.Object // their lane got no connection
+	errs := make([]error, len(lanes))
+	var parts crash.Group
+	for i, lane := range lanes {
+		part := some[min(i*share, len(some)):min((i+1)*share, len(some))]
+		parts.Go(func() {
+			errs[i] = r.makeEach(ctx, lane, part, i == 0, func(n int, err error, took time.Duration) error {
+				if i > 0 && errors.Is(err, tidemark.ErrNoConnection) {
+					mu.Lock()
+					defer mu.Unlock()
+					left = append(left, part[n])
+					return nil
+				}
+				return r.madeBefore(ctx, part[n], err, took)
+			})
+		})
+	}
+	parts.Wait()
+	if err := cmp.Or(errs...); err != nil {
 		return err
+	}
+	return r.makeEach(ctx, lanes[0], left, true, func(n int, err error, took time.Duration) error {
+		return r.madeBefore(ctx, left[n], err, took)
 	})
+}
+
+func (r *Run) madeBefore(ctx context.Context, o *tidemark.Object, err error, took time.Duration) error {
+	r.sink.ObjectDone(o, err, took)
+	if err != nil && r.feed == nil && r.rejects(ctx, err) {
+		r.rejectMade(o, err)
+		err = nil
+	}
+	return err
 }
 
 // makeEach creates objects, and calls done for each with its error and the time since the one

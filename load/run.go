@@ -111,7 +111,11 @@ type Failed struct {
 // Incomplete if all rows are loaded but some object is missing (see Failures). Whatever the error,
 // the same plan can be run again with what is done by then.
 func (r *Run) Do(ctx context.Context, built map[string]bool) error {
-	if err := r.before(ctx, 0, r.plan.Objects, built); err != nil {
+	var finishers []int
+	for i := range r.opt.Finishers {
+		finishers = append(finishers, r.opt.LaneCount()+i)
+	}
+	if err := r.before(ctx, finishers, r.plan.Objects, built); err != nil {
 		return err
 	}
 	r.group = flow.NewGroup(ctx)
@@ -126,8 +130,8 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	} else {
 		r.startLanes(lanes)
 	}
-	for i := range r.opt.Finishers {
-		r.group.Go("Finisher", r.finisher(lanes+i))
+	for _, lane := range finishers {
+		r.group.Go("Finisher", r.finisher(lane))
 	}
 	err := r.group.Wait()
 	if cause := r.board.cause(); cause != nil && !errors.Is(cause, context.Canceled) {
