@@ -85,27 +85,21 @@ func (r *Run) madeBefore(ctx context.Context, o *tidemark.Object, err error, too
 	return err
 }
 
-// makeEach creates objects, and calls done for each with its error and the time since the one
-// before. An error of done ends it. Several are pipelined if the target supports it; an object that
-// then fails, or gets no answer, is tried once more on its own.
+// makeEach creates objects, and calls done for each with its error and the time it took. An error
+// of done ends it. Several are pipelined if the target supports it; an object that then fails, or
+// gets no answer, is tried once more on its own.
 func (r *Run) makeEach(ctx context.Context, lane int, objects []*tidemark.Object, patient bool, done func(i int, err error, took time.Duration) error) error {
 	made := make([]bool, len(objects))
-	last := time.Now()
-	took := func() time.Duration {
-		before := last
-		last = time.Now()
-		return last.Sub(before)
-	}
 	if p, ok := r.tgt.(Pipeliner); ok && len(objects) > 1 {
 		var err error
 		sql := make([][]string, len(objects))
 		for i, o := range objects {
 			sql[i] = o.SQL
 		}
-		p.ExecEach(ctx, lane, sql, func(i int) {
+		p.ExecEach(ctx, lane, sql, func(i int, took time.Duration) {
 			made[i] = true
 			if err == nil {
-				err = done(i, nil, took())
+				err = done(i, nil, took)
 			}
 		})
 		if err != nil {
@@ -119,8 +113,9 @@ func (r *Run) makeEach(ctx context.Context, lane int, objects []*tidemark.Object
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		began := time.Now()
 		err := r.exec(ctx, lane, o, patient)
-		if err := done(i, err, took()); err != nil {
+		if err := done(i, err, time.Since(began)); err != nil {
 			return err
 		}
 	}

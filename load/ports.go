@@ -67,8 +67,9 @@ type Target interface {
 type Pipeliner interface {
 	// ExecEach runs the statements of several objects on a lane, in order, as Exec runs those of
 	// one: each object takes effect or not, independently of the others. done is called for those
-	// that did; the others are unknown until Exec is called for them.
-	ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int))
+	// that did, once a crash of the server does not undo them; the others are unknown until Exec
+	// is called for them.
+	ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int, took time.Duration))
 }
 
 // A Distant is an end that knows the round trip time to its server.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
@@ -31,7 +32,7 @@ func TestExecEach(t *testing.T) {
 		var made []int
 		each := func(objects [][]string) []int {
 			made = nil
-			e.ExecEach(ctx, 3, objects, func(i int) { made = append(made, i) })
+			e.ExecEach(ctx, 3, objects, func(i int, _ time.Duration) { made = append(made, i) })
 			return made
 		}
 		want := []int{0, 5}

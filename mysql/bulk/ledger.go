@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -298,7 +299,7 @@ func (e *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
 // ExecEach pipelines, on a lane's own session, the objects that have one statement. The server
 // executes them in order, and answers each whatever became of the others. ExecEach calls done for
 // each object that was made; it does not try the others.
-func (e *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int)) {
+func (e *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int, took time.Duration)) {
 	s, err := e.writer(ctx, lane)
 	if err != nil {
 		return // Exec reports why
@@ -327,6 +328,7 @@ func (e *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done 
 	if s.Dead = s.Wire.Commands(out) != nil; s.Dead {
 		return
 	}
+	last := time.Now()
 	for _, i := range sent {
 		p, err := s.Wire.Response()
 		var a server.Answer
@@ -337,8 +339,10 @@ func (e *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done 
 		if s.Dead = err == nil && a.More || err != nil && !errors.As(err, &my); s.Dead {
 			return
 		}
+		now := time.Now()
 		if err == nil {
-			done(i)
+			done(i, now.Sub(last))
 		}
+		last = now
 	}
 }

@@ -53,10 +53,15 @@ func (b *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
 	return nil
 }
 
+// flushSQL commits something, which writes the log up to there to disk. A transaction that only has
+// an ID would not.
+const flushSQL = "SELECT pg_catalog.pg_logical_emit_message(true, 'tidemark flush', '')"
+
 // ExecEach pipelines the statements of several objects on a lane's own session. The statements of
-// one object are one message, and so one transaction. It calls done for each object that was made;
-// it does not try objects whose statements cannot be sent this way.
-func (b *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int)) {
+// one object are one message, and so one transaction. Their commits do not wait for the disk; the
+// last one does, for all of them. Then it calls done for each object that was made. It does not try
+// objects whose statements cannot be sent this way.
+func (b *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int, took time.Duration)) {
 	l := b.laneOf(b.execs, lane, execReady)
 	if l.Open(ctx) != nil {
 		return // Exec reports why
@@ -69,23 +74,37 @@ func (b *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done 
 	b.busy.Add(1)
 	defer b.busy.Add(-1)
 	var sent []int
-	var queries []string
+	queries := []string{"SET synchronous_commit = off"}
 	for i, sql := range objects {
 		if len(sql) > 0 && !outsideTransaction(sql) {
 			sent, queries = append(sent, i), append(queries, strings.Join(sql, "\n;\n"))
 		}
 	}
+	if len(sent) == 0 {
+		return
+	}
+	queries = append(queries, "RESET synchronous_commit", flushSQL)
 	if err := l.Send(queries...); err != nil {
 		l.Abandon()
 		return
 	}
-	for _, i := range sent {
-		switch a := l.Answer(); {
-		case a.Broken, a.Status != 'I':
+	made, took := make([]bool, len(queries)), make([]time.Duration, len(queries))
+	last := time.Now()
+	for n := range queries {
+		a := l.Answer()
+		if a.Broken || a.Status != 'I' {
 			l.Abandon()
 			return
-		case a.Err == nil:
-			done(i)
+		}
+		now := time.Now()
+		made[n], took[n], last = a.Err == nil, now.Sub(last), now
+	}
+	if !made[len(queries)-1] {
+		return
+	}
+	for n, i := range sent {
+		if made[1+n] {
+			done(i, took[1+n])
 		}
 	}
 }
