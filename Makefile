@@ -1,5 +1,5 @@
 # make             what there is
-# make test        checks and tests; installs what is missing. CI (.ci/run) runs it with all long tests
+# make test        checks and tests; installs what is missing. CI (.ci/run) runs it
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -27,8 +27,8 @@ P        ?= 2
 PARALLEL ?= 5
 TIMEOUT  ?= 60m
 # Of the time that the long tests take (script/long-tests), the part that a run of make test draws by a
-# seed, so that it ends within ten minutes on two cores. CI runs all of them, as do SHARE=1 and test-all.
-SHARE    ?= $(if $(CI),1,0.05)
+# seed. SHARE=1 and test-all run all of them.
+SHARE    ?= 0.1
 FUZZTIME ?= 30s
 FUZZPKG  ?= ./...
 
@@ -42,7 +42,6 @@ FUZZPLAIN ?= yes
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
-GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 
 .PHONY: help build test-deps lint test test-all test-short demo bench fuzz clean
 
@@ -65,12 +64,11 @@ lint: ## gofmt, go vet, staticcheck
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 
-test: test-deps ## every check and every test, of the long ones some (SHARE=1: all, as CI does)
+test: test-deps ## every check and every test, of the long ones some (SHARE=1: all)
 	@mkdir -p bin
 	@$(MAKE) --no-print-directory lint >bin/lint.log 2>&1 & lint=$$!; \
 	trap 'kill $$lint 2>/dev/null || true' EXIT; failed=0; export SUITE_WHILE=$$PPID; \
-	go run $(GOTESTSUM) --format pkgname --jsonfile bin/test.json --raw-command -- \
-	  script/go-test.sh $(P) $(PARALLEL) $(TIMEOUT) $(SHARE) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
+	script/go-test.sh bin/test.json $(P) $(PARALLEL) $(TIMEOUT) $(SHARE) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
 	FUZZPLAIN=$(FUZZPLAIN) $(MAKE) --no-print-directory fuzz FUZZTIME=$(FUZZEACH) FUZZPKG="$(FUZZSHORT)" || failed=1; \
 	trap - EXIT; wait $$lint || failed=1; cat bin/lint.log; \
 	go run ./script/suite -slowest bin/test.json; \
@@ -87,8 +85,8 @@ SHORTTESTS := Apply|Follow|Describe|WriteStops|LanesLetGo|RejectKeepsGoodRows|Fr
 
 test-short: ## the fast loop: tests without servers, some with; no checks, no race detector; unchanged packages are not run
 	@mkdir -p bin
-	@go run ./script/suite -json -short -vet=off -p 2 $$(go list ./... | grep -v -e /proof/ -e /internal/demo) -- \
-	  -json -vet=off -p 1 -parallel $(PARALLEL) -run '^Test($(SHORTTESTS))$$' $(SHORTSOME) >bin/short.json && failed=0 || failed=1; \
+	@go run ./script/suite bin/short.json -json -short -vet=off -p 2 $$(go list ./... | grep -v -e /proof/ -e /internal/demo) -- \
+	  -json -vet=off -p 1 -parallel $(PARALLEL) -run '^Test($(SHORTTESTS))$$' $(SHORTSOME) && failed=0 || failed=1; \
 	go run ./script/suite -slowest bin/short.json; exit $$failed
 
 demo: ## a tour on real servers

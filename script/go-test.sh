@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# go-test.sh P PARALLEL TIMEOUT SHARE RACE-PATTERNS SOME-PATTERNS TEST... tests every package once, as
-# go test -json writes it: those of RACE-PATTERNS under the race detector, of those of SOME-PATTERNS
+# go-test.sh FILE P PARALLEL TIMEOUT SHARE RACE-PATTERNS SOME-PATTERNS TEST... tests every package once, and
+# keeps what go test -json writes in FILE: those of RACE-PATTERNS under the race detector, of those of SOME-PATTERNS
 # the tests that are named, and all else without it. All run side by side: most tests wait for
 # servers most of the time. Of the tests in script/long-tests, as many as take this SHARE of their
 # time are drawn; a test that is not in that file always runs.
 set -euo pipefail
-p=$1 share=$4 race=$5 some=$6
+file=$1 p=$2 share=$5 race=$6 some=$7
 # Nothing from the cache: the tests of proof run a program that go does not know they depend on. Vet is make lint's.
-args=(-json -count=1 -vet=off -parallel "$2" -timeout "$3")
-shift 6
+args=(-json -count=1 -vet=off -parallel "$3" -timeout "$4")
+shift 7
 tests="Test($(IFS='|'; echo "$*"))"
 left=$(go run ./script/suite -leave-out script/long-tests "$share")
 
@@ -26,5 +26,5 @@ left=$(go run ./script/suite -leave-out script/long-tests "$share")
   groups+=(-- -C bench "${args[@]}" -p 1 ./...) # a module of its own
   [ -z "$race" ] || groups+=(-- "${args[@]}" -p 1 -race -skip "^($left)\$" $race)
   [ -z "$raced" ] || groups+=(-- "${args[@]}" -p 1 -race -run "^$tests\$" -skip "^($left)\$" $raced)
-  exec go run ./script/suite "${groups[@]}"
+  exec go run ./script/suite "$file" "${groups[@]}"
 }

@@ -38,6 +38,7 @@ type outcome struct {
 // cli runs a command line in this process, with a catalogue of its own.
 func cli(t *testing.T, args ...string) outcome {
 	t.Helper()
+	testdb.OnData(t)
 	var out, errOut bytes.Buffer
 	if !slices.Contains([]string{"ha", "engines", "manual", "backups", "verify", "prune", "--help", "--version"}, args[0]) {
 		args = withState(t, args)

@@ -17,6 +17,7 @@ import (
 // inherited NOT NULLs.
 func PgDump(tb testing.TB, url string, args ...string) string {
 	tb.Helper()
+	OnData(tb)
 	dump, err := program("pg_dump 18", filepath.Join(cacheDir(), "postgresql-client-18", "bin", "pg_dump"))
 	if err != nil {
 		fail(tb, err)
@@ -72,6 +73,7 @@ func Mydumper(tb testing.TB, rawURL string, args ...string) string {
 
 func dumpWith(tb testing.TB, path, rawURL string, args ...string) string {
 	tb.Helper()
+	OnData(tb)
 	dump, err := program("a dump program", path)
 	if err != nil {
 		fail(tb, err)

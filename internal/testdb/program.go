@@ -128,6 +128,7 @@ func Must(tb testing.TB, args ...string) string {
 // removed with it), which also holds its catalogue unless args name one.
 func Command(tb testing.TB, args ...string) *exec.Cmd {
 	tb.Helper()
+	OnData(tb)
 	dir := folderOf(tb)
 	cmd := exec.Command(Program(tb), args...)
 	cmd.Dir = dir

@@ -39,6 +39,7 @@ func Load(tb testing.TB, url string, r io.Reader, args ...string) {
 // server writes them; a null is NULL.
 func Query(tb testing.TB, url, sql string) string {
 	tb.Helper()
+	OnData(tb)
 	rows, err := TryQuery(url, sql)
 	if err != nil {
 		fail(tb, fmt.Errorf("testdb: %w\nin %s", err, sql))

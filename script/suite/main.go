@@ -1,27 +1,30 @@
 //go:build unix
 
-// Command suite runs several go test commands in parallel, and writes their output to standard
-// output in the form of go test -json: gotestsum reads it as a single run. "--" ends the arguments
-// of each go test:
+// Command suite runs several go test commands in parallel, prints a line for each package that
+// ends, and keeps all that they say in a file, in the form of go test -json. "--" ends the
+// arguments of each:
 //
-//	suite -json -race ./flow/... -- -C bench -json ./...
+//	suite bin/test.json -race ./flow/... -- -C bench ./...
 //
-// With -slowest FILE it reads such output from a file instead, and prints the ten packages and the
-// ten tests that took longest. With -long FILE it prints the tests that took 5 s or more, one per
-// line. With -leave-out FILE SHARE it reads those, draws the tests to skip this time, and prints
-// them as a pattern.
+// A test that failed, and not by what it said of data, runs once more when all others have ended:
+// see verdict.go. With -slowest FILE it reads that file instead, and prints the ten packages and
+// the ten tests that took longest. With -long FILE it prints the tests that took 5 s or more, one
+// per line. With -leave-out FILE SHARE it reads those, draws the tests to skip this time, and
+// prints them as a pattern.
 package main
 
 import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +42,13 @@ func main() {
 		err = printLong(args[1])
 	case len(args) == 3 && args[0] == "-leave-out":
 		err = printLeftOut(args[1], args[2])
-	case !runAll(args):
-		os.Exit(1)
+	case len(args) < 2:
+		err = errors.New("usage: suite FILE ARGUMENT... [-- ARGUMENT...]")
+	default:
+		var ok bool
+		if ok, err = runAll(args[0], args[1:], os.Stdout); err == nil && !ok {
+			os.Exit(1)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "suite:", err)
@@ -51,10 +59,11 @@ func main() {
 // runAll runs a go test for each group of arguments, and reports whether all passed. An interrupt
 // reaches them too, and runAll waits for them to end. They also end once the process in SUITE_WHILE
 // is gone: that is make, which may be killed.
-func runAll(args []string) bool {
+func runAll(file string, args []string, out io.Writer) (bool, error) {
 	// The terminal sends the interrupt to go test too. Ignoring it here would make every process
 	// started from here ignore it, and tests interrupt programs.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, syscall.SIGINT)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if pid, err := strconv.Atoi(os.Getenv("SUITE_WHILE")); err == nil {
@@ -65,51 +74,48 @@ func runAll(args []string) bool {
 			cancel()
 		}()
 	}
-	out := &lines{w: os.Stdout}
+	kept, err := os.Create(file)
+	if err != nil {
+		return false, err
+	}
+	r := newRecorder(out, kept)
 	var wg sync.WaitGroup
-	oks := make(chan bool, len(args)+1)
 	for group := range strings.SplitSeq(strings.Join(args, "\n"), "\n--\n") {
-		wg.Go(func() { oks <- out.goTest(ctx, strings.Split(group, "\n")) })
+		wg.Go(func() { goTest(ctx, strings.Split(group, "\n"), r) })
 	}
 	wg.Wait()
-	close(oks)
-	all := true
-	for ok := range oks {
-		all = all && ok
+	ok := len(interrupts) == 0 && ctx.Err() == nil
+	if ok {
+		ok, err = r.judge(ctx, filepath.Join(filepath.Dir(file), "unstable"))
 	}
-	return all
+	return ok, errors.Join(err, r.kept.Flush(), kept.Close())
 }
 
-// lines merges the whole lines of several writers.
-type lines struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lines) goTest(ctx context.Context, args []string) bool {
+// goTest runs one go test -json, and tells r what it says.
+func goTest(ctx context.Context, args []string, r *recorder) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
 	cmd.Stderr = os.Stderr
 	if !slices.Contains(args, "-race") { // which needs cgo; all else is compiled as in a release, and shared with it
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
+	failures := r.failures()
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "suite:", err)
-		return false
-	}
-	for in := bufio.NewReader(out); ; {
-		line, err := in.ReadBytes('\n')
-		l.mu.Lock()
-		_, _ = l.w.Write(line) // if the reader is gone, go test reports it too
-		l.mu.Unlock()
-		if err != nil {
-			break
+	if err == nil {
+		for in := bufio.NewReader(out); ; {
+			line, readErr := in.ReadBytes('\n')
+			r.line(line, args)
+			if readErr != nil {
+				break
+			}
 		}
+		err = cmd.Wait()
 	}
-	return cmd.Wait() == nil
+	if err != nil && r.failures() == failures { // of this run nothing is known to have failed, yet it did
+		r.broken(fmt.Sprintf("go test %s: %v", strings.Join(args, " "), err))
+	}
 }
 
 // slowest prints where the time of a run went: a test's seconds run from its start to its end,
