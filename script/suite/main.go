@@ -98,7 +98,7 @@ func goTest(ctx context.Context, args []string, r *recorder) {
 	if !slices.Contains(args, "-race") { // which needs cgo; all else is compiled as in a release, and shared with it
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
-	failures := r.failures()
+	c := &command{recorder: r, args: args, running: map[[2]string]*test{}, failed: map[string]bool{}}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -106,16 +106,14 @@ func goTest(ctx context.Context, args []string, r *recorder) {
 	if err == nil {
 		for in := bufio.NewReader(out); ; {
 			line, readErr := in.ReadBytes('\n')
-			r.line(line, args)
+			c.line(line)
 			if readErr != nil {
 				break
 			}
 		}
 		err = cmd.Wait()
 	}
-	if err != nil && r.failures() == failures { // of this run nothing is known to have failed, yet it did
-		r.broken(fmt.Sprintf("go test %s: %v", strings.Join(args, " "), err))
-	}
+	c.done(err)
 }
 
 // slowest prints where the time of a run went: a test's seconds run from its start to its end,

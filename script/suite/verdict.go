@@ -42,93 +42,104 @@ func (t *test) short() string {
 
 // A recorder reads what go test commands say, and remembers what failed.
 type recorder struct {
-	mu                     sync.Mutex
-	out                    io.Writer
-	kept                   *bufio.Writer
-	running                map[string]*test // by group, package and test, until it has passed
-	failed                 []*test
-	passed, broke, skipped int
-	whole                  []string // what is broken as a whole: packages, builds, commands
-	ended                  *test    // the last of them
+	mu              sync.Mutex
+	out             io.Writer
+	kept            *bufio.Writer
+	failed          []*test
+	whole           []string // what is broken as a whole: packages, builds, commands
+	passed, skipped int
+	ended           *test // the last test that has passed, failed or been skipped
 }
 
 func newRecorder(out, kept io.Writer) *recorder {
-	return &recorder{out: out, kept: bufio.NewWriter(kept), running: map[string]*test{}}
+	return &recorder{out: out, kept: bufio.NewWriter(kept)}
 }
 
-func (r *recorder) failures() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.failed) + len(r.whole)
+// A command is one go test -json, whose output goes to the recorder.
+type command struct {
+	*recorder
+	args    []string
+	running map[[2]string]*test // by package and test, until it has passed or failed
+	failed  map[string]bool     // the packages in which something has
 }
 
-func (r *recorder) broken(what string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.whole = append(r.whole, what)
+// done takes the command's own end.
+func (c *command) done(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil && len(c.failed) == 0 { // nothing is known to have failed, yet it did
+		c.whole = append(c.whole, fmt.Sprintf("go test %s: %v", strings.Join(c.args, " "), err))
+	}
 }
 
-// line takes a line of the output of go test -json with these arguments.
-func (r *recorder) line(line []byte, group []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, _ = r.kept.Write(line) // Flush tells
+// line takes a line of the command's output.
+func (c *command) line(line []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = c.kept.Write(line) // Flush tells
 	var e event
 	if json.Unmarshal(line, &e) != nil {
 		if text := strings.TrimSpace(string(line)); text != "" {
-			fmt.Fprintln(r.out, text)
+			fmt.Fprintln(c.out, text)
 		}
 		return
 	}
 	if e.Action == "build-output" {
-		fmt.Fprint(r.out, e.Output)
+		fmt.Fprint(c.out, e.Output)
 		return
 	}
 	name, sub, _ := strings.Cut(e.Test, "/")
-	key := strings.Join(group, " ") + "\n" + e.Package + "\n" + name
-	t := r.running[key]
+	key := [2]string{e.Package, name}
+	t := c.running[key]
 	if t == nil {
-		t = &test{group: group, pkg: e.Package, name: name}
-		r.running[key] = t
+		t = &test{group: c.args, pkg: e.Package, name: name}
+		c.running[key] = t
 	}
 	t.output.WriteString(e.Output)
 	switch {
 	case e.Action == "fail" && sub != "":
-		r.broke++
 		t.sub = cmp.Or(t.sub, e.Test)
-	case sub != "" && e.Action == "pass", name != "" && e.Action == "pass":
-		r.passed++
-	case sub != "" && e.Action == "skip", name != "" && e.Action == "skip":
-		r.skipped++
+	case e.Action == "pass" && name != "":
+		c.passed++
+	case e.Action == "skip" && name != "":
+		c.skipped++
 	}
 	if sub != "" || !slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
 		return
 	}
-	delete(r.running, key)
-	if name != "" {
-		r.ended = t
+	delete(c.running, key)
+	if name == "" {
+		c.endPackage(t, e)
+		return
 	}
-	switch {
-	case name != "" && e.Action == "fail":
-		r.broke++
-		r.failed = append(r.failed, t)
-		fmt.Fprintf(r.out, "FAIL  %s %s (%.1f s)\n", t.short(), name, e.Elapsed)
-	case name == "" && e.Action == "fail":
-		if !slices.ContainsFunc(r.failed, func(f *test) bool { return f.pkg == t.pkg && slices.Equal(f.group, group) }) || final(t.output.String()) {
-			r.whole = append(r.whole, e.Package+"\n"+t.output.String()+r.unfinished(e.Package))
-		}
-		fmt.Fprintf(r.out, "FAIL  %s (%.1f s)\n", t.short(), e.Elapsed)
-	case name == "" && e.Action == "pass":
-		fmt.Fprintf(r.out, "ok    %s (%.1f s)\n", t.short(), e.Elapsed)
+	c.ended = t
+	if e.Action == "fail" {
+		c.recorder.failed, c.failed[e.Package] = append(c.recorder.failed, t), true
+		fmt.Fprintf(c.out, "FAIL  %s %s (%.1f s)\n", t.short(), name, e.Elapsed)
 	}
 }
 
-// unfinished returns what the tests of a package said that neither passed nor failed: a panic ends
-// them all.
-func (r *recorder) unfinished(pkg string) string {
+// endPackage takes the end of a package. It is broken as a whole if it fails and no test of it has,
+// or if it ended amid tests: those after them never ran.
+func (c *command) endPackage(t *test, e event) {
+	switch e.Action {
+	case "pass":
+		fmt.Fprintf(c.out, "ok    %s (%.1f s)\n", t.short(), e.Elapsed)
+	case "fail":
+		unfinished := c.unfinished(e.Package)
+		if !c.failed[e.Package] || unfinished != "" || final(t.output.String()) {
+			c.whole = append(c.whole, e.Package+"\n"+t.output.String()+unfinished)
+		}
+		c.failed[e.Package] = true
+		fmt.Fprintf(c.out, "FAIL  %s (%.1f s)\n", t.short(), e.Elapsed)
+	}
+}
+
+// unfinished returns what the tests of a package said that neither passed nor failed.
+func (c *command) unfinished(pkg string) string {
 	var out strings.Builder
-	for _, t := range r.running {
-		if t.pkg == pkg && t.name != "" {
+	for key, t := range c.running {
+		if key[0] == pkg {
 			fmt.Fprintf(&out, "%s did not end:\n%s", t.name, last(t.output.String(), 100))
 		}
 	}
@@ -217,7 +228,7 @@ func (t *test) flags() []string {
 }
 
 // keep writes what both runs said.
-func (t *test) keep(folder string, second string) error {
+func (t *test) keep(folder, second string) error {
 	name := strings.ReplaceAll(t.short(), "/", "_") + "." + t.name
 	return errors.Join(os.MkdirAll(folder, 0o755),
 		os.WriteFile(filepath.Join(folder, name+".1.log"), []byte(t.output.String()), 0o644),

@@ -4,10 +4,13 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // TestVerdicts: what fails once and passes alone is unstable, and does not fail a run; what fails
@@ -25,9 +28,10 @@ func TestVerdicts(t *testing.T) {
 		{"in a subtest", `t.Run("sub", func(t *testing.T) {` + strings.Replace(once, "%s", "", 1) + `})`, true, []string{"unstable: ", "x TestX"}},
 		{"always", `t.Log("TIDEMARK_SEED=12"); t.Fatal("wrong")`, false,
 			[]string{"--- FAIL: x TestX", "wrong", "again with: TIDEMARK_SEED=12 go test -run '^TestX$' x", "0 passed, 1 failed"}},
-		{"data", strings.Replace(once, "%s", `+"\nverdict: data"`, 1), false, []string{"--- FAIL: x TestX", "late"}},
+		{"data", strings.Replace(once, "%s", `+"\n`+testdb.Final+`"`, 1), false, []string{"--- FAIL: x TestX", "late"}},
 		{"panic", `panic("at the disco")`, false, []string{"at the disco", "1 failed"}},
 		{"end", `os.Exit(3)`, false, []string{"failed as a whole", "1 failed"}},
+		{"end behind a failure", strings.Replace(once, "%s", "", 1) + `}; func TestZ(t *testing.T) { os.Exit(3)`, false, []string{"failed as a whole", "TestZ did not end"}},
 		{"build", `nonsense()`, false, []string{"undefined: nonsense", "failed as a whole"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,5 +56,19 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("the logs are %q, %v", logs, err)
 			}
 		})
+	}
+}
+
+// TestCommandThatDoesNotRun: a go test that fails before any test is not excused by tests of
+// another one that pass when they run once more.
+func TestCommandThatDoesNotRun(t *testing.T) {
+	var out bytes.Buffer
+	r := newRecorder(&out, io.Discard)
+	goTest(t.Context(), []string{"-json", "-mod=nonsense"}, r)
+	other := &command{recorder: r, args: []string{"-json"}, running: map[[2]string]*test{}, failed: map[string]bool{}}
+	other.line([]byte(`{"Action":"fail","Package":"x","Test":"TestX"}`))
+	ok, err := r.judge(t.Context(), t.TempDir())
+	if err != nil || ok || !strings.Contains(out.String(), "failed as a whole: go test -json -mod=nonsense") {
+		t.Fatalf("%v, %v:\n%s", ok, err, out.String())
 	}
 }
