@@ -2,7 +2,9 @@ package flow
 
 import (
 	"context"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,8 +29,8 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Times is how a worker has spent its life so far. Total is exactly the sum of the other four
-// durations.
+// Times is how a worker has spent its life so far. Total is exactly the sum of IO,
+// Working, WaitBuffer and WaitWork.
 type Times struct {
 	Total      time.Duration `json:"total_ns"`
 	IO         time.Duration `json:"io_ns"`
@@ -38,6 +40,11 @@ type Times struct {
 	Batches    int64         `json:"batches"`
 	Bytes      int64         `json:"bytes"`
 	Rows       int64         `json:"rows"`
+
+	// The part of IO in which an answer was on its way, and nothing else could have made it come
+	// earlier: so many round trips to a server, at the shortest that was measured.
+	RoundTrips    int64         `json:"round_trips"`
+	RoundTripTime time.Duration `json:"round_trip_ns"`
 }
 
 // Busy returns the time not spent waiting for another stage.
@@ -49,6 +56,7 @@ func (t Times) Add(u Times) Times {
 		Total: t.Total + u.Total, IO: t.IO + u.IO, Working: t.Working + u.Working,
 		WaitBuffer: t.WaitBuffer + u.WaitBuffer, WaitWork: t.WaitWork + u.WaitWork,
 		Batches: t.Batches + u.Batches, Bytes: t.Bytes + u.Bytes, Rows: t.Rows + u.Rows,
+		RoundTrips: t.RoundTrips + u.RoundTrips, RoundTripTime: t.RoundTripTime + u.RoundTripTime,
 	}
 }
 
@@ -66,6 +74,9 @@ type Clock struct {
 	ended bool
 	spent [states]time.Duration
 	n     Times // counts only
+	trips Trips
+
+	thread atomic.Int64 // 0: the worker is not pinned, or the system has no numbers for threads
 }
 
 // NewClock returns a clock that runs from now on, in state Working.
@@ -137,6 +148,8 @@ func (c *Clock) Snapshot() Times {
 	t.Total = c.since
 	t.IO, t.Working = c.spent[IO], c.spent[Working]
 	t.WaitBuffer, t.WaitWork = c.spent[WaitBuffer], c.spent[WaitWork]
+	t.RoundTrips, t.RoundTripTime = c.trips.n.Load(), time.Duration(c.trips.time.Load())
+	t.RoundTripTime = min(t.RoundTripTime, t.IO) // what was asked outside of IO is not in it
 	return t
 }
 
@@ -148,6 +161,17 @@ func (c *Clock) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state
+}
+
+// Pin keeps the calling worker on one thread of the system until the returned function is called,
+// so that the system's account of the thread is that of the worker: see Group.Threads.
+func (c *Clock) Pin() (unpin func()) {
+	runtime.LockOSThread()
+	c.thread.Store(int64(threadID()))
+	return func() {
+		c.thread.Store(0)
+		runtime.UnlockOSThread()
+	}
 }
 
 // Sleep waits for d, or until ctx ends, in state WaitWork.

@@ -114,3 +114,38 @@ func BenchmarkEnter(b *testing.B) {
 		c.Enter(flow.IO)
 	}
 }
+
+// Round trips are a part of the I/O: whatever is counted, never more than it, and the sum of the
+// states stays the age.
+func TestRoundTripsArePartOfIO(t *testing.T) {
+	type step struct {
+		State flow.State
+		Sleep int64
+		Trip  int64
+	}
+	gen := rapid.SliceOf(rapid.Custom(func(r *rapid.T) step {
+		return step{flow.State(rapid.IntRange(0, 3).Draw(r, "state")), rapid.Int64Range(0, 1e12).Draw(r, "ns"), rapid.Int64Range(0, 1e12).Draw(r, "trip")}
+	}))
+	rapid.Check(t, func(r *rapid.T) {
+		steps := gen.Draw(r, "steps")
+		var got flow.Times
+		var counted time.Duration
+		synctest.Test(t, func(t *testing.T) {
+			c := flow.NewClock()
+			ctx := c.Counting(t.Context())
+			for _, s := range steps {
+				c.Enter(s.State)
+				time.Sleep(time.Duration(s.Sleep))
+				flow.TripsOf(ctx).Add(time.Duration(s.Trip))
+				counted += time.Duration(s.Trip)
+			}
+			got = c.Snapshot()
+		})
+		if got.RoundTrips != int64(len(steps)) || got.RoundTripTime != min(counted, got.IO) {
+			r.Fatalf("%d steps with %s of round trips: %+v", len(steps), counted, got)
+		}
+		if got.Total != got.Working+got.IO+got.WaitWork+got.WaitBuffer {
+			r.Fatalf("%+v does not add up", got)
+		}
+	})
+}

@@ -51,8 +51,9 @@ func NewGroup(ctx context.Context) *Group {
 	return g
 }
 
-// Go starts a worker of a role with its own clock. fn's error, or its panic as a *PanicError,
-// becomes the group's error if it is the first one, and cancels ctx.
+// Go starts a worker of a role with its own clock, which counts the round trips of its context.
+// fn's error, or its panic as a *PanicError, becomes the group's error if it is the first one, and
+// cancels ctx.
 func (g *Group) Go(role string, fn func(ctx context.Context, c *Clock) error) {
 	number, c := g.enlist(role)
 	g.wg.Go(func() {
@@ -64,7 +65,7 @@ func (g *Group) Go(role string, fn func(ctx context.Context, c *Clock) error) {
 			c.Stop()
 			g.fail(err)
 		}()
-		err = fn(g.ctx, c)
+		err = fn(c.Counting(g.ctx), c)
 	})
 }
 
@@ -110,6 +111,38 @@ func (g *Group) Wait() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.err
+}
+
+// States returns what each worker of a role is doing, by its number.
+func (g *Group) States(role string) []State {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range g.roles {
+		if r.name == role {
+			out := make([]State, len(r.clocks))
+			for i, c := range r.clocks {
+				out[i] = c.State()
+			}
+			return out
+		}
+	}
+	return nil
+}
+
+// Threads returns on which thread of this process each worker of a role is pinned, by its number.
+// It is 0 for one that is not.
+func (g *Group) Threads(role string) []int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []int
+	for _, r := range g.roles {
+		if r.name == role {
+			for _, c := range r.clocks {
+				out = append(out, int(c.thread.Load()))
+			}
+		}
+	}
+	return out
 }
 
 // Report returns where the workers' time went until now. It may be called while they run.

@@ -1,0 +1,5 @@
+package flow
+
+import "syscall"
+
+func threadID() int { return syscall.Gettid() }

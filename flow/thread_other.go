@@ -1,0 +1,5 @@
+//go:build !linux
+
+package flow
+
+func threadID() int { return 0 }
