@@ -43,22 +43,48 @@ type Batch struct {
 	Last   bool // the range ends with this batch, which may be empty
 }
 
-var batchPool = sync.Pool{New: func() any { return &Batch{Data: make([]byte, 0, BatchSize+64<<10)} }}
+// smallBatch is the memory of a batch for the rows of a range that is known to be small: of
+// thousands of small tables, many may be under way.
+const smallBatch = 64 << 10
+
+var (
+	batchPool    = sync.Pool{New: func() any { return &Batch{Data: make([]byte, 0, BatchSize+64<<10)} }}
+	smallBatches = sync.Pool{New: func() any { return &Batch{Data: make([]byte, 0, smallBatch)} }}
+)
 
 // NewBatch returns an empty batch, reusing the memory of a released one if there is one.
 func NewBatch(r *Range, f Format) *Batch {
-	b := batchPool.Get().(*Batch)
+	pool := &batchPool
+	if r != nil && r.Bytes > 0 && r.Bytes <= smallBatch/2 {
+		pool = &smallBatches
+	}
+	b := pool.Get().(*Batch)
 	*b = Batch{Range: r, Format: f, Data: b.Data[:0]}
 	return b
 }
 
+// Shrink moves a batch of few rows into memory of its own size: many of them may wait.
+func (b *Batch) Shrink() *Batch {
+	if len(b.Data) > BatchSize/8 {
+		return b
+	}
+	small := *b
+	small.Data = append([]byte(nil), b.Data...)
+	b.Release()
+	return &small
+}
+
 // Release frees the batch's memory. The batch must not be used afterwards.
 func (b *Batch) Release() {
-	if cap(b.Data) > PieceSize+BatchSize {
-		return // a giant; let the collector have it
+	if cap(b.Data) > PieceSize+BatchSize || cap(b.Data) < BatchSize {
+		return // a giant, or shrunk; let the collector have it
 	}
 	b.Range = nil
-	batchPool.Put(b)
+	if cap(b.Data) < BatchSize {
+		smallBatches.Put(b)
+	} else {
+		batchPool.Put(b)
+	}
 }
 
 // A Read asks a source for the rows of one range.

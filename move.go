@@ -119,6 +119,22 @@ type Position struct {
 	Stamp  string `json:"stamp,omitempty"` // changes whenever a transaction has written: equal stamps mean an unchanged source
 }
 
+// Between returns the ranges between boundaries of columns; the first one takes the NULLs.
+func (m *Move) Between(cols []string, cuts [][]string) []Range {
+	n := int64(len(cuts) + 1)
+	out := make([]Range, n)
+	for i := range out {
+		out[i] = Range{Kind: Keys, Columns: cols, Nulls: i == 0, Rows: m.From.Rows / n, Bytes: m.From.Bytes / n}
+		if i > 0 {
+			out[i].Lower = cuts[i-1]
+		}
+		if i < len(cuts) {
+			out[i].Upper = cuts[i]
+		}
+	}
+	return out
+}
+
 // LobColumns returns the columns that are read whose values may be of any length.
 func (m *Move) LobColumns() []Column {
 	return slices.DeleteFunc(m.Columns(), func(c Column) bool {

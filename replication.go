@@ -44,4 +44,9 @@ type LogKept struct {
 	Room int64
 	// Expiry is the age at which the server removes its log, read or not; 0: never.
 	Expiry time.Duration
+	// Open is the age of the oldest transaction that has written (MySQL, MariaDB: or locked rows)
+	// and is open, and OpenBy whose it is; 0: there is none, or this user may not know. Then OpenBy
+	// is the statement that grants that, if there is one.
+	Open   time.Duration
+	OpenBy string
 }

@@ -26,6 +26,7 @@ type Database struct {
 	Collate  string
 	Tables   []*Table
 	Objects  []Object  // complete native DDL, tables included, in an order that satisfies Depends
+	Handed   bool      `json:"-"` // Render may take Objects over, and leave none: of 100,000 tables they are 70 MB
 	Findings []Finding // what the engine found and cannot describe
 }
 
@@ -142,8 +143,9 @@ const (
 	Expression                    // Text is SQL of the source engine
 )
 
-// Ours reports whether a table is one of Tidemark's own: marker rows and claims of copies,
-// progress, exceptions and monitor tables of streams. Nobody copies, compares or follows it.
+// Ours reports whether a table is one of Tidemark's own: marker rows, claims and canaries of
+// copies, progress, exceptions and monitor tables of streams. Nobody copies, compares or follows
+// it.
 func (id TableID) Ours() bool {
 	name := id.Name
 	if id.Schema != "tidemark" {
@@ -152,7 +154,7 @@ func (id TableID) Ours() bool {
 			return false
 		}
 	}
-	return slices.Contains([]string{"copied", "applied", "claims", "exceptions", "applymon", "capmon", "capqmon"}, name)
+	return slices.Contains([]string{"copied", "applied", "claims", "canary", "exceptions", "applymon", "capmon", "capqmon"}, name)
 }
 
 // A Default of a column.

@@ -2,6 +2,7 @@ package tidemark
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -104,6 +105,17 @@ func cutSecret(s string) string {
 		return s[:m[3]] + Hidden
 	}
 	return s
+}
+
+// UnknownOption says that a URL's query has an option that does not exist. What follows a secret
+// may be a part of it, with an & that is not encoded, and is not repeated.
+func UnknownOption(u *url.URL, name string) string {
+	if m := secretParam.FindStringSubmatchIndex(u.RawQuery); m != nil {
+		if before, err := url.ParseQuery(u.RawQuery[:m[3]]); err != nil || !before.Has(name) {
+			return "unknown option after a password; an & in a password is written as %26"
+		}
+	}
+	return fmt.Sprintf("unknown option %q", name)
 }
 
 // everyURL reports whether a list, as NATS takes it, has a URL in each place.

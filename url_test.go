@@ -134,3 +134,23 @@ func FuzzURL(f *testing.F) {
 		}
 	})
 }
+
+// TestUnknownOption names an option, unless it may be a part of a password.
+func TestUnknownOption(t *testing.T) {
+	for query, want := range map[string]string{
+		"ssl=on":                 `unknown option "ssl"`,
+		"password=x":             `unknown option "password"`,
+		"ssl=on&password=x":      `unknown option "ssl"`,
+		"a=b&password=x&ssl=on":  "unknown option after a password; an & in a password is written as %26",
+		"password=YA&+ssl":       "unknown option after a password; an & in a password is written as %26",
+		"PassWord=%zz&ssl=p&a=b": "unknown option after a password; an & in a password is written as %26",
+	} {
+		name := "ssl"
+		if query == "password=x" {
+			name = "password"
+		}
+		if got := tidemark.UnknownOption(&url.URL{RawQuery: query}, name); got != want {
+			t.Errorf("%s: %s", query, got)
+		}
+	}
+}
