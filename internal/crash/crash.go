@@ -88,6 +88,17 @@ func Run(f func()) { run(f) }
 // the watcher cancels the contexts.
 func Go(f func()) { go run(f) }
 
+// Beside runs f in a goroutine until stop is called, which ends f's context and waits for f.
+func Beside(ctx context.Context, f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var g Group
+	g.Go(func() { f(ctx) })
+	return func() {
+		cancel()
+		g.Wait()
+	}
+}
+
 // OnDone is context.AfterFunc.
 func OnDone(ctx context.Context, f func()) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { run(f) })

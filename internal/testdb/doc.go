@@ -1,6 +1,7 @@
-// Package testdb runs real servers for tests: PostgreSQL 13 to 18, MariaDB 10.11, MySQL 8.0, Kafka
-// 4.4, OpenSSH, and servers of S3, Azure Blob Storage and Google Cloud Storage. It hides where they
-// come from, how each is initialised, started and stopped, and how SQL scripts are fed to them.
+// Package testdb runs real servers for tests: PostgreSQL 13 to 18, MariaDB 10.11, MySQL 8.0, Apache
+// Derby, which stands in for Db2, Kafka 4.4, OpenSSH, and servers of S3, Azure Blob Storage and
+// Google Cloud Storage. It hides where they come from, how each is initialised, started and
+// stopped, and how SQL scripts are fed to them.
 //
 // A test asks for a server and creates its own database there:
 //
@@ -21,6 +22,6 @@
 // TIDEMARK_SKIP_MISSING=1 and CI unset it skips the test.
 //
 // Start reading at Server. run.go holds the life of a server process; postgres.go, mysql.go,
-// kafka.go, ssh.go, s3.go and clouds.go what is specific to each engine; script.go and sample.go
-// feed scripts and samples in and read results back.
+// derby.go, kafka.go, ssh.go, s3.go and clouds.go what is specific to each engine; script.go and
+// sample.go feed scripts and samples in and read results back.
 package testdb

@@ -147,6 +147,16 @@ func kafkaReady(s *Server) (string, error) {
 	return kafkaVersion, err
 }
 
+// Certificates returns a folder with ca.pem, and cert.pem and key.pem for 127.0.0.1.
+func Certificates(tb testing.TB) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	if err := writeCertificates(dir); err != nil {
+		tb.Fatal(err)
+	}
+	return dir
+}
+
 // writeCertificates creates a certificate authority, and the certificates it signs for the server
 // and a client.
 func writeCertificates(data string) error {

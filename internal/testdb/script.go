@@ -25,6 +25,12 @@ func Load(tb testing.TB, url string, r io.Reader, args ...string) {
 	if c, ok := r.(io.Closer); ok {
 		defer c.Close()
 	}
+	if strings.HasPrefix(url, "db2://") {
+		if err := loadDerby(url, r); err != nil {
+			tb.Fatalf("testdb: load: %v", err)
+		}
+		return
+	}
 	cmd, err := client(url, args...)
 	if err != nil {
 		fail(tb, err)

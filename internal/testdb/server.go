@@ -16,7 +16,7 @@ import (
 
 // A Server is a running database server for tests.
 type Server struct {
-	Engine         string // "postgres", "mysql", "mariadb" or "kafka"; also the scheme of its URLs
+	Engine         string // "postgres", "mysql", "mariadb", "db2" or "kafka"; also the scheme of its URLs
 	Version        string // as the server reports it
 	Host           string // 127.0.0.1
 	Port           int
@@ -166,6 +166,13 @@ func (s *Server) NewDatabase(tb testing.TB, prefix string) string {
 	tb.Helper()
 	name := fmt.Sprintf("%s_%d", plain(prefix), databaseN.Add(1))
 	var err error
+	if s.Engine == "db2" { // stays until the server ends
+		name = fmt.Sprintf("%.8s%d", plain(prefix), databaseN.Load())
+		if err := s.newDerby(name); err != nil {
+			tb.Fatal(err)
+		}
+		return s.URL(name)
+	}
 	if s.Engine == "postgres" {
 		err = patiently(s.URL("postgres"), "CREATE DATABASE "+name)
 	} else {

@@ -8,8 +8,9 @@ import (
 
 // Slow describes how slow a folder is. A zero value leaves that speed unchanged.
 type Slow struct {
-	Stream   int64 // bytes a second read from, or written to, each open file
-	Allocate int64 // bytes a second of preallocation, as on file systems that write zeros
+	Stream   int64         // bytes a second read from, or written to, each open file
+	Allocate int64         // bytes a second of preallocation, as on file systems that write zeros
+	Sync     time.Duration // of a file
 }
 
 // SlowWire forwards connections to a port of this host until the test ends, at no more than

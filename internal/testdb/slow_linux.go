@@ -97,6 +97,11 @@ func (f *slowFile) Write(ctx context.Context, data []byte, off int64) (uint32, s
 	return f.LoopbackFile.Write(ctx, data, off)
 }
 
+func (f *slowFile) Fsync(ctx context.Context, flags uint32) syscall.Errno {
+	time.Sleep(f.how.Sync)
+	return f.LoopbackFile.Fsync(ctx, flags)
+}
+
 func (f *slowFile) Allocate(ctx context.Context, off, size uint64, mode uint32) syscall.Errno {
 	pause(int64(size), f.how.Allocate)
 	return f.LoopbackFile.Allocate(ctx, off, size, mode)

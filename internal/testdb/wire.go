@@ -14,9 +14,10 @@ type Wire struct {
 	Port  string // to use instead
 	turns atomic.Int64
 
-	mu    sync.Mutex
-	armed bool
-	late  func() // delivers what was on its way; nil: nothing
+	mu     sync.Mutex
+	armed  bool
+	server net.Conn // of a cut connection; nil: none
+	kept   []byte   // what it has not received
 }
 
 // NewWire forwards to a port, with a delay in each direction.
@@ -65,15 +66,34 @@ func (w *Wire) CutNext() {
 	w.armed = true
 }
 
+// Spare takes back a CutNext that has met no connection.
+func (w *Wire) Spare() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = false
+}
+
 // Deliver sends the server what a cut connection had sent, waits until it has answered, and closes
 // the connection to it.
-func (w *Wire) Deliver() {
+func (w *Wire) Deliver() { w.end(true) }
+
+// Lose closes the connection to the server: what a cut connection had sent never arrives.
+func (w *Wire) Lose() { w.end(false) }
+
+func (w *Wire) end(deliver bool) {
 	w.mu.Lock()
-	late := w.late
-	w.late = nil
+	server, kept := w.server, w.kept
+	w.server, w.kept = nil, nil
 	w.mu.Unlock()
-	if late != nil {
-		late()
+	if server == nil {
+		return
+	}
+	defer server.Close()
+	if !deliver {
+		return
+	}
+	if _, err := server.Write(kept); err == nil {
+		time.Sleep(200 * time.Millisecond) // nobody reads the answer
 	}
 }
 
@@ -85,14 +105,8 @@ func (w *Wire) keep(server, client net.Conn, b []byte) bool {
 		return false
 	}
 	w.armed = false
-	kept := append([]byte(nil), b...)
+	w.server, w.kept = server, append([]byte(nil), b...)
 	client.Close()
-	w.late = func() {
-		defer server.Close()
-		if _, err := server.Write(kept); err == nil {
-			time.Sleep(200 * time.Millisecond) // nobody reads the answer
-		}
-	}
 	return true
 }
 
