@@ -86,7 +86,9 @@ func openAzure(u *url.URL) (Store, error) {
 // tidemark.Error.
 func azureContainer(name, account, endpoint string) (*container.Client, error) {
 	// Retry and uploads do the retries: they must know that an answer was lost.
-	opt := &container.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
+	way := http.DefaultTransport.(*http.Transport).Clone()
+	way.MaxIdleConnsPerHost = 32
+	opt := &container.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}, Transport: &http.Client{Transport: &trips{way: way}}}}
 	if text := os.Getenv("AZURE_STORAGE_CONNECTION_STRING"); text != "" && account == "" && endpoint == "" {
 		return container.NewClientFromConnectionString(text, name, opt)
 	}

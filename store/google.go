@@ -100,14 +100,15 @@ func (s *gcs) login() (*http.Client, error) {
 	way := http.DefaultTransport.(*http.Transport).Clone()
 	way.DisableCompression = true // ranges are of the uncompressed bytes
 	way.MaxIdleConnsPerHost = 32
-	client := &http.Client{Transport: way}
+	counted := &trips{way: way}
+	client := &http.Client{Transport: counted}
 	if !s.open {
 		// Not the context of a call: the client fetches tokens as long as the process lives.
 		cred, err := google.FindDefaultCredentials(context.Background(), "https://www.googleapis.com/auth/devstorage.read_write")
 		if err != nil {
 			return nil, &tidemark.Error{Op: "log in", Object: s.String(), Kind: tidemark.Denied, Hint: googleKeys, Err: errors.New("found no credentials, or cannot read them")}
 		}
-		client.Transport = &oauth2.Transport{Base: way, Source: cred.TokenSource}
+		client.Transport = &oauth2.Transport{Base: counted, Source: cred.TokenSource}
 	}
 	s.client = client
 	return client, nil

@@ -10,15 +10,46 @@ import (
 
 // A Meter counts the traffic of the Stores that use it.
 type Meter struct {
-	Read, Written  atomic.Int64 // bytes
-	Calls, Errors  atomic.Int64
-	reading, write atomic.Int64 // nanoseconds
+	Read, Written            atomic.Int64 // bytes
+	Calls, Errors            atomic.Int64
+	commits                  atomic.Int64
+	reading, writing, commit atomic.Int64 // nanoseconds
 }
 
-// Times returns the time spent in calls that read, and in calls that wrote; concurrent calls add
-// up.
-func (m *Meter) Times() (reading, writing time.Duration) {
-	return time.Duration(m.reading.Load()), time.Duration(m.write.Load())
+// Spent is where the time of calls to a Store went; that of concurrent calls adds up.
+type Spent struct {
+	Calls      int64         `json:"calls"`
+	Commits    int64         `json:"commits"`
+	Reading    time.Duration `json:"reading_ns"`
+	Writing    time.Duration `json:"writing_ns"`
+	Committing time.Duration `json:"committing_ns"` // syncs of files and their renames, ends of uploads
+}
+
+// Spent returns it until now; a nil Meter has none.
+func (m *Meter) Spent() Spent {
+	if m == nil {
+		return Spent{}
+	}
+	return Spent{m.Calls.Load(), m.commits.Load(), time.Duration(m.reading.Load()), time.Duration(m.writing.Load()), time.Duration(m.commit.Load())}
+}
+
+// Since returns what was spent after an earlier moment.
+func (s Spent) Since(o Spent) Spent {
+	return Spent{s.Calls - o.Calls, s.Commits - o.Commits, s.Reading - o.Reading, s.Writing - o.Writing, s.Committing - o.Committing}
+}
+
+// MeterOf returns the Meter that counts the traffic of s; nil if none does.
+func MeterOf(s Store) *Meter {
+	for {
+		if w, ok := s.(*watched); ok && w.m != nil {
+			return w.m
+		}
+		u, ok := s.(interface{ Unwrap() Store })
+		if !ok {
+			return nil
+		}
+		s = u.Unwrap()
+	}
 }
 
 // note counts a call that began at begun, and read or wrote n bytes.
@@ -28,7 +59,7 @@ func (m *Meter) note(begun time.Time, writes bool, n int, err error) {
 	}
 	took, bytes := &m.reading, &m.Read
 	if writes {
-		took, bytes = &m.write, &m.Written
+		took, bytes = &m.writing, &m.Written
 	}
 	m.Calls.Add(1)
 	took.Add(int64(time.Since(begun)))
@@ -79,7 +110,14 @@ func (o *watchedObject) Write(p []byte) (int, error) {
 func (o *watchedObject) Commit() error {
 	begun := time.Now()
 	err := o.Object.Commit()
-	o.s.m.note(begun, true, 0, err)
+	if m := o.s.m; m != nil {
+		m.Calls.Add(1)
+		m.commits.Add(1)
+		m.commit.Add(int64(time.Since(begun)))
+		if err != nil {
+			m.Errors.Add(1)
+		}
+	}
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
@@ -132,12 +133,13 @@ func (o *partsObject) send() error {
 	}
 	sent, buf := make(chan sentPart, 1), o.buf
 	o.sent, o.buf = sent, nil
+	ctx := flow.Uncounted(o.ctx) // the next part is filled meanwhile
 	crash.Go(func() {
 		p := sentPart{buf: buf, err: errors.New("sending the part did not start")} // replaced once it has
 		defer func() { sent <- p }()
 		again := false
-		p.err = patience.try(o.ctx, func() (err error) {
-			p.tag, err = o.s.part(o.ctx, &o.up, buf, again)
+		p.err = patience.try(ctx, func() (err error) {
+			p.tag, err = o.s.part(ctx, &o.up, buf, again)
 			p.held = p.held || err != nil
 			again = true
 			return err

@@ -71,6 +71,11 @@ func openS3(u *url.URL) (Store, error) {
 		return fail("no bucket was given", "Write s3://bucket/prefix.")
 	}
 	opt.Secure = secure
+	way, err := minio.DefaultTransport(secure)
+	if err != nil {
+		return fail(err.Error(), "")
+	}
+	opt.Transport = &trips{way: way}
 	opt.Creds = credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}})
 	core, err := minio.NewCore(endpoint, opt)
 	if err != nil {

@@ -279,8 +279,8 @@ func TestMeter(t *testing.T) {
 	if _, err := s.Stat(t.Context(), "y"); err == nil {
 		t.Fatal("y is there")
 	}
-	reading, writing := m.Times()
-	if m.Written.Load() != 1234 || m.Read.Load() != 1200 || m.Errors.Load() != 1 || m.Calls.Load() < 6 || reading <= 0 || writing <= 0 {
-		t.Errorf("%d written, %d read, %d errors of %d calls, %s, %s", m.Written.Load(), m.Read.Load(), m.Errors.Load(), m.Calls.Load(), reading, writing)
+	spent := MeterOf(s).Spent()
+	if m.Written.Load() != 1234 || m.Read.Load() != 1200 || m.Errors.Load() != 1 || m.Calls.Load() < 6 || spent.Reading <= 0 || spent.Writing <= 0 || spent.Committing <= 0 || spent.Commits != 1 {
+		t.Errorf("%d written, %d read, %d errors of %d calls, %+v", m.Written.Load(), m.Read.Load(), m.Errors.Load(), m.Calls.Load(), spent)
 	}
 }
