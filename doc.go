@@ -23,6 +23,7 @@
 //	   load diff define lag catalog advisor          verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   queue/peek                         what is in a queue, for people
+//	   relay                              the link to a process beside a far server
 //	   queue/queuetest                    what every store of a queue has to do
 //	   apply/order apply/resolve          what may share a statement on a target; what becomes of what does not fit it
 //	   ha                                 what synchronous replication would cost

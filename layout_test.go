@@ -94,6 +94,7 @@ var rooms = map[string]room{
 	"queue/queuetest": {floor: 31, imports: ". change queue"},
 
 	// The link to a process beside a far server.
+	"relay": {floor: 30, imports: ". internal/crash"},
 
 	// Databases beside which it stands.
 
@@ -116,13 +117,13 @@ var rooms = map[string]room{
 
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark/option":   {floor: 57, imports: "."},
-	"cmd/tidemark/address":  {floor: 57, imports: "."},
+	"cmd/tidemark/address":  {floor: 57, imports: ". relay"},
 	"cmd/tidemark/help":     {floor: 58, imports: ". cmd/tidemark/option"},
 	"cmd/tidemark/manual":   {floor: 59, imports: ". cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream"},
 	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/screen":   {floor: 57, imports: ". flow advisor engines ha ha/measure catalog backup backup/repo define diff load job job/stream internal/crash postgres/physical store"},
-	"cmd/tidemark":          {floor: 60, imports: ". advisor cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
+	"cmd/tidemark":          {floor: 60, imports: ". advisor cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
 
 	"proof/ddl": {floor: 90},
 
