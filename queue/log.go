@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -383,6 +384,28 @@ func (l *Log) Stats(ctx context.Context) (Stats, error) {
 	}
 	s.First, s.Last = first.after, last.whole
 	return s, nil
+}
+
+// Folder returns where a Store of this process keeps its files, without symbolic links; "" if it
+// has none.
+func (l *Log) Folder() string {
+	s, ok := l.store.(interface{ Folder() string })
+	if !ok || s.Folder() == "" {
+		return ""
+	}
+	real, err := filepath.EvalSymlinks(s.Folder())
+	if err != nil {
+		return ""
+	}
+	real, _ = filepath.Abs(real) // fails only without a current folder
+	return real
+}
+
+// Full reports whether Append waits for room.
+func (l *Log) Full() bool {
+	l.statsMu.Lock()
+	defer l.statsMu.Unlock()
+	return l.stats.Full
 }
 
 // Close closes the log and its store.

@@ -17,7 +17,7 @@ func (s *Store) asks() jetstream.StreamConfig {
 
 // Ask implements queue.Store, as does Asked.
 func (s *Store) Ask(ctx context.Context, text []byte) error {
-	asked, cancel := context.WithTimeout(ctx, ackTimeout)
+	asked, cancel := context.WithTimeout(ctx, s.pace.answer)
 	defer cancel()
 	want := s.asks()
 	_, err := s.js.Stream(asked, want.Name)
@@ -31,7 +31,7 @@ func (s *Store) Ask(ctx context.Context, text []byte) error {
 }
 
 func (s *Store) Asked(ctx context.Context) ([]byte, error) {
-	asked, cancel := context.WithTimeout(ctx, ackTimeout)
+	asked, cancel := context.WithTimeout(ctx, s.pace.answer)
 	defer cancel()
 	want := s.asks()
 	stream, err := s.js.Stream(asked, want.Name)

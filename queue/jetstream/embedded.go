@@ -55,7 +55,8 @@ func embed(ctx context.Context, opt Options) (*embedded, error) {
 		// The limit of the stream is what counts. Without these the server would reserve three
 		// quarters of the disk space that is free at the moment.
 		JetStreamMaxStore: 1 << 60, JetStreamMaxMemory: 64 << 20,
-		MaxPayload: maxPayload,
+		MaxPayload:    maxPayload,
+		WriteDeadline: 30 * time.Second, // of a Server's stores: links are slow
 	}
 	if opt.Listen != "" {
 		if err := listen(so, opt); err != nil {

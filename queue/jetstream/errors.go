@@ -101,6 +101,11 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 	case api != nil:
 		return s.error(tidemark.Invalid, op, err, "")
 	}
+	if last := s.far.last(); final(last) {
+		return last
+	} else if cause := errors.Unwrap(last); cause != nil {
+		err = cause // says more than that there was no answer
+	}
 	return s.error(tidemark.Transient, op, err, "")
 }
 

@@ -24,7 +24,8 @@ import (
 const (
 	childVariable = "TIDEMARK_QUEUE_CHILD"
 	childFolder   = "TIDEMARK_QUEUE_FOLDER"
-	childSize     = 30_000 // bytes of a transaction
+	childAddress  = "TIDEMARK_QUEUE_ADDRESS" // for one that serves
+	childSize     = 30_000                   // bytes of a transaction
 )
 
 func TestMain(m *testing.M) {
@@ -39,12 +40,15 @@ func TestMain(m *testing.M) {
 // acknowledged. It ends with the error that stops it.
 func child(what, dir string) error {
 	ctx := context.Background()
-	if what == "small files" {
+	if what == "serve small files" || what == "small files" {
 		// A full file system, as far as a process can simulate one.
 		signal.Ignore(syscall.SIGXFSZ)
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 2 << 20, Max: 2 << 20}); err != nil {
 			return err
 		}
+	}
+	if addr, serves := os.LookupEnv(childAddress); serves {
+		return serve(ctx, dir, addr, func(text string) { fmt.Println(text) })
 	}
 	s, err := Open(ctx, Options{Queue: "q", Dir: dir})
 	if err != nil {

@@ -14,6 +14,13 @@ import (
 // damaged one; Kind Invalid: it is not a queue's, or in use.
 func Remove(ctx context.Context, opt Options) error {
 	const op = "remove queue"
+	if opt.Dial != nil { // a Server forgets what it has noted
+		c, err := opt.Dial(ctx, wantRemove+opt.Queue)
+		if err != nil {
+			return err
+		}
+		c.Close()
+	}
 	if opt.Dir == "" {
 		s, err := Open(ctx, opt)
 		if err != nil {

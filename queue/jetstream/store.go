@@ -1,5 +1,6 @@
 // Package jetstream keeps a queue's messages in a stream of NATS JetStream: of a server within this
-// process, which writes to a folder and has no port, or of an existing server.
+// process, which writes to a folder and has no port, of such a server in another process (Server),
+// or of an existing server.
 //
 // It relies on the following (nats-server 2.15): the embedded server calls fsync before it
 // acknowledges. Nothing is deleted in the middle, nothing expires, nothing is dropped when the
@@ -20,6 +21,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -57,6 +59,11 @@ type Options struct {
 	// Replicas is on how many servers of a cluster each message is stored; default 1.
 	Replicas int
 
+	// Dial, if not nil, opens the connections to a Server elsewhere, of which URL is the name for
+	// messages. want is for Server.Open. Its errors of a Kind other than Unreachable and Transient
+	// are final.
+	Dial func(ctx context.Context, want string) (net.Conn, error)
+
 	// CA, Cert and Key are files for TLS: with URL, the CA to trust and our own certificate; with
 	// Listen, the server's certificate, and the CA of clients that it trusts.
 	CA, Cert, Key string
@@ -75,6 +82,8 @@ type Store struct {
 	subject  string
 	bell     string
 	recent   recent // of the embedded server
+	far      *far   // not nil: the server is behind Options.Dial
+	pace     pace
 
 	mu     sync.Mutex
 	last   uint64        // number of the last message, as far as known
@@ -92,10 +101,12 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	if !queueName.MatchString(opt.Queue) || (opt.Dir == "") == (opt.URL == "") {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: opt.Queue, Err: errors.New("a queue has a name of letters, digits, - and _, and either a folder or a URL")}
 	}
-	if err := opt.files(); err != nil {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: opt.Queue, Err: err}
+	if opt.Dial == nil {
+		if err := opt.files(); err != nil {
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: opt.Queue, Err: err}
+		}
 	}
-	s := &Store{name: opt.Queue, opt: opt, subject: "tidemark.queue." + opt.Queue, bell: "tidemark.bell." + opt.Queue, rang: make(chan struct{})}
+	s := &Store{name: opt.Queue, opt: opt, pace: nearby, subject: "tidemark.queue." + opt.Queue, bell: "tidemark.bell." + opt.Queue, rang: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -147,14 +158,17 @@ func (s *Store) open(ctx context.Context) (err error) {
 			return err
 		}
 		s.conn, err = s.embedded.connect(s.opt)
+	} else if s.name += " at " + s.opt.hide(s.opt.URL); s.opt.Dial != nil {
+		s.pace = distant
+		s.far = &far{dial: s.opt.Dial, want: wantQueue + s.opt.Queue}
+		s.conn, err = s.far.connect(ctx)
 	} else {
-		s.name += " at " + s.opt.hide(s.opt.URL)
 		s.conn, err = dial(s.opt)
 	}
 	if err != nil {
 		return s.connectFailed(err)
 	}
-	s.js, err = jetstream.New(s.conn, jetstream.WithPublishAsyncTimeout(ackTimeout), jetstream.WithPublishAsyncMaxPending(2*window))
+	s.js, err = jetstream.New(s.conn, jetstream.WithPublishAsyncTimeout(s.pace.answer), jetstream.WithPublishAsyncMaxPending(2*window))
 	if err != nil {
 		return s.fail(ctx, "open", err)
 	}
@@ -249,18 +263,28 @@ func (s *Store) Addr() string {
 // Name implements queue.Store, as do the methods that follow.
 func (s *Store) Name() string { return "queue " + s.name }
 
+// A pace is for how long, and for how much, a store waits for its server.
+type pace struct {
+	// answer is how long an answer may take before we retry. A server that died never answers; then
+	// we check ourselves whether the message is stored. If the answer was only late, sending twice
+	// is the whole cost.
+	answer time.Duration
+	// bytes is about how much is in flight at once. It gains little if each message is an fsync,
+	// and much if the server is far away. It must arrive well within answer: 2 MB do at 4 Mbit/s.
+	bytes int
+}
+
+var nearby, distant = pace{2 * time.Second, 8 << 20}, pace{5 * time.Second, 2 << 20}
+
 const (
-	// ackTimeout is how long an answer may take before we retry. A server that died never answers;
-	// then we check ourselves whether the message is stored. If the answer was only late, sending
-	// twice is the whole cost.
-	ackTimeout = 2 * time.Second
 	// patience is how long the server may be away before we give up.
 	patience = 30 * time.Second
-	// window is how many messages, and about how many bytes, are in flight at once. It gains little
-	// if each is an fsync, and much if the server is far away.
-	window      = 16
-	windowBytes = 8 << 20
+	// window is how many messages are in flight at once.
+	window = 16
 )
+
+// Folder returns the folder of a server within this process; "" of others.
+func (s *Store) Folder() string { return s.opt.Dir }
 
 // Put publishes messages. If the acknowledgement is missing it checks whether the message is
 // stored.
@@ -328,14 +352,14 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 
 var errBroken = errors.New("the server has stopped writing")
 
-// publish sends the first of messages and waits for all answers, at most ackTimeout: a writer that
+// publish sends the first of messages and waits for all answers, at most pace.answer: a writer that
 // gives up and begins again must not see its own messages in flight. It returns how many of them,
 // from the first on, are stored, and the error of the one after them.
 func (s *Store) publish(seq uint64, messages [][]byte) (n int, err error) {
 	var acks []jetstream.PubAckFuture
 	size := 0
 	for i, b := range messages {
-		if size += len(b); i == window || i > 0 && size > windowBytes {
+		if size += len(b); i == window || i > 0 && size > s.pace.bytes {
 			break
 		}
 		f, e := s.js.PublishMsgAsync(&nats.Msg{Subject: s.subject, Data: b}, jetstream.WithExpectLastSequence(seq+uint64(i)-1))
@@ -414,7 +438,7 @@ func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
 		return b, nil
 	}
 	for begun := time.Now(); ; {
-		asked, cancel := context.WithTimeout(ctx, ackTimeout)
+		asked, cancel := context.WithTimeout(ctx, s.pace.answer)
 		m, err := s.stream.GetMsg(asked, seq)
 		cancel()
 		if err == nil {
@@ -485,7 +509,7 @@ func (s *Store) Purge(ctx context.Context, seq uint64) error {
 
 // State asks the server.
 func (s *Store) State(ctx context.Context) (queue.State, error) {
-	asked, cancel := context.WithTimeout(ctx, ackTimeout)
+	asked, cancel := context.WithTimeout(ctx, s.pace.answer)
 	defer cancel()
 	in, err := s.stream.Info(asked)
 	if err != nil {
