@@ -18,7 +18,7 @@
 //	   cmd/tidemark/screen                what commands show: progress, reports, numbers as text
 //	4  queue/jetstream queue/kafka        where a queue's messages are kept
 //	   engines                            the explicit list of engines, and what each can do
-//	3  postgres mysql sqlfile             engines: they know words, and what both do alike
+//	3  postgres mysql db2 sqlfile         engines: they know words, and what both do alike
 //	   mapping ddl                        rules of the user's, and for changed definitions
 //	   load diff define lag catalog advisor          verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
@@ -48,6 +48,7 @@
 //	2  change                             what a log says: transactions, rows, groups, conflicts
 //	   mysqltype                          how MySQL spells types
 //	   sqltext                            SQL as tokens
+//	   db2/text                           what Db2 and its tools print, as figures
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order

@@ -40,8 +40,10 @@ var rooms = map[string]room{
 	"sqltext": {floor: 20},
 
 	// What Db2 and its tools print.
+	"db2/text": {floor: 20},
 
 	// Rooms of the engine for Db2.
+	"db2": {floor: 39, imports: "."},
 
 	// What Db2 speaks.
 
@@ -80,7 +82,7 @@ var rooms = map[string]room{
 	"lag":     {floor: 30},
 	"define":  {floor: 30, imports: "."},
 	"catalog": {floor: 30, imports: ". internal/filelock"},
-	"advisor": {floor: 31, imports: ". flow"},
+	"advisor": {floor: 31, imports: ". flow db2/text"},
 	"capture": {floor: 30, imports: ". change flow internal/crash"},
 	"apply":   {floor: 30, imports: ". change flow internal/crash internal/spool"},
 	"ha":      {floor: 30, imports: "."},
@@ -103,7 +105,7 @@ var rooms = map[string]room{
 	"ha/report":  {floor: 31, imports: "ha"},
 
 	// Where engines and verbs join.
-	"engines": {floor: 40, imports: ". load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
+	"engines": {floor: 40, imports: ". db2 load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor store backup backup/repo backup/dump engines internal/crash"},
 
 	// How long a copy will take.
@@ -123,7 +125,7 @@ var rooms = map[string]room{
 	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/screen":   {floor: 57, imports: ". flow advisor engines ha ha/measure catalog backup backup/repo define diff load job job/stream internal/crash postgres/physical store"},
-	"cmd/tidemark":          {floor: 60, imports: ". advisor cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
+	"cmd/tidemark":          {floor: 60, imports: ". advisor db2/text cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
 
 	"proof/ddl": {floor: 90},
 
