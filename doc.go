@@ -49,6 +49,7 @@
 //	   mysqltype                          how MySQL spells types
 //	   sqltext                            SQL as tokens
 //	   db2/text                           what Db2 and its tools print, as figures
+//	   db2/drda                           what Db2 speaks: its protocol, as a client
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order

@@ -46,6 +46,7 @@ var rooms = map[string]room{
 	"db2": {floor: 39, imports: "."},
 
 	// What Db2 speaks.
+	"db2/drda": {floor: 20, imports: "internal/crash internal/escape"},
 
 	// Engines know words, and what both of them do alike.
 	"postgres": {floor: 39, imports: "postgres/server postgres/schema postgres/physical postgres/bulk postgres/apply postgres/preflight postgres/stream . change"},
