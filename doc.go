@@ -20,7 +20,7 @@
 //	   engines                            the explicit list of engines, and what each can do
 //	3  postgres mysql db2 sqlfile         engines: they know words, and what both do alike
 //	   mapping ddl                        rules of the user's, and for changed definitions
-//	   load diff define lag catalog advisor          verbs: they see engines through their own interfaces
+//	   load diff define lag catalog sample advisor   verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   queue/peek                         what is in a queue, for people
 //	   relay                              the link to a process beside a far server

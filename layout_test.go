@@ -83,7 +83,8 @@ var rooms = map[string]room{
 	"lag":     {floor: 30},
 	"define":  {floor: 30, imports: "."},
 	"catalog": {floor: 30, imports: ". internal/filelock"},
-	"advisor": {floor: 31, imports: ". flow db2/text"},
+	"advisor": {floor: 31, imports: ". flow sample db2/text"},
+	"sample":  {floor: 30, imports: ". flow"},
 	"capture": {floor: 30, imports: ". change flow internal/crash"},
 	"apply":   {floor: 30, imports: ". change flow internal/crash internal/spool"},
 	"ha":      {floor: 30, imports: "."},
@@ -107,14 +108,14 @@ var rooms = map[string]room{
 
 	// Where engines and verbs join.
 	"engines": {floor: 40, imports: ". db2 load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
-	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor store backup backup/repo backup/dump engines internal/crash"},
+	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines internal/crash"},
 
 	// How long a copy will take.
 
 	// Transactions for tests of servers.
 
 	// The life of a stream, which begins with a copy.
-	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job advisor internal/crash"},
+	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job advisor sample internal/crash"},
 
 	// What limits it.
 
@@ -125,7 +126,7 @@ var rooms = map[string]room{
 	"cmd/tidemark/manual":   {floor: 59, imports: ". cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream"},
 	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
-	"cmd/tidemark/screen":   {floor: 57, imports: ". flow advisor engines ha ha/measure catalog backup backup/repo define diff load job job/stream internal/crash postgres/physical store"},
+	"cmd/tidemark/screen":   {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical store"},
 	"cmd/tidemark":          {floor: 60, imports: ". advisor db2/text cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
 
 	"proof/ddl": {floor: 90},

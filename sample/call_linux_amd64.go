@@ -1,0 +1,5 @@
+package sample
+
+import "syscall"
+
+const sysPoll = syscall.SYS_POLL
