@@ -76,19 +76,20 @@ var rooms = map[string]room{
 	"backup/dump": {floor: 32, imports: ". flow backup/repo"},
 
 	// Verbs see engines through interfaces of their own.
-	"mapping": {floor: 30, imports: "."},
-	"ddl":     {floor: 30, imports: ". mysqltype change"},
-	"load":    {floor: 30, imports: ". flow internal/crash"},
-	"diff":    {floor: 30, imports: ". change flow internal/escape"},
-	"lag":     {floor: 30},
-	"define":  {floor: 30, imports: "."},
-	"catalog": {floor: 30, imports: ". internal/filelock"},
-	"advisor": {floor: 31, imports: ". flow sample db2/text"},
-	"sample":  {floor: 30, imports: ". flow"},
-	"capture": {floor: 30, imports: ". change flow internal/crash"},
-	"apply":   {floor: 30, imports: ". change flow internal/crash internal/spool"},
-	"ha":      {floor: 30, imports: "."},
-	"backup":  {floor: 33, imports: ". flow store backup/repo internal/spool internal/crash"},
+	"mapping":    {floor: 30, imports: "."},
+	"ddl":        {floor: 30, imports: ". mysqltype change"},
+	"load":       {floor: 30, imports: ". flow internal/crash"},
+	"diff":       {floor: 30, imports: ". change flow internal/escape"},
+	"lag":        {floor: 30},
+	"define":     {floor: 30, imports: "."},
+	"catalog":    {floor: 30, imports: ". internal/filelock"},
+	"advisor":    {floor: 31, imports: ". flow sample db2/text"},
+	"sample":     {floor: 30, imports: ". flow"},
+	"db2/advise": {floor: 32, imports: ". advisor db2/text internal/crash"},
+	"capture":    {floor: 30, imports: ". change flow internal/crash"},
+	"apply":      {floor: 30, imports: ". change flow internal/crash internal/spool"},
+	"ha":         {floor: 30, imports: "."},
+	"backup":     {floor: 33, imports: ". flow store backup/repo internal/spool internal/crash"},
 
 	// A queue's log, the stores that it can be in, and what each of them has to do.
 	"queue":           {floor: 30, imports: ". change internal/crash flow"},
@@ -127,7 +128,7 @@ var rooms = map[string]room{
 	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/screen":   {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical store"},
-	"cmd/tidemark":          {floor: 60, imports: ". advisor db2/text cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
+	"cmd/tidemark":          {floor: 60, imports: ". advisor db2/advise db2/text cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
 
 	"proof/ddl": {floor: 90},
 

@@ -10,17 +10,20 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/sample"
 )
 
 // Facts are what the times alone do not show.
 type Facts struct {
-	Target        string         // engine
-	Lanes         int            // lanes that were used at the end
-	LanesTried    bool           // one more lane was tried, and gained less than a tenth
-	LanesFixed    bool           // the user chose their number
-	Finishers     int            // 0: the default
-	Methods       map[string]int // tables by writing method ("COPY", "LOAD DATA", "INSERT")
-	ObjectSeconds float64        // sum over objects of the time to build them
+	Source, Target string          // engines
+	Lanes          int             // lanes that were used at the end
+	LanesTried     bool            // one more lane was tried, and gained less than a tenth
+	LanesFixed     bool            // the user chose their number
+	Finishers      int             // 0: the default
+	Methods        map[string]int  // tables by writing method ("COPY", "LOAD DATA", "INSERT")
+	ObjectSeconds  float64         // sum over objects of the time to build them
+	Servers        *sample.Account // what the workers' I/O consisted of; nil if it was not looked at
+	Volumes        []Volume        // those of the user, beside the table
 }
 
 // shape is the summary of a report.
@@ -52,6 +55,45 @@ func measure(rep flow.Report) shape {
 	return s
 }
 
+// limiting returns the role that limits.
+func (s shape) limiting() string {
+	switch {
+	case s.total-s.rows > s.total*4/10:
+		return "Finisher"
+	case share(s.reader.Busy(), s.reader.Total) >= share(s.writer.Busy(), s.writer.Total):
+		return "Reader"
+	}
+	return "Writer"
+}
+
+// of returns the times of a role, how many workers it has, and the option for their number.
+func (s shape) of(role string, f Facts) (times flow.Times, workers int, option string) {
+	switch role {
+	case "Finisher":
+		return s.finisher, s.fins, "--finishers"
+	case "Reader":
+		return s.reader, f.Lanes, "--lanes"
+	}
+	return s.writer, f.Lanes, "--lanes"
+}
+
+// Reasons returns what the servers show about the role that limits, the most costly first; none if
+// they were not looked at, or show nothing.
+func Reasons(rep flow.Report, f Facts) []Advice {
+	s := measure(rep)
+	if s.total < tooShort || s.writers == 0 {
+		return nil
+	}
+	role, wall := s.limiting(), s.rows
+	if role == "Finisher" {
+		wall = s.total - s.rows
+	}
+	if times, _, _ := s.of(role, f); waitsFar(times) {
+		return nil // the servers only wait for us
+	}
+	return serverAdvice(rep, f, role, wall)
+}
+
 // tooShort is the length of a job below which there is no advice: its start and end outweigh
 // everything else.
 const tooShort = time.Second
@@ -66,16 +108,27 @@ func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 	tail := s.total - s.rows
 	starved, full := share(s.writer.WaitWork, s.writer.Total), share(s.reader.WaitBuffer, s.reader.Total)
 	reading, writing := share(s.reader.Busy(), s.reader.Total), share(s.writer.Busy(), s.writer.Total)
+	role := s.limiting()
+	times, workers, option := s.of(role, f)
 	switch {
-	case tail > s.total*4/10:
+	case waitsFar(times):
+		limit, advice = farLimit(role, asks[role], times, workers, option, s.total)
+	case role == "Finisher":
 		limit = fmt.Sprintf("Building keys and indexes limits: %s of %s passed after the last row was written.", secs(tail), secs(s.total))
 		advice = append(advice, buildAdvice(s, f, tail)...)
-	case reading >= writing:
+	case role == "Reader":
 		limit = fmt.Sprintf("Reading the source limits: the readers were busy %.0f%% of their time, the writers %.0f%%; the writers waited for rows %.0f%%.", reading*100, writing*100, starved*100)
 		advice = append(advice, laneAdvice(s, f, starved, "the source")...)
 	default:
 		limit = fmt.Sprintf("Writing the target limits: the writers were busy %.0f%% of their time, the readers %.0f%%; the readers waited for a buffer %.0f%%.", writing*100, reading*100, full*100)
 		advice = append(advice, laneAdvice(s, f, full, "the target")...)
+	}
+	if reasons := Reasons(rep, f); len(reasons) > 0 { // none if round trips limit
+		// What the servers tell is more than what the times alone can.
+		advice = nil
+		for _, a := range reasons {
+			advice = append(advice, a.String())
+		}
 	}
 	if n := f.Methods["INSERT"]; n > 0 {
 		advice = append(advice, fmt.Sprintf("%d tables were written by multi-row INSERT because the target does not allow LOAD DATA LOCAL: SET GLOBAL local_infile=1 there makes writing several times faster.", n))

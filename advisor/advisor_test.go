@@ -59,3 +59,45 @@ func TestExplain(t *testing.T) {
 		})
 	}
 }
+
+// withTrips adds n round trips of ms milliseconds to a worker's times.
+func withTrips(t flow.Times, n int64, ms float64) flow.Times {
+	t.RoundTrips, t.RoundTripTime = n, time.Duration(float64(n)*ms*float64(time.Millisecond))
+	t.Working = t.Total - t.IO - t.WaitBuffer - t.WaitWork
+	return t
+}
+
+func TestExplainRoundTrips(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		rep                  flow.Report
+		facts                Facts
+		limit, advice, lines string
+	}{
+		{"a far target", report(withTrips(times(5, 1, 4, 0), 0, 0), withTrips(times(5, 4.8, 0, 0.2), 200, 20), times(6, 1, 0, 5)), Facts{Lanes: 2, LanesFixed: true},
+			"Round trips to the target limit: 80% of the time of each writer was waiting for one.",
+			"Raise --lanes from 2 to 4: more round trips run side by side, which would gain at most 2.0 s of 6.0 s.",
+			"Writer I/O 9.6 s, of which 8.0 s are 400 round trips of 20.0 ms to the target."},
+		{"a far source", report(withTrips(times(5, 4.8, 0.2, 0), 200, 20), withTrips(times(5, 1, 0, 4), 0, 0), times(6, 1, 0, 5)), Facts{Lanes: 2, LanesTried: true},
+			"Round trips to the source limit", "Or run tidemark nearer to the source", "Reader I/O 9.6 s, of which 8.0 s are 400 round trips of 20.0 ms to the source."},
+		{"many small objects", report(times(4, 3, 1, 0), times(4, 4, 0, 0), withTrips(times(10, 9, 0, 1), 400, 20)), Facts{Lanes: 2, ObjectSeconds: 12},
+			"Round trips to the target limit", "Raise --finishers from 2 to 4", "Finisher I/O 18.0 s, of which 16.0 s are 800 round trips"},
+		{"large indexes far away", report(times(4, 3, 1, 0), times(4, 4, 0, 0), withTrips(times(10, 9, 0, 1), 40, 20)), Facts{Lanes: 2, ObjectSeconds: 12},
+			"Building keys and indexes limits", "--finishers", "Finisher I/O 18.0 s, of which 1.6 s are 80 round trips of 20.0 ms"},
+		{"large tables do not mind", report(times(10, 3, 7, 0), withTrips(times(10, 9.5, 0, 0.5), 10, 20), times(11, 2, 0, 9)), Facts{Lanes: 2, LanesFixed: true},
+			"Writing the target limits", "Raise --lanes from 2 to 3", ""},
+		{"one machine", report(times(10, 3, 7, 0), withTrips(times(10, 9.5, 0, 0.5), 90000, 0.1), times(11, 2, 0, 9)), Facts{Lanes: 2, LanesFixed: true},
+			"Writing the target limits", "Raise --lanes from 2 to 3", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			limit, advice := Explain(c.rep, c.facts)
+			lines := RoundTrips(c.rep)
+			if !strings.Contains(limit, c.limit) || !strings.Contains(strings.Join(advice, "\n"), c.advice) {
+				t.Errorf("limit %q, advice %q", limit, advice)
+			}
+			if all := strings.Join(lines, "\n"); !strings.HasPrefix(all, c.lines) || (c.lines == "") != (all == "") {
+				t.Errorf("lines %q, want %q", all, c.lines)
+			}
+		})
+	}
+}

@@ -46,6 +46,8 @@ func ExplainDump(rep flow.Report, f DumpFacts) (limit string, advice []string) {
 			advice = append(advice, "--compress zstd:1 needs less CPU.")
 		}
 		return fmt.Sprintf("Compression bound: writers spent %.0f%% of their time compressing, and readers waited for them %.0f%%.", compress*100, blocked*100), advice
+	case blocked > starved && waitsFar(writer):
+		return farLimit("Writer", repository, writer, f.Lanes, "--parallelism", f.Took)
 	case blocked > starved:
 		return fmt.Sprintf("Target bound: writers spent %.0f%% of their time writing to the repository, and readers waited for them %.0f%%.", store*100, blocked*100),
 			[]string{"Use faster storage for the repository, or a higher level of --compress, which writes less."}

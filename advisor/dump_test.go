@@ -28,6 +28,7 @@ func TestExplainDump(t *testing.T) {
 	}{
 		{"compression", report(worker(2, 0, 8, 0), worker(1, 8, 0, 1)), facts, "Compression bound: writers spent 80% of their time compressing, and readers waited for them 80%.", "--compress zstd:1"},
 		{"slow place", report(worker(2, 0, 8, 0), worker(8, 1, 0, 1)), facts, "Target bound: writers spent 80% of their time writing", "faster storage"},
+		{"far place", report(worker(2, 0, 8, 0), withTrips(times(10, 9, 0, 1), 200, 30)), facts, "Round trips to the repository limit: 60%", "Raise --parallelism from 2 to 4"},
 		{"slow server", report(worker(9, 0, 1, 0), worker(1, 2, 0, 7)), facts, "Source bound: readers spent 90% of their time receiving rows from the server, and writers waited for them 70%.", "Raise --parallelism from 2"},
 		{"more lanes do not help", report(worker(9, 0, 1, 0), worker(1, 2, 0, 7)), tried, "Source bound", "One more lane than 2 gained too little"},
 		{"one table", report(worker(4, 0, 1, 5), worker(1, 2, 0, 7)), facts, "The work is uneven: readers were idle 50%", "a primary key"},

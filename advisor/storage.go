@@ -20,6 +20,10 @@ type StorageFacts struct {
 	Spread      bool          // its first checkpoint was spread over time
 	Took        time.Duration // all phases
 	Free        FreeSpace     // of a backup
+	// Writing and Committing are times of calls to the repository: of writes, and of syncs and ends
+	// of uploads; 0: not known.
+	Writing, Committing time.Duration
+	Commits             int64
 }
 
 // FreeSpace is what a backup has read of large tables and indexes that holds no rows: free pages
@@ -84,48 +88,99 @@ func ExplainStorage(rep flow.Report, f StorageFacts) (limit string, advice []str
 	return limit, advice
 }
 
-// explain compares the times of both sides.
+// A verdict is what limits a backup or a restore, whichever program made it.
+type verdict int
+
+const (
+	sourceLimits verdict = iota // of a restore: writing the files
+	cpuLimits                   // compression
+	placeLimits                 // the side that writes the backup, or reads it
+	buffersLimit                // both sides wait for the other's buffers
+	workIsUneven                // some workers have all the work
+	serverLimits                // it starts, ends, or waits
+	filesAreMade                // of a restore, before data flow
+	streamLimits                // the server sends its files in one stream
+)
+
+// verdict compares the times of both sides.
+func (s *sides) verdict(f StorageFacts) verdict {
+	io, cpu := share(s.server.IO, s.server.Total), share(s.server.Working, s.server.Total)
+	queue, placeQueue := share(s.serverQueue, s.server.Total), share(s.placeQueue, s.place.Total)
+	busy, idle := s.uneven()
+	switch {
+	case share(s.stream.IO, s.stream.Total) > 0.5:
+		return streamLimits
+	case f.Restore && f.Prepare > f.Took*4/10:
+		return filesAreMade
+	case f.Server > f.Took*6/10:
+		return serverLimits
+	case busy > 0 && idle*2 >= len(s.workers):
+		return workIsUneven
+	case queue > 0.25 && placeQueue > 0.25: // more buffers would gain the smaller of the two
+		return buffersLimit
+	case queue >= io && queue >= cpu:
+		return placeLimits
+	case cpu >= io:
+		return cpuLimits
+	}
+	return sourceLimits
+}
+
+// explain puts the verdict into words.
 func (s *sides) explain(f StorageFacts) (limit string, advice []string) {
 	io, cpu := share(s.server.IO, s.server.Total), share(s.server.Working, s.server.Total)
 	queue, placeIO, placeQueue := share(s.serverQueue, s.server.Total), share(s.place.Busy(), s.place.Total), share(s.placeQueue, s.place.Total)
-	switch {
-	case share(s.stream.IO, s.stream.Total) > 0.5:
+	switch s.verdict(f) {
+	case streamLimits:
 		return fmt.Sprintf("Source bound: the server sends its files in one stream, and receiving them took %.0f%% of the time.", share(s.stream.IO, s.stream.Total)*100),
 			[]string{"Back up on the server's own host, as its user (--via files): many workers can read there in parallel."}
-	case f.Restore && f.Prepare > f.Took*4/10:
+	case filesAreMade:
 		return fmt.Sprintf("Preallocating the files limits: it took %s of %s, before any data flowed.", secs(f.Prepare), secs(f.Took)),
 			[]string{"Use a file system that allocates without writing (ext4, XFS, Btrfs)."}
-	case f.Server > f.Took*6/10:
+	case serverLimits:
 		advice := []string{"It writes what has changed since its last checkpoint, and waits for its log: back up at a quieter time."}
 		if f.Spread {
 			advice = []string{"Use --checkpoint fast to make the first checkpoint immediate."}
 		}
 		return fmt.Sprintf("The server limits: it took %s of %s to start and to end the backup, while nothing could be read.", secs(f.Server), secs(f.Took)), advice
-	case s.uneven():
-		return fmt.Sprintf("The work is uneven: of the %d workers on the server's files, all but one were idle most of the time.", len(s.workers)),
+	case workIsUneven:
+		idle := "all but one"
+		if _, n := s.uneven(); n < len(s.workers)-1 {
+			idle = fmt.Sprint(n)
+		}
+		return fmt.Sprintf("The work is uneven: of the %d workers on the server's files, %s were idle most of the time.", len(s.workers), idle),
 			[]string{"Most of the data is in one or a few buffers: a smaller --buffer-size for the backup spreads a large file over all workers."}
-	case queue > 0.3 && placeQueue > 0.3:
+	case buffersLimit:
 		server, place := "an empty", "a full"
 		if f.Restore {
 			server, place = place, server
 		}
 		return fmt.Sprintf("Too few buffers limit: the workers on the server's files waited for %s one %.0f%% of their time, and those on the repository for %s one %.0f%%.", server, queue*100, place, placeQueue*100),
-			[]string{fmt.Sprintf("Raise --buffers from %d to %d.", f.Buffers, 2*(f.Parallelism+f.Sessions+2))}
-	case queue >= io && queue >= cpu:
+			[]string{fmt.Sprintf("Raise --buffers from %d to %d.", f.Buffers, enoughBuffers(f.Parallelism, f.Sessions))}
+	case placeLimits:
+		if waitsFar(s.place) {
+			worker := "Writer"
+			if f.Restore {
+				worker = "Reader"
+			}
+			return farLimit(worker, repository, s.place, f.Sessions, "--sessions", f.Took)
+		}
 		return placeBound(f, queue, placeIO)
-	case cpu >= io:
+	case cpuLimits:
 		return cpuBound(f, cpu, placeQueue)
 	}
 	return serverBound(f, io, placeQueue)
 }
 
-// uneven reports whether one worker had nearly all of the work, although others could have shared
-// it.
-func (s *sides) uneven() bool {
+// enoughBuffers is twice the least that keeps all workers busy.
+func enoughBuffers(parallelism, sessions int) int { return 2 * (parallelism + sessions + 2) }
+
+// uneven counts the workers that had work most of the time and those that had none, although all
+// could share it.
+func (s *sides) uneven() (busy, idle int) {
 	if len(s.workers) < 2 || s.stream.Total > 0 {
-		return false
+		return 0, 0
 	}
-	busy, idle := 0, 0
 	for _, t := range s.workers {
 		switch {
 		case share(t.WaitWork, t.Total) > 0.6:
@@ -134,7 +189,7 @@ func (s *sides) uneven() bool {
 			busy++
 		}
 	}
-	return busy == 1 && idle == len(s.workers)-1
+	return busy, idle
 }
 
 func placeBound(f StorageFacts, queue, busy float64) (string, []string) {
@@ -145,6 +200,10 @@ func placeBound(f StorageFacts, queue, busy float64) (string, []string) {
 	advice := []string{fmt.Sprintf("Raise --sessions from %d, if the repository can take more in parallel; otherwise use faster storage for it.", f.Sessions)}
 	if f.Codec == "none" {
 		advice = append([]string{"Compress (--compress s2, or zstd:1) to write less."}, advice...)
+	}
+	if all := f.Writing + f.Committing; f.Commits > 0 && f.Committing*10 >= all*3 {
+		advice = append(advice, fmt.Sprintf("%.0f%% of the time at the repository went into %d syncs or ends of uploads of %.0f ms, not into writes: storage with faster syncs would gain more than bandwidth.",
+			100*share(f.Committing, all), f.Commits, f.Committing.Seconds()*1000/float64(f.Commits)))
 	}
 	return fmt.Sprintf("Target bound: the workers on the server's files waited for an empty buffer %.0f%% of their time, those that write the repository were busy %.0f%%.", queue*100, busy*100), advice
 }

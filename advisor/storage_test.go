@@ -55,11 +55,35 @@ func TestExplainStorage(t *testing.T) {
 			"Source bound: the workers on the server's files spent 90% of their time reading, those that write the repository waited for them 90%. Of what they read of large tables and indexes, 75% was free space.",
 			"30 of 40 MB that were read of large tables and indexes are free space (75%): shop.public.a (20 of 22 MB), shop.public.b (8 of 9 MB). VACUUM FULL"},
 		{"free space, something else limits", report(worker(1, 0, 0, 9), worker(1, 9, 0, 0), worker(1, 9, 0, 0)), loose, "Compression bound: the workers on the server's files spent 90% of their time checking and compressing, those that write the repository waited for them 90%.", "30 of 40 MB"},
+		{"a far repository", report(withTrips(times(10, 9.5, 0, 0.5), 200, 30), worker(1, 2, 7, 0), worker(1, 2, 7, 0)), facts,
+			"Round trips to the repository limit: 60% of the time of each writer was waiting for one.", "Raise --sessions from 1 to 2: more round trips run side by side, which would gain at most 3.0 s of 10.0 s."},
+		{"a far repository on the way back", report(worker(2, 1, 0, 7), withTrips(times(10, 9, 1, 0), 200, 30)), back, "Round trips to the repository limit: 60% of the time of each reader", "Raise --sessions from 1 to 2"},
+		{"a far repository that has much to store", report(withTrips(times(10, 9.5, 0, 0.5), 20, 30), worker(1, 2, 7, 0), worker(1, 2, 7, 0)), facts, "Target bound", "Raise --sessions from 1, if the repository"},
 		{"nothing ran", flow.Report{}, facts, "The job was too short", ""},
 	} {
 		limit, advice := ExplainStorage(c.rep, c.facts)
 		if !strings.HasPrefix(limit, c.limit) || !strings.Contains(strings.Join(advice, " "), c.advice) {
 			t.Errorf("%s: got %q, %q", c.name, limit, advice)
+		}
+	}
+}
+
+func TestStorageTrips(t *testing.T) {
+	near, distant := times(10, 9, 1, 0), withTrips(times(10, 9, 1, 0), 100, 30)
+	both := flow.Report{Roles: []flow.Role{{Name: "Reader", Workers: []flow.Times{distant, distant}}, {Name: "Writer", Workers: []flow.Times{distant}}}}
+	for _, c := range []struct {
+		name             string
+		rep              flow.Report
+		restore, logical bool
+		want             string
+	}{
+		{"a backup of files", both, false, false, "Writer I/O 9.0 s, of which 3.0 s are 100 round trips of 30.0 ms to the repository."},
+		{"a restore", both, true, false, "Reader I/O 18.0 s, of which 6.0 s are 200 round trips of 30.0 ms to the repository."},
+		{"a logical backup", both, false, true, "Reader I/O 18.0 s, of which 6.0 s are 200 round trips of 30.0 ms to the source.\nWriter I/O 9.0 s, of which 3.0 s are 100 round trips of 30.0 ms to the repository."},
+		{"a folder", flow.Report{Roles: []flow.Role{{Name: "Reader", Workers: []flow.Times{near}}, {Name: "Writer", Workers: []flow.Times{near}}}}, false, false, ""},
+	} {
+		if got := strings.Join(StorageTrips(c.rep, c.restore, c.logical), "\n"); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }
