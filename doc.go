@@ -27,6 +27,7 @@
 //	   queue/queuetest                    what every store of a queue has to do
 //	   apply/order apply/resolve          what may share a statement on a target; what becomes of what does not fit it
 //	   db2/advise                         texts of Db2 from files, explained by the advisor
+//	   db2/bulk db2/schema db2/server     rows, definitions, sessions and errors of Db2
 //	   ha                                 what synchronous replication would cost
 //	   ha/measure ha/report               what disks and links give to a log, and its simulation; plans as text and pages
 //	   backup                             files of servers into a repository, and back

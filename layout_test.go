@@ -43,7 +43,10 @@ var rooms = map[string]room{
 	"db2/text": {floor: 20},
 
 	// Rooms of the engine for Db2.
-	"db2": {floor: 39, imports: "."},
+	"db2/server": {floor: 31, imports: ". flow db2/drda internal/crash internal/roundtrip"},
+	"db2/schema": {floor: 32, imports: ". db2/server"},
+	"db2/bulk":   {floor: 35, imports: ". db2/drda db2/server db2/schema internal/escape"},
+	"db2":        {floor: 39, imports: ". db2/server db2/schema db2/bulk"},
 
 	// What Db2 speaks.
 	"db2/drda": {floor: 20, imports: "internal/crash internal/escape"},
@@ -108,7 +111,7 @@ var rooms = map[string]room{
 	"ha/report":  {floor: 31, imports: "ha"},
 
 	// Where engines and verbs join.
-	"engines": {floor: 40, imports: ". db2 load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
+	"engines": {floor: 40, imports: ". db2 db2/schema load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines internal/crash"},
 
 	// How long a copy will take.
