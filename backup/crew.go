@@ -16,6 +16,7 @@ import (
 type crew struct {
 	group   *flow.Group
 	restore bool
+	pinned  bool // each worker has a thread of its own
 	tuned   tuned
 	// What begins and ends the pipeline. The first stage's workers put into a buffer that is closed
 	// once they, and the governor, which may add some, have ended.
@@ -87,6 +88,9 @@ func (w *crew) worker(role string, do func(context.Context, *flow.Clock) error) 
 		w.first.Add(1)
 	}
 	w.group.Go(role, func(ctx context.Context, c *flow.Clock) error {
+		if w.pinned {
+			defer c.Pin()()
+		}
 		err := do(ctx, c)
 		if first {
 			w.ended.Do(func() { close(w.over) })

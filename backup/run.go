@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // Options of a backup and of a restore. The zero value is good.
@@ -32,6 +33,10 @@ type Options struct {
 	Parent string // its id, if it was named
 
 	KeepDamaged bool // back up a damaged page and report it, instead of stopping
+
+	// Watch, if set, is called beside the workers, whose roles are Reader, Writer and, for what a
+	// Stream sends, Receiver; it returns once ctx ends. Readers and writers are pinned to threads.
+	Watch func(ctx context.Context, g *flow.Group)
 
 	Server              string // its name; "": the one it has in the repository, which then must have no other server's files
 	Label, Tool, Origin string // for the backup's manifest
@@ -146,6 +151,7 @@ func (j *Job) run(ctx context.Context) (*Result, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	j.start(ctx)
+	defer j.opt.watched(ctx, j.group)()
 	j.note(ctx, fail)
 	copy := j.copy
 	if j.stream != nil {
@@ -174,10 +180,18 @@ func (j *Job) start(ctx context.Context) {
 	j.empty = flow.NewBuffer[*block](j.tuned.most.buffers, 0, nil)
 	j.full = flow.NewBuffer[*block](j.tuned.most.buffers, 0, nil)
 	j.open.done = make(chan struct{}, 1)
-	j.crew = &crew{group: j.group, tuned: j.tuned, closeFull: j.full.Close, place: j.write,
+	j.crew = &crew{group: j.group, tuned: j.tuned, pinned: o.Watch != nil, closeFull: j.full.Close, place: j.write,
 		server: func(ctx context.Context, c *flow.Clock) error { return j.newReader(c).run(ctx) },
 		buffer: func() { _ = j.empty.Put(ctx, nil, &block{}) }} // there is room for all
 	j.crew.start()
+}
+
+// watched lets Watch look at workers until the returned function is called.
+func (o Options) watched(ctx context.Context, g *flow.Group) (stop func()) {
+	if o.Watch == nil {
+		return func() {}
+	}
+	return crash.Beside(ctx, func(ctx context.Context) { o.Watch(ctx, g) })
 }
 
 // copy moves the files, then what else the backup needs.

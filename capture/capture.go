@@ -78,6 +78,8 @@ type Meter struct {
 
 	order sync.Mutex // held while handing something on
 	end   uint64     // of the last transaction that the stream emitted
+
+	traffic traffic // what was handed on
 }
 
 // A TableFilter is a Stream that can drop unselected tables early.
@@ -148,14 +150,17 @@ type Stats struct {
 	Place                     uint64         // of the last transaction that the stream emitted
 	Time                      time.Time      // of the last commit that was handed on, by the source's clock
 	Latency                   flow.Histogram // from commits until they were handed on, since the last reading
+	Tables                    []TableChanges // what was handed on since the last reading, the most first
+	Hot                       HotRow         // of these
 }
 
-// Stats returns what was counted. Each call resets the latencies.
+// Stats returns what was counted. Each call resets the latencies, and what tables are counted for.
 func (m *Meter) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.s
 	m.s.Latency = flow.Histogram{}
+	s.Tables, s.Hot = m.traffic.read()
 	return s
 }
 
@@ -185,6 +190,7 @@ func (m *Meter) count(tx *change.Tx) {
 	defer m.mu.Unlock()
 	m.s.Bytes += int64(len(tx.Changes))
 	m.s.Rows += int64(tx.Rows)
+	m.traffic.count(tx.Changes)
 	m.s.Time = tx.Time
 	if !tx.More {
 		m.stored = tx.Place

@@ -24,6 +24,8 @@ type CatalogueColumn struct {
 	Mod       int32  `json:"mod,omitempty"`
 	Gone      bool   `json:"gone,omitempty"`
 	Generated bool   `json:"generated,omitempty"` // its values are not in the log
+	// Native is the server's name of the type, where it was asked for; a Relation has none.
+	Native string `json:"native,omitempty"`
 }
 
 // If any of this is known, the columns of a message R are followed by a byte 1, the columns'

@@ -14,6 +14,9 @@ func Diff(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 	if is == nil {
 		return []Change{{Kind: DropTable, Table: id}}
 	}
+	if was.ID != 0 && is.ID != 0 && was.ID != is.ID {
+		return []Change{{Kind: DropTable, Table: id, Text: "is no longer on the source: another table has its name now"}}
+	}
 	out = diffColumns(id, was, is)
 	out = append(out, diffParts(id, was, is)...)
 	return append(out, diffLabels(id, was, is)...)

@@ -61,6 +61,9 @@ func (t *table) move(side int) *tidemark.Move {
 // not write. Differences are not an error; with an error, the Result contains only the Report.
 func Compare(ctx context.Context, source, target Side, pairs []Pair, opt Options) (Result, error) {
 	c := newComparison(source, target, opt)
+	if opt.Watch != nil {
+		defer opt.Watch(c.states)()
+	}
 	err := c.compare(ctx, pairs)
 	if err != nil {
 		return Result{Report: c.Report()}, err
@@ -282,6 +285,16 @@ func (c *comparison) keep(r flow.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running, c.report = nil, flow.Merge(c.report, r)
+}
+
+// states returns what the workers of a role are doing.
+func (c *comparison) states(role string) []flow.State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil {
+		return nil
+	}
+	return c.running.States(role)
 }
 
 // Report returns where the time went until now.

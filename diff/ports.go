@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // A Side is what a comparison needs from a database. The caller has opened the lanes (on one
@@ -91,6 +92,9 @@ type Options struct {
 	// ReadRows makes all rows be read and hashed here, in 128 bits, even if both servers are a
 	// Summer.
 	ReadRows bool
+	// Watch, if not nil, is called when the comparison begins, with what tells the state of each
+	// worker of a role (Source reader, Target reader), and what it returns when it ends.
+	Watch func(states func(role string) []flow.State) (stop func())
 	// Progress, if not nil, is called from several workers at once, about once a megabyte, and must
 	// be quick.
 	Progress func(Event)

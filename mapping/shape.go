@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -30,6 +31,16 @@ func (a *applier) shape(s *shape) {
 	a.checks(s)
 	a.partitioning(s)
 	a.keys(s, changes)
+	if len(s.to.ForeignKeys) == 0 {
+		s.settle()
+	}
+}
+
+// settle lets a table that does not change be one copy, since there may be many.
+func (s *shape) settle() {
+	if !s.altered && !s.renamed && s.to.TableID == s.from.TableID && reflect.DeepEqual(s.to, s.from) {
+		s.to = s.from
+	}
 }
 
 func columnNames(columns []tidemark.Column) []string {
@@ -364,6 +375,10 @@ func (a *applier) keys(s *shape, changes []int) {
 // foreignKeys redirects the foreign keys of a table to the new names of their tables, and leaves
 // out those whose tables or columns do not move.
 func (a *applier) foreignKeys(s *shape) {
+	if len(s.to.ForeignKeys) == 0 {
+		return // s.to may be s.from
+	}
+	defer s.settle()
 	leave := func(fk *tidemark.ForeignKey, hint, why string) bool {
 		a.p.warn("foreign key "+fk.Name+" of "+s.from.String(), hint, "the foreign key is left out: %s", why)
 		return true
