@@ -11,23 +11,23 @@ import (
 // TestAfterWaitsAndDoesNotNeed: an object that comes After another waits for its end, and is
 // created even if the other failed; an object that Depends on it is not.
 func TestAfterWaitsAndDoesNotNeed(t *testing.T) {
-	b := newBoard(&Plan{Owner: map[string]int{}}, nil, []tidemark.Object{
+	b := newBoard(&Plan{Owner: map[string]int{}}, nil, refs([]tidemark.Object{
 		{ID: "index a", Phase: tidemark.AfterTable}, {ID: "key", Phase: tidemark.AfterTable, After: []string{"index a", "unknown"}},
-		{ID: "needs a", Phase: tidemark.AfterTable, Depends: []string{"index a"}}}, 1)
+		{ID: "needs a", Phase: tidemark.AfterTable, Depends: []string{"index a"}}}), 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	some := b.ready(9)
+	some := b.ready(false, 9)
 	if len(some) != 1 || some[0].ID != "index a" {
 		t.Fatalf("first come %v", some)
 	}
 	some[0].state = running
-	if w := b.ready(9); w != nil {
+	if w := b.ready(false, 9); w != nil {
 		t.Fatalf("%s does not wait", w[0].ID)
 	}
 	b.mu.Unlock()
 	b.objectDone(some[0], errors.New("no room"), time.Second)
 	b.mu.Lock()
-	if w := b.ready(9); len(w) != 1 || w[0].ID != "key" {
+	if w := b.ready(false, 9); len(w) != 1 || w[0].ID != "key" {
 		t.Fatalf("then comes %v", w)
 	}
 	if b.byID["needs a"].state != broken {

@@ -3,7 +3,7 @@ package load
 import (
 	"context"
 	"errors"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,34 +17,44 @@ import (
 // A board decides what each worker does next. It holds all state of a run that several workers
 // share, under one lock that is never held while working.
 //
-// Invariants: a range is in exactly one of pending, out (handed to a lane) and done. A table is
-// full when none of its ranges is pending or out. An object is handed out when its phase has come,
-// its table is full, and everything it depends on is done; if a dependency has failed, the object
-// is skipped, which counts as failed. Readers stop when every range is done, finishers when every
-// object is.
+// Invariants: a range is in exactly one of held, pending, out (handed to a lane) and done. A table
+// is full when none of its ranges is held, pending or out. An object is handed out when its phase
+// has come, its table is full, and everything it depends on is done; if a dependency has failed,
+// the object is skipped, which counts as failed. Readers stop when every range is done, finishers
+// when every object is.
 type board struct {
 	mu       sync.Mutex
 	cond     *sync.Cond
-	pending  []*task
+	pending  []*task // that lanes may take, first come first
 	out      int
 	at       map[int]int // tasks handed out, by move
 	left     []int       // ranges of each move not yet done
 	active   int         // lanes below this number take work
 	lanes    int         // lanes that have not retired
 	objects  []*work
-	begun    int // no object before this index is waiting
+	due      dueQueues // objects that may be built now, and some that no longer wait
+	ofMove   []*work   // by move: the first of the objects that wait for its rows
+	expected []int64   // by move: bytes of its ranges in the plan
+	progress progress
 	byID     map[string]*work
-	undone   int            // objects neither done nor failed
 	rowsLeft int            // ranges not done
 	keysWait bool           // foreign keys depend on the keys that they reference
 	owner    map[string]int // table on the target: the move that fills it
-	open     bool           // more moves, ranges and objects may come
-	feeding  int            // with open: the move whose ranges are still being added; -1: none
-	unfed    map[int]bool   // with open: moves without ranges so far
+	feed
 	failed   error
 	rejected map[int]bool // moves that were rejected
 	gone     map[int]bool // lanes that were given up
-	failures []Failed     // the reasons, and other objects that could not be created before the rows
+	bundles  bundles
+	held     held
+	failures []Failed // the reasons, and other objects that could not be created before the rows
+}
+
+// feed is what an import adds to a board while it runs.
+type feed struct {
+	open    bool         // more moves, ranges and objects may come
+	guess   bool         // sizes of objects are unknown
+	feeding int          // with open: the move whose ranges are still being added; -1: none
+	unfed   map[int]bool // with open: moves without ranges so far
 }
 
 // A task is one attempt at a range.
@@ -55,13 +65,21 @@ type task struct {
 	notYet  time.Time
 	refused atomic.Int64 // rows that the reader has rejected
 	dropped atomic.Bool  // the writer has abandoned this attempt; the reader may stop
+	alone   bool         // it was tried before, and does not go in a bundle
+	seq     int          // in the plan
+	also    *task        // the next one of its move, while both are held
+	with    []*task      // the bundle that it is in; nil: none
+	wrote   int64        // bytes that the writer has taken
 }
 
 // A work is an object and its state.
 type work struct {
 	*tidemark.Object
 	move   int     // whose rows it waits for; -1: none
+	also   *work   // the next one that waits for the same move
+	seq    int     // in the order in which objects were added
 	early  bool    // AfterRows, but only its own table must be full
+	queued bool    // it is in board.due
 	waits  int     // dependencies not done
 	blocks []*work // objects that require it
 	before []*work // objects that only wait until it has ended
@@ -80,37 +98,46 @@ const (
 	broken
 )
 
-func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) *board {
-	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, at: map[int]int{}, owner: p.Owner, feeding: -1, unfed: map[int]bool{}, gone: map[int]bool{}, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
+func newBoard(p *Plan, done map[int]bool, objects []*tidemark.Object, lanes int) *board {
+	b := &board{left: make([]int, len(p.Moves)), ofMove: make([]*work, len(p.Moves)), expected: make([]int64, len(p.Moves)),
+		progress: progress{kinds: map[string]*KindBuild{}, running: map[*work]bool{}}, active: lanes, lanes: lanes, byID: make(map[string]*work, len(objects)), at: map[int]int{}, owner: p.Owner, feed: feed{feeding: -1, unfed: map[int]bool{}}, gone: map[int]bool{}, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
 	b.cond = sync.NewCond(&b.mu)
+	b.pending = make([]*task, 0, len(p.Ranges)-len(done))
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
+		b.expected[r.Move] += r.Bytes
 		if done[r.ID] {
 			continue
 		}
 		b.left[r.Move]++
 		b.rowsLeft++
-		b.pending = append(b.pending, &task{r: r})
+		b.pending = append(b.pending, &task{r: r, seq: i})
 	}
 	b.addObjects(objects)
 	return b
 }
 
 // addObjects adds objects. b.mu is held, or b is not shared yet.
-func (b *board) addObjects(objects []tidemark.Object) {
-	added := make([]*work, len(objects))
-	for i := range objects {
-		w := &work{Object: &objects[i], move: -1}
+func (b *board) addObjects(objects []*tidemark.Object) {
+	added := make([]work, len(objects))
+	before := len(b.objects)
+	b.objects = slices.Grow(b.objects, len(added))
+	for i := range added {
+		w := &added[i]
+		w.Object, w.move, w.seq = objects[i], -1, before+i
 		if m, ok := b.owner[w.Table.String()]; ok {
 			w.move = m
+			w.also, b.ofMove[m] = b.ofMove[m], w
 			// A foreign key of PostgreSQL depends on the referenced key, which is created once that
 			// table is full; so it need not wait for anything else.
 			w.early = b.keysWait && w.Phase == tidemark.AfterRows && strings.HasPrefix(w.Kind, "foreign key") && len(w.Depends) > 0
 		}
-		added[i] = w
+		b.objects = append(b.objects, w)
 		b.byID[w.ID] = w
+		b.progress.added(w)
 	}
-	for _, w := range added {
+	for i := range added {
+		w := &added[i]
 		for _, id := range w.Depends {
 			if d := b.byID[id]; d != nil && d != w && d.state != built {
 				d.blocks = append(d.blocks, w)
@@ -124,20 +151,9 @@ func (b *board) addObjects(objects []tidemark.Object) {
 			}
 		}
 	}
-	b.objects = append(b.objects, added...)
-	b.undone += len(added)
-	b.begun = 0
-	// Largest first; light ones come before, as they may release many others.
-	sort.SliceStable(b.objects, func(i, j int) bool {
-		x, y := b.objects[i], b.objects[j]
-		if x.Phase != y.Phase {
-			return x.Phase < y.Phase
-		}
-		if x.Heavy != y.Heavy {
-			return !x.Heavy
-		}
-		return x.Bytes > y.Bytes
-	})
+	for i := range added {
+		b.offer(&added[i])
+	}
 }
 
 // wait blocks until ready returns true, the run fails, or ctx ends. b.mu is held.
@@ -157,8 +173,9 @@ func (b *board) wait(ctx context.Context, c *flow.Clock, ready func() bool) erro
 	return b.failed
 }
 
-// nextRange returns a lane's next range; nil when all are done or the lane is no longer needed.
-func (b *board) nextRange(ctx context.Context, c *flow.Clock, lane int) (*task, error) {
+// nextRanges returns a lane's next range, or a bundle of small ones; none when all are done or the
+// lane is no longer needed.
+func (b *board) nextRanges(ctx context.Context, c *flow.Clock, lane int) ([]*task, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var t *task
@@ -175,8 +192,7 @@ func (b *board) nextRange(ctx context.Context, c *flow.Clock, lane int) (*task, 
 	if err != nil || t == nil {
 		return nil, err
 	}
-	b.out++
-	return t, nil
+	return b.bundled(t), nil
 }
 
 // pick takes the first pending task that is due, preferably of a table that no other lane is
@@ -207,7 +223,10 @@ func (b *board) pick() *task {
 // takeOut hands out a pending task. b.mu is held.
 func (b *board) takeOut(i int) *task {
 	t := b.pending[i]
-	b.pending = append(b.pending[:i:i], b.pending[i+1:]...)
+	copy(b.pending[1:i+1], b.pending[:i]) // it is one of the first, and there may be many
+	b.pending[0] = nil
+	b.pending = b.pending[1:]
+	b.out++
 	b.at[t.r.Move]++
 	if b.open {
 		b.cond.Broadcast() // addRange may wait for this slot
@@ -227,11 +246,19 @@ func (b *board) rangeDone(t *task) (full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out--
-	b.at[t.r.Move]--
+	b.leave(t.r.Move)
 	b.rowsLeft--
 	b.left[t.r.Move]--
+	b.offerOf(t.r.Move)
 	b.cond.Broadcast()
 	return b.whole(t.r.Move) && !b.rejected[t.r.Move]
+}
+
+// leave records that a lane has ended its work on a move. b.mu is held.
+func (b *board) leave(move int) {
+	if b.at[move]--; b.at[move] == 0 {
+		delete(b.at, move)
+	}
 }
 
 // whole reports whether all ranges of a move were added and are done. b.mu is held.
@@ -241,15 +268,18 @@ func (b *board) whole(move int) bool {
 
 // addMove adds a move found while rows are already moving. The move whose ranges were added last
 // gets no more; moves without ranges may get them later.
-func (b *board) addMove(into string, objects []tidemark.Object) (move, before int, beforeFull bool) {
+func (b *board) addMove(into string, objects []*tidemark.Object) (move, before int, beforeFull bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.left = append(b.left, 0)
+	b.left, b.ofMove, b.expected = append(b.left, 0), append(b.ofMove, nil), append(b.expected, 0)
 	move = len(b.left) - 1
 	before = b.feeding
 	beforeFull = before >= 0 && b.left[before] == 0
 	b.owner[into], b.feeding, b.unfed[move] = move, -1, true
 	b.addObjects(objects)
+	if before >= 0 {
+		b.offerOf(before)
+	}
 	b.cond.Broadcast()
 	return move, before, beforeFull
 }
@@ -273,6 +303,9 @@ func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, 
 	full = b.feeding
 	b.feeding = r.Move
 	delete(b.unfed, r.Move)
+	if full >= 0 {
+		b.offerOf(full)
+	}
 	if full == r.Move || full >= 0 && b.left[full] > 0 {
 		full = -1
 	}
@@ -291,7 +324,7 @@ func (b *board) drained(ctx context.Context, c *flow.Clock) error {
 }
 
 // fed marks the end of additions. It returns the moves that became full by that.
-func (b *board) fed(objects []tidemark.Object) (full []int) {
+func (b *board) fed(objects []*tidemark.Object) (full []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.addObjects(objects)
@@ -302,6 +335,7 @@ func (b *board) fed(objects []tidemark.Object) (full []int) {
 	}
 	b.open, b.feeding = false, -1
 	clear(b.unfed)
+	b.offerAll()
 	b.cond.Broadcast()
 	return full
 }
@@ -311,14 +345,14 @@ func (b *board) rangeFailed(t *task, err error, budget time.Duration) (left time
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out--
-	b.at[t.r.Move]--
+	b.leave(t.r.Move)
 	left = t.failing.left(budget)
 	again = passing(err) && left > 0 || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
 	if !again {
 		b.fail(err)
 		return 0, false
 	}
-	next := &task{r: t.r, attempt: t.attempt + 1, failing: t.failing, notYet: time.Now().Add(backoff(t.attempt))}
+	next := &task{r: t.r, attempt: t.attempt + 1, failing: t.failing, notYet: time.Now().Add(backoff(t.attempt)), alone: true}
 	b.pending = append([]*task{next}, b.pending...)
 	b.cond.Broadcast()
 	return left, true
@@ -378,64 +412,28 @@ func (b *board) allow(lanes int) {
 	b.cond.Broadcast()
 }
 
-// nextObjects returns a finisher's next object; none when none remain. If it is small, it returns
-// several: each of finishers gets its share of those that may be built now, up to most.
-func (b *board) nextObjects(ctx context.Context, c *flow.Clock, finishers, most int) ([]*work, error) {
+// nextObjects returns a finisher's next object; none when none remain. If it is small, or only
+// small ones are wanted, it returns several: each finisher gets its share of those that may be
+// built now, up to most.
+func (b *board) nextObjects(ctx context.Context, c *flow.Clock, small bool, most int) ([]*work, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var some []*work
 	err := b.wait(ctx, c, func() bool {
-		if b.undone == 0 && !b.open {
+		if b.progress.undone == 0 && !b.open {
 			return true
 		}
-		some = b.ready(finishers * most)
+		some = b.ready(small, most)
 		return len(some) > 0
 	})
 	if err != nil || len(some) == 0 {
 		return nil, err
 	}
-	some = some[:max(1, len(some)/max(1, finishers))]
 	for _, w := range some {
 		w.state, w.began = running, time.Now()
+		b.progress.began(w)
 	}
 	return some, nil
-}
-
-// smallObject is the size in bytes up to which an object is built so fast that others may wait for
-// it.
-const smallObject = 1 << 20
-
-// small reports whether an object is built quickly; false if it takes longer than its size
-// suggests, or its size is unknown.
-func (w *work) small() bool {
-	return w.Bytes <= smallObject && (!w.Heavy || w.Bytes > 0) && !strings.HasPrefix(w.Kind, "materialized")
-}
-
-// ready returns objects that may be built now: one, or if the first is small, up to most small
-// ones. b.mu is held.
-func (b *board) ready(most int) (out []*work) {
-	for b.begun < len(b.objects) && b.objects[b.begun].state != waiting {
-		b.begun++
-	}
-	for _, w := range b.objects[b.begun:] {
-		if w.state != waiting || w.waits > 0 || len(out) > 0 && !w.small() {
-			continue
-		}
-		switch {
-		case w.early:
-			if !b.whole(w.move) {
-				continue
-			}
-		case w.Phase == tidemark.AfterRows && (b.rowsLeft > 0 || b.open):
-			continue
-		case w.Phase == tidemark.AfterTable && w.move >= 0 && !b.whole(w.move):
-			continue
-		}
-		if out = append(out, w); len(out) == most || !w.small() {
-			break
-		}
-	}
-	return out
 }
 
 // objectDone records an object's outcome; objects that depend on a failed one are skipped.
@@ -448,18 +446,20 @@ func (b *board) objectDone(w *work, err error, took time.Duration) {
 }
 
 func (b *board) settle(w *work, err error) { // b.mu is held
-	b.undone--
+	b.progress.ended(w, err != nil)
 	w.state, w.err = built, err
 	if err != nil {
 		w.state = broken
 	}
 	for _, d := range w.before {
 		d.waits--
+		b.offer(d)
 	}
 	for _, d := range w.blocks {
 		d.waits--
 		if err != nil && d.state == waiting {
 			b.settle(d, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: d.ID, Err: errors.New("skipped, because " + w.ID + " could not be created")})
 		}
+		b.offer(d)
 	}
 }

@@ -38,38 +38,62 @@ func (w *world) fault(format string, args ...any) {
 func (w *world) reader(b *board, lane int) func(context.Context, *flow.Clock) error {
 	return func(ctx context.Context, c *flow.Clock) error {
 		for {
-			t, err := b.nextRange(ctx, c, lane)
-			if err != nil || t == nil {
+			tasks, err := b.nextRanges(ctx, c, lane)
+			if err != nil || len(tasks) == 0 {
 				return err
 			}
-			time.Sleep(time.Duration(t.r.ID%7) * time.Millisecond)
-			w.mu.Lock()
-			fail := w.fails[t.r.ID] > 0
-			w.fails[t.r.ID]--
-			if !fail {
-				w.left[t.r.Move]--
-				w.rows--
-			}
-			w.mu.Unlock()
-			if fail {
-				b.rangeFailed(t, &tidemark.Error{Kind: tidemark.Transient, Op: "copy", Err: errors.New("cut")}, 5*time.Minute)
+			if w.splits(tasks) {
+				b.apart(tasks)
 				continue
 			}
-			full := b.rangeDone(t)
-			w.mu.Lock()
-			if full && w.left[t.r.Move] != 0 {
-				w.fault("table %d is full with %d ranges left", t.r.Move, w.left[t.r.Move])
+			for _, t := range tasks {
+				w.move(b, t)
 			}
-			w.log = append(w.log, fmt.Sprint(t.r.ID))
-			w.mu.Unlock()
 		}
 	}
+}
+
+// splits reports whether a bundle fails as a whole.
+func (w *world) splits(tasks []*task) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	moves := map[int]bool{}
+	for _, t := range tasks {
+		if len(tasks) > 1 && (t.alone || moves[t.r.Move]) {
+			w.fault("range %d is in a bundle again, or with another of its table", t.r.ID)
+		}
+		moves[t.r.Move] = true
+	}
+	return len(tasks) > 1 && slices.ContainsFunc(tasks, func(t *task) bool { return w.fails[t.r.ID] > 0 })
+}
+
+func (w *world) move(b *board, t *task) {
+	time.Sleep(time.Duration(t.r.ID%7) * time.Millisecond)
+	w.mu.Lock()
+	fail := w.fails[t.r.ID] > 0
+	w.fails[t.r.ID]--
+	if !fail {
+		w.left[t.r.Move]--
+		w.rows--
+	}
+	w.mu.Unlock()
+	if fail {
+		b.rangeFailed(t, &tidemark.Error{Kind: tidemark.Transient, Op: "copy", Err: errors.New("cut")}, 5*time.Minute)
+		return
+	}
+	full := b.rangeDone(t)
+	w.mu.Lock()
+	if full && w.left[t.r.Move] != 0 {
+		w.fault("table %d is full with %d ranges left", t.r.Move, w.left[t.r.Move])
+	}
+	w.log = append(w.log, fmt.Sprint(t.r.ID))
+	w.mu.Unlock()
 }
 
 func (w *world) finisher(b *board) func(context.Context, *flow.Clock) error {
 	return func(ctx context.Context, c *flow.Clock) error {
 		for {
-			some, err := b.nextObjects(ctx, c, 2, 3)
+			some, err := b.nextObjects(ctx, c, false, 4)
 			if err != nil || len(some) == 0 {
 				return err
 			}
@@ -129,6 +153,7 @@ func TestBoardDoesAllOnceInOrder(t *testing.T) {
 		var objects []tidemark.Object
 		for i := range rapid.IntRange(0, 12).Draw(rt, "objects") {
 			o := tidemark.Object{ID: fmt.Sprint("o", i), Phase: rapid.SampledFrom([]tidemark.Phase{tidemark.AfterTable, tidemark.AfterRows}).Draw(rt, "phase")}
+			o.Kind, o.Heavy = rapid.SampledFrom([]string{"index", "constraint"}).Draw(rt, "kind"), rapid.Bool().Draw(rt, "heavy")
 			o.Bytes = rapid.SampledFrom([]int64{0, smallObject, smallObject + 1}).Draw(rt, "bytes")
 			if moves > 0 {
 				o.Table = tidemark.TableID{Schema: "s", Name: fmt.Sprint("t", rapid.IntRange(0, moves-1).Draw(rt, "table"))}
@@ -141,8 +166,10 @@ func TestBoardDoesAllOnceInOrder(t *testing.T) {
 			w.broken[o.ID] = rapid.IntRange(0, 9).Draw(rt, "broken") == 0
 			objects = append(objects, o)
 		}
+		most := rapid.SampledFrom([]int{0, 2, mostBundled}).Draw(rt, "bundle")
 		synctestRun(t, func() {
-			b := newBoard(p, nil, objects, 3)
+			b := newBoard(p, nil, refs(objects), 3)
+			b.bundles.most = most
 			g := flow.NewGroup(context.Background())
 			for lane := range 3 {
 				g.Go("Reader", w.reader(b, lane))
@@ -154,11 +181,43 @@ func TestBoardDoesAllOnceInOrder(t *testing.T) {
 				w.fault("ended with %v", err)
 			}
 			checkEnd(w, b, p, objects)
+			checkProgress(w, b)
 		})
 		if w.problem != "" {
 			rt.Fatal(w.problem)
 		}
 	})
+}
+
+// checkProgress compares the counts, which are kept up to date, with the objects themselves.
+func checkProgress(w *world, b *board) {
+	got := b.progress.now()
+	want := Build{Total: len(b.objects)}
+	kinds := map[string]int{}
+	for _, o := range b.objects {
+		kinds[o.Kind]++
+		if o.state == built {
+			want.Done++
+		} else if o.state == broken {
+			want.Failed++
+		}
+		if o.Heavy {
+			want.Heavy.Bytes += o.Bytes
+		}
+	}
+	if got.Total != want.Total || got.Done != want.Done || got.Failed != want.Failed || len(got.Running) > 0 || got.Heavy.Largest > 0 ||
+		got.Heavy.Bytes != want.Heavy.Bytes || got.Heavy.Done != want.Heavy.Bytes {
+		w.fault("progress is %+v at the end, want %+v", got, want)
+	}
+	for kind, n := range kinds {
+		if k := got.Kinds[kind]; k.Total != n || k.Ended != n || k.Running != 0 {
+			w.fault("progress of kind %q is %+v, of %d", kind, k, n)
+		}
+	}
+}
+
+func refs(objects []tidemark.Object) []*tidemark.Object {
+	return (&Plan{Objects: objects}).after(nil)
 }
 
 func synctestRun(t *testing.T, f func()) {
@@ -208,12 +267,12 @@ func TestBoardGivesUpWhenItsTimeIsOut(t *testing.T) {
 func TestBoardWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBoard(&Plan{Moves: make([]tidemark.Move, 1), Ranges: []tidemark.Range{{ID: 1}}}, nil, nil, 1)
-		if _, err := b.nextRange(t.Context(), nil, 0); err != nil {
+		if _, err := b.nextRanges(t.Context(), nil, 0); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := b.nextRange(ctx, nil, 0); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := b.nextRanges(ctx, nil, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v, want the deadline", err)
 		}
 	})
@@ -242,7 +301,7 @@ func feedOpenBoard(t *testing.T, ahead int) {
 		known := 0
 		for m := range 2 {
 			for ; known < m+ahead && known < 2; known++ {
-				b.addMove(fmt.Sprint("t", known), []tidemark.Object{{ID: fmt.Sprint("key", known), Phase: tidemark.AfterTable, Table: tidemark.TableID{Name: fmt.Sprint("t", known)}}})
+				b.addMove(fmt.Sprint("t", known), refs([]tidemark.Object{{ID: fmt.Sprint("key", known), Phase: tidemark.AfterTable, Table: tidemark.TableID{Name: fmt.Sprint("t", known)}}}))
 			}
 			for i := range 3 {
 				done, err := b.addRange(ctx, c, &tidemark.Range{ID: m*3 + i + 1, Move: m}, 1)
@@ -255,7 +314,7 @@ func feedOpenBoard(t *testing.T, ahead int) {
 				time.Sleep(20 * time.Millisecond) // the lanes are faster: a table is empty before it is full
 			}
 		}
-		full = append(full, b.fed([]tidemark.Object{{ID: "fk", Phase: tidemark.AfterRows, Depends: []string{"key0", "key1"}}})...)
+		full = append(full, b.fed(refs([]tidemark.Object{{ID: "fk", Phase: tidemark.AfterRows, Depends: []string{"key0", "key1"}}}))...)
 		return nil
 	})
 	if err := g.Wait(); err != nil {

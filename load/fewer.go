@@ -12,7 +12,7 @@ import (
 
 // If a server has no connections left, a run continues with the sessions it has. A lane or a
 // finisher without a connection is dropped for the run; one of each stays. The last finisher waits
-// until all rows are loaded, and takes the session of lane 0, which created the tables.
+// until all rows are loaded, and takes the session of the first one, which created the tables.
 
 // fewer records what a run has given up. Run.lanesMu guards it.
 type fewer struct {
@@ -50,6 +50,7 @@ func (r *Run) giveUpLane(lane int, t *task, why error) bool {
 	}
 	r.lanesMu.Lock()
 	defer r.lanesMu.Unlock()
+	r.unwatch()
 	if !r.fewer.gone[lane] {
 		if r.started-r.ended <= 1 {
 			return false
@@ -63,10 +64,21 @@ func (r *Run) giveUpLane(lane int, t *task, why error) bool {
 	return true
 }
 
+// laneGone returns why a lane was given up, if it was.
+func (r *Run) laneGone(lane int) error {
+	r.lanesMu.Lock()
+	defer r.lanesMu.Unlock()
+	if !r.fewer.gone[lane] {
+		return nil
+	}
+	return r.fewer.why
+}
+
 // giveUpFinisher reports whether a finisher ends because it has no connection.
 func (r *Run) giveUpFinisher(why error) bool {
 	r.lanesMu.Lock()
 	defer r.lanesMu.Unlock()
+	r.unwatch()
 	r.note(why)
 	if r.opt.Finishers-r.fewer.finishers <= 1 {
 		return false
@@ -91,10 +103,10 @@ func (b *board) laneGone(lane int, t *task, all int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out--
-	b.at[t.r.Move]--
+	b.leave(t.r.Move)
 	b.gone[lane] = true
 	b.active = max(b.active, all)
-	b.pending = append([]*task{{r: t.r, attempt: t.attempt, failing: t.failing}}, b.pending...)
+	b.pending = append([]*task{{r: t.r, attempt: t.attempt, failing: t.failing, alone: t.alone}}, b.pending...)
 	b.cond.Broadcast()
 }
 
@@ -102,7 +114,9 @@ func (b *board) laneGone(lane int, t *task, all int) {
 func (b *board) putBack(w *work) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w.state, b.begun = waiting, 0
+	w.state = waiting
+	b.progress.paused(w)
+	b.offer(w)
 	b.cond.Broadcast()
 }
 

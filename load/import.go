@@ -67,7 +67,7 @@ func NewImport(script Script, tgt Target, settle Settler, sink Sink, opt Options
 	r := NewRun(im, tgt, plan, sink, opt, nil, built)
 	im.run = r
 	r.feed, r.done, r.statement = im.feed, im.settled, im.statement
-	r.board.open = true
+	r.board.open, r.board.guess, r.board.bundles.most = true, true, 0
 	return r
 }
 
@@ -152,7 +152,7 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 		return -1, nil
 	}
 	// The lanes are busy with earlier tables, so the scanner creates this one.
-	if err := im.run.before(ctx, []int{im.run.opt.ScriptLane()}, s.Before, im.built); err != nil {
+	if err := im.run.before(ctx, c, im.run.opt.ScriptLane(), s.Before, im.built); err != nil {
 		if im.run.rejects(ctx, err) {
 			return im.reject(p, tidemark.Object{ID: "table " + s.Move.To.String(), Kind: "table", Table: s.Move.To.TableID}, err)
 		}
@@ -202,7 +202,7 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 	r := &tidemark.Range{ID: p.ID, Move: move, Bytes: p.Bytes}
 	im.run.Status.addRange(r)
 	if rows, ok := im.done[p.ID]; ok {
-		im.run.Status.passed(r, rows)
+		im.run.Status.resumed(r, rows)
 		im.script.Done(p)
 		return nil
 	}
@@ -278,10 +278,10 @@ func (im *importing) end(ctx context.Context) error {
 	return nil
 }
 
-func undone(objects []tidemark.Object, built map[string]bool) []tidemark.Object {
-	var later []tidemark.Object
-	for _, o := range objects {
-		if !built[o.ID] {
+func undone(objects []tidemark.Object, built map[string]bool) []*tidemark.Object {
+	var later []*tidemark.Object
+	for i := range objects {
+		if o := &objects[i]; !built[o.ID] {
 			later = append(later, o)
 		}
 	}

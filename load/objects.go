@@ -1,89 +1,17 @@
 package load
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // maxAhead is how many objects are sent ahead of their answers. After a kill a server may still
 // build that many.
 const maxAhead = 32
-
-// before creates what the rows need, in order. Objects that do not need each other are shared
-// between the lanes.
-func (r *Run) before(ctx context.Context, lanes []int, objects []tidemark.Object, built map[string]bool) error {
-	var some []*tidemark.Object
-	for i := range objects {
-		o := &objects[i]
-		if o.Phase != tidemark.BeforeRows || built[o.ID] || r.isOut(o) {
-			continue
-		}
-		if len(some) == maxAhead*len(lanes) || slices.ContainsFunc(some, func(b *tidemark.Object) bool { return needs(o, b) }) {
-			if err := r.makeBefore(ctx, lanes, some); err != nil {
-				return err
-			}
-			if some = some[:0]; r.isOut(o) {
-				continue
-			}
-		}
-		some = append(some, o)
-	}
-	return r.makeBefore(ctx, lanes, some)
-}
-
-// needs reports whether o has to wait for b.
-func needs(o, b *tidemark.Object) bool {
-	return o.Table == b.Table && o.Table != tidemark.TableID{} || slices.Contains(o.Depends, b.ID) || slices.Contains(o.After, b.ID)
-}
-
-// leastShare is how many objects are worth another session.
-const leastShare = 8
-
-func (r *Run) makeBefore(ctx context.Context, lanes []int, some []*tidemark.Object) error {
-	share := max(leastShare, (len(some)+len(lanes)-1)/len(lanes))
-	var mu sync.Mutex
-	var left []*tidemark.Object // their lane got no connection
-	errs := make([]error, len(lanes))
-	var parts crash.Group
-	for i, lane := range lanes {
-		part := some[min(i*share, len(some)):min((i+1)*share, len(some))]
-		parts.Go(func() {
-			errs[i] = r.makeEach(ctx, lane, part, i == 0, func(n int, err error, took time.Duration) error {
-				if i > 0 && errors.Is(err, tidemark.ErrNoConnection) {
-					mu.Lock()
-					defer mu.Unlock()
-					left = append(left, part[n])
-					return nil
-				}
-				return r.madeBefore(ctx, part[n], err, took)
-			})
-		})
-	}
-	parts.Wait()
-	if err := cmp.Or(errs...); err != nil {
-		return err
-	}
-	return r.makeEach(ctx, lanes[0], left, true, func(n int, err error, took time.Duration) error {
-		return r.madeBefore(ctx, left[n], err, took)
-	})
-}
-
-func (r *Run) madeBefore(ctx context.Context, o *tidemark.Object, err error, took time.Duration) error {
-	r.sink.ObjectDone(o, err, took)
-	if err != nil && r.feed == nil && r.rejects(ctx, err) {
-		r.rejectMade(o, err)
-		err = nil
-	}
-	return err
-}
 
 // makeEach creates objects, and calls done for each with its error and the time it took. An error
 // of done ends it. Several are pipelined if the target supports it; an object that then fails, or
@@ -106,6 +34,7 @@ func (r *Run) makeEach(ctx context.Context, lane int, objects []*tidemark.Object
 			return err
 		}
 	}
+	var none error // no connection is left: the others would not get one either
 	for i, o := range objects {
 		if made[i] {
 			continue
@@ -113,8 +42,13 @@ func (r *Run) makeEach(ctx context.Context, lane int, objects []*tidemark.Object
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		began := time.Now()
-		err := r.exec(ctx, lane, o, patient)
+		began, err := time.Now(), none
+		if none == nil {
+			err = r.exec(ctx, lane, o, patient)
+		}
+		if !patient && errors.Is(err, tidemark.ErrNoConnection) {
+			none = err
+		}
 		if err := done(i, err, time.Since(began)); err != nil {
 			return err
 		}
@@ -146,12 +80,15 @@ func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object, patient bo
 // errOneLess means that a finisher has given up, since its server has no connection left for it.
 var errOneLess = errors.New("a finisher gives up")
 
-// finisher builds objects as their tables become full.
-func (r *Run) finisher(lane int) func(context.Context, *flow.Clock) error {
+// finisher creates what the rows need, and then builds objects as their tables become full.
+func (r *Run) finisher(lane int, d *defining) func(context.Context, *flow.Clock) error {
 	return func(ctx context.Context, c *flow.Clock) error {
-		f := &finishing{run: r, lane: lane, patient: r.feed != nil}
+		if err := d.work(ctx, c, lane, lane == r.opt.LaneCount()); err != nil {
+			return err
+		}
+		f := &finishing{run: r, lane: lane, patient: r.feed != nil, light: lane >= r.opt.LaneCount()+r.opt.Finishers}
 		for {
-			some, err := r.board.nextObjects(ctx, c, r.opt.Finishers, maxAhead)
+			some, err := r.board.nextObjects(ctx, c, f.light, maxAhead)
 			if err != nil || len(some) == 0 {
 				return err
 			}
@@ -169,6 +106,7 @@ type finishing struct {
 	run     *Run
 	lane    int
 	patient bool // it waits if the server has no connection left
+	light   bool // it builds small objects, and is one of many
 }
 
 func (f *finishing) build(ctx context.Context, c *flow.Clock, some []*work) error {
@@ -205,9 +143,9 @@ func (f *finishing) build(ctx context.Context, c *flow.Clock, some []*work) erro
 	for _, w := range left {
 		r.board.putBack(w)
 	}
-	if r.giveUpFinisher(why) {
+	if f.light || r.giveUpFinisher(why) {
 		return errOneLess
 	}
-	f.lane, f.patient = 0, true // it has created the tables, and the rows no longer need its session
+	f.lane, f.patient = r.opt.LaneCount(), true // the first finisher's session, which created the tables
 	return r.board.allRows(ctx, c)
 }

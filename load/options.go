@@ -1,9 +1,11 @@
 package load
 
 import (
+	"context"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // Options shape a run. The zero value is good.
@@ -21,6 +23,19 @@ type Options struct {
 	Reject func(m *tidemark.Move, f tidemark.Format, row []byte, reason string) error
 	// Cut, if not nil, receives each value that limited LOB mode truncated.
 	Cut func(m *tidemark.Move, key, column string, bytes int64)
+	// Auto, with Lanes 0, does not end the search for the best number of lanes.
+	Auto bool
+	// Turned, if not nil, is called after each try.
+	Turned func(Turn)
+	// Experiment measures, while rows move, what would make them move faster (Run.Experiments).
+	Experiment bool
+	// Pace, if not nil, says how many lanes may take ranges now, instead of the search for the best
+	// number; 0: none.
+	Pace func() int
+	// Sample says that the job may set Watch.
+	Sample bool
+	// Watch, if not nil, runs beside the workers until they end; states is flow.Group.States.
+	Watch func(ctx context.Context, states func(role string) []flow.State)
 }
 
 func (o Options) defaults() Options {
@@ -49,6 +64,18 @@ func (o Options) LaneCount() int {
 		return o.Lanes
 	}
 	return o.defaults().MaxLanes
+}
+
+// lightFrom is how many objects are worth more sessions than Finishers: each waits for the disk a
+// few times, since a server writes the file of a new index to disk at once.
+const lightFrom = 500
+
+// light returns how many sessions create small objects besides the Finishers.
+func (o Options) light(objects int) int {
+	if objects < lightFrom {
+		return 0
+	}
+	return 2 * o.defaults().Finishers
 }
 
 // ScriptLane returns the target's lane for an import's own statements, which run while the others

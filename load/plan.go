@@ -26,7 +26,8 @@ type Plan struct {
 	Prep     Prep               `json:"prep"`
 	Rejected []Failed           `json:"rejected,omitempty"` // tables that the target would refuse, if they are left out
 
-	total int64 // bytes of all moves, once computed
+	total  int64 // bytes of all moves, if
+	summed bool  // they are computed
 }
 
 // PlanOptions control a Plan. The zero value is good.
@@ -68,6 +69,7 @@ func rangeTarget(bytes, total int64, lanes int, postgres bool) int64 {
 // Errors: NotEmpty, Unmapped and those of any other blocking finding.
 func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database, moves []tidemark.Move, target string, opt PlanOptions) (*Plan, error) {
 	p := &Plan{Source: db.Engine, Target: target, Moves: moves, Prep: opt.Prep, Findings: append([]tidemark.Finding(nil), db.Findings...)}
+	db.Handed = true
 	objects, findings := tgt.Render(db, moves)
 	p.Findings = append(p.Findings, findings...)
 	if err := Blocked(p.Findings); err != nil {
@@ -78,7 +80,11 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 		return p, err
 	}
 	p.Objects = p.keep(objects, exists)
+	if j, ok := tgt.(Joiner); ok {
+		p.Objects = j.Join(p.Objects)
+	}
 	p.Own(db)
+	p.Fresh, p.Formats = make([]bool, 0, len(moves)), make([]tidemark.Format, 0, len(moves))
 	for i := range moves {
 		p.Fresh = append(p.Fresh, !exists[moves[i].To.TableID])
 		f := pickFormat(&moves[i], db.Engine, target, p.Fresh[i])
@@ -168,7 +174,7 @@ func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool)
 
 // Own records which move fills which table on the target, including leaves of partitioned tables.
 func (p *Plan) Own(db *tidemark.Database) {
-	p.Owner = map[string]int{}
+	p.Owner = make(map[string]int, len(p.Moves))
 	roots := map[tidemark.TableID]int{}
 	for i, m := range p.Moves {
 		p.Owner[m.To.String()] = i
@@ -190,6 +196,7 @@ func (p *Plan) Own(db *tidemark.Database) {
 
 // split splits the moves into ranges and numbers these, largest tables first.
 func (p *Plan) split(ctx context.Context, src Source, opt PlanOptions) error {
+	p.Ranges = make([]tidemark.Range, 0, len(p.Moves))
 	for i := range p.Moves {
 		m := &p.Moves[i]
 		p.Retarget(i, opt)
@@ -208,7 +215,8 @@ func (p *Plan) split(ctx context.Context, src Source, opt PlanOptions) error {
 
 // Retarget sets the target size of a move's ranges, before it is split.
 func (p *Plan) Retarget(move int, opt PlanOptions) {
-	if p.total == 0 {
+	if !p.summed {
+		p.total, p.summed = 0, true
 		for i := range p.Moves {
 			p.total += p.Moves[i].From.Bytes
 		}
@@ -240,6 +248,17 @@ func (p *Plan) order() {
 		}
 		return x < y
 	})
+}
+
+// after returns the objects that are created after the rows, without those that exist.
+func (p *Plan) after(built map[string]bool) []*tidemark.Object {
+	out := make([]*tidemark.Object, 0, len(p.Objects))
+	for i := range p.Objects {
+		if o := &p.Objects[i]; o.Phase != tidemark.BeforeRows && !built[o.ID] {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // fresh reports for each range (by ID) whether it is a whole table that this run creates.

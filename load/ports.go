@@ -72,6 +72,13 @@ type Pipeliner interface {
 	ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int, took time.Duration))
 }
 
+// A Joiner is a Target that makes what is small in fewer steps.
+type Joiner interface {
+	// Join returns objects of Render, in their order, with small ones joined where one statement
+	// makes them. It may change objects.
+	Join(objects []tidemark.Object) []tidemark.Object
+}
+
 // A Distant is an end that knows the round trip time to its server.
 type Distant interface {
 	RoundTrip(ctx context.Context) (time.Duration, error)

@@ -76,6 +76,7 @@ func (b *board) reject(move int, why Failed) []*task {
 	}
 	b.rejected[move] = true
 	b.failures = append(b.failures, why)
+	b.pending = b.held.release(move, b.pending)
 	var dropped []*task
 	b.pending = slices.DeleteFunc(b.pending, func(t *task) bool {
 		if t.r.Move != move {
@@ -86,11 +87,12 @@ func (b *board) reject(move int, why Failed) []*task {
 	})
 	b.rowsLeft -= len(dropped)
 	b.left[move] -= len(dropped)
-	for _, w := range b.objects {
-		if w.move == move && w.state == waiting {
+	for w := b.ofMove[move]; w != nil; w = w.also {
+		if w.state == waiting {
 			b.settle(w, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: w.ID, Err: errors.New("skipped, because its table was rejected")})
 		}
 	}
+	b.offerOf(move)
 	b.cond.Broadcast()
 	return dropped
 }
@@ -109,9 +111,7 @@ func (b *board) addFailed(f Failed) {
 }
 
 func (s *Status) rejected(move int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tables[move].State = TableError
+	s.Change(move, func(t *TableStatus) { t.State = TableError })
 }
 
 // incomplete returns the error of a run that could not create everything; nil if it could.

@@ -45,8 +45,10 @@ type Run struct {
 	started int // lanes 0 to started-1 have workers
 	ended   int // those whose view or connection was lost
 	fewer   fewer
-	lanes   int // lanes that may take ranges
+	unwatch func() // ends opt.Watch
+	lanes   int    // lanes that may take ranges
 	tried   bool
+	trial   *trial
 }
 
 // reader is what a run needs of its source once everything is planned.
@@ -63,7 +65,7 @@ type writer interface {
 // NewRun prepares to execute plan. done lists the ranges (ID to rows) and built the objects that an
 // earlier attempt has finished. src must be frozen with opt.LaneCount() lanes.
 func NewRun(src reader, tgt writer, plan *Plan, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
-	r := &Run{plan: plan, opt: opt.defaults(), src: src, tgt: tgt, sink: sink, fresh: plan.fresh(), Status: newStatus(plan)}
+	r := &Run{plan: plan, opt: opt.defaults(), src: src, tgt: tgt, sink: sink, fresh: plan.fresh(), Status: newStatus(plan), unwatch: func() {}}
 	for i := range plan.Moves {
 		r.moves = append(r.moves, &plan.Moves[i])
 	}
@@ -75,14 +77,15 @@ func NewRun(src reader, tgt writer, plan *Plan, sink Sink, opt Options, done map
 			r.Status.resumed(&plan.Ranges[i], rows)
 		}
 	}
-	var later []tidemark.Object
-	for _, o := range plan.Objects {
-		if !built[o.ID] && o.Phase != tidemark.BeforeRows {
-			later = append(later, o)
+	r.trial = &trial{run: r}
+	r.board = newBoard(plan, isDone, plan.after(built), opt.LaneCount())
+	r.Status.board = r.board
+	for i := range plan.Objects {
+		if o := &plan.Objects[i]; o.Phase == tidemark.BeforeRows && !built[o.ID] {
+			r.Status.define++
 		}
 	}
-	r.board = newBoard(plan, isDone, later, opt.LaneCount())
-	r.Status.board = r.board
+	r.bundle()
 	return r
 }
 
@@ -111,12 +114,10 @@ type Failed struct {
 // Incomplete if all rows are loaded but some object is missing (see Failures). Whatever the error,
 // the same plan can be run again with what is done by then.
 func (r *Run) Do(ctx context.Context, built map[string]bool) error {
-	var finishers []int
-	for i := range r.opt.Finishers {
-		finishers = append(finishers, r.opt.LaneCount()+i)
-	}
-	if err := r.before(ctx, finishers, r.plan.Objects, built); err != nil {
-		return err
+	light := r.opt.light(len(r.plan.Objects) - len(built))
+	d := newDefining(r, r.opt.Finishers+light, r.plan.Objects, built)
+	if len(d.left) > 0 {
+		r.board.pending = r.board.held.hold(r.board.pending, r.plan.plain())
 	}
 	r.group = flow.NewGroup(ctx)
 	r.Status.begin()
@@ -124,16 +125,26 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 		r.group.Go("Scanner", r.feed)
 	}
 	lanes := r.opt.LaneCount()
-	if r.opt.Lanes == 0 {
+	if r.opt.Pace != nil {
+		r.group.Go(governor, r.keepPace)
+	} else if r.opt.Lanes == 0 {
 		r.startLanes(r.firstLanes())
-		r.group.Go("Governor", r.govern)
+		r.group.Go(governor, r.govern)
 	} else {
 		r.startLanes(lanes)
+		r.group.Go(governor, func(ctx context.Context, c *flow.Clock) error {
+			c.Enter(flow.IO)
+			r.trial.experiment(ctx)
+			return nil
+		})
 	}
-	for _, lane := range finishers {
-		r.group.Go("Finisher", r.finisher(lane))
+	r.board.due.finishers = r.opt.Finishers + light
+	for i := range r.opt.Finishers + light {
+		r.group.Go("Finisher", r.finisher(r.opt.LaneCount()+i, d))
 	}
+	end := r.watched(ctx)
 	err := r.group.Wait()
+	end()
 	if cause := r.board.cause(); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
@@ -145,6 +156,9 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	}
 	return err
 }
+
+// governor is the role of those that change lanes; it is not in reports.
+const governor = "Governor"
 
 // startLanes makes sure that at least n lanes have been started, and lets n of them work.
 func (r *Run) startLanes(n int) {
@@ -205,7 +219,7 @@ func (r *Run) Report() flow.Report {
 	rep := r.group.Report()
 	kept := rep.Roles[:0]
 	for _, role := range rep.Roles {
-		if role.Name != "Governor" {
+		if role.Name != governor {
 			kept = append(kept, role)
 		}
 	}
@@ -218,6 +232,10 @@ type lane struct {
 	id  int
 	run *Run
 	buf *flow.Buffer[parcel]
+
+	failing outage // of whatever it writes
+
+	reading, writing stage
 }
 
 // A parcel is a batch of a task, or the notice that its reader gave up.
@@ -231,7 +249,7 @@ func (p parcel) size() int64 {
 	if p.b == nil {
 		return 0
 	}
-	return int64(len(p.b.Data))
+	return int64(cap(p.b.Data)) // a short batch holds as much memory as a long one
 }
 
 var errDropped = errors.New("the writer gave up this range")
@@ -241,50 +259,47 @@ var errDropped = errors.New("the writer gave up this range")
 func (l *lane) read(ctx context.Context, c *flow.Clock) error {
 	defer l.buf.Close()
 	for {
-		t, err := l.run.board.nextRange(ctx, c, l.id)
-		if err != nil || t == nil {
+		tasks, err := l.run.board.nextRanges(ctx, c, l.id)
+		if err != nil || len(tasks) == 0 {
 			return err
 		}
-		err = l.readRange(ctx, c, t)
+		err = l.readTasks(ctx, c, tasks)
 		if err == nil {
 			continue
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if putErr := l.buf.Put(ctx, c, parcel{t: t, err: err}); putErr != nil {
-			return putErr
+		lost := tidemark.KindOf(err) == tidemark.Lost
+		if lost {
+			l.run.replace() // first, so that the board knows whether another lane can read the range
 		}
-		if tidemark.KindOf(err) == tidemark.Lost {
-			l.run.replace()
-			return nil
+		if putErr := l.buf.Put(ctx, c, parcel{t: tasks[0], err: err}); putErr != nil || lost {
+			return putErr
 		}
 	}
 }
 
-func (l *lane) readRange(ctx context.Context, c *flow.Clock, t *task) error {
-	defer c.Enter(c.Enter(flow.IO))
+// toRead returns the request for a task's rows. A bad value in a bundle is an error, after which
+// its ranges are done one by one.
+func (l *lane) toRead(t *task) tidemark.Read {
 	m, format := l.run.move(t.r.Move)
 	l.run.Status.started(t.r.Move)
 	req := tidemark.Read{Move: m, Range: t.r, Format: format}
+	t.refused.Store(0)
+	if t.with != nil {
+		return req
+	}
 	if l.run.opt.Cut != nil {
 		req.Cut = func(key, column string, bytes int64) { l.run.opt.Cut(m, key, column, bytes) }
 	}
-	t.refused.Store(0)
 	if l.run.opt.Reject != nil {
 		req.Reject = func(row []byte, reason string) error {
 			t.refused.Add(1)
 			return l.run.opt.Reject(m, tidemark.CopyText, row, reason)
 		}
 	}
-	return l.run.src.Read(ctx, l.id, req, func(b *tidemark.Batch) error {
-		if t.dropped.Load() {
-			b.Release()
-			return errDropped
-		}
-		c.Count(1, int64(len(b.Data)), int64(b.Rows))
-		return l.buf.Put(ctx, c, parcel{t: t, b: b})
-	})
+	return req
 }
 
 // write is the writer stage: one Write for each range that arrives through the buffer.
@@ -300,10 +315,10 @@ func (l *lane) write(ctx context.Context, c *flow.Clock) error {
 			return err
 		}
 		if p.err != nil {
-			l.failed(ctx, p.t, p.err)
+			l.failedAll(ctx, p.t.tasks(), p.err)
 			continue
 		}
-		if err := l.writeRange(ctx, c, p); err != nil {
+		if err := l.writeFrom(ctx, c, p); err != nil {
 			return err
 		}
 	}
@@ -315,13 +330,18 @@ type readError struct{ err error }
 func (e *readError) Error() string { return e.err.Error() }
 func (e *readError) Unwrap() error { return e.err }
 
-// writeRange performs one Write, beginning with the parcel first. Its error ends the lane; a
-// failure of the range only is reported to the board.
-func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) error {
+// writeFrom writes a task or a bundle, beginning with the parcel first. Its error ends the lane; a
+// failure of the ranges only is reported to the board.
+func (l *lane) writeFrom(ctx context.Context, c *flow.Clock, first parcel) error {
 	defer c.Enter(c.Enter(flow.IO))
-	t, ended := first.t, false
-	held := &first
+	tasks, ended := first.t.tasks(), false
+	held, bytes := &first, 0
+	l.writing.since = time.Now()
 	take := func() (*tidemark.Batch, error) {
+		if err := l.hold(ctx, c, &l.writing, &l.run.trial.writing, bytes, flow.WaitWork); err != nil {
+			return nil, err
+		}
+		defer func() { l.writing.since = time.Now() }()
 		p := parcel{}
 		if held != nil {
 			p, held = *held, nil
@@ -339,36 +359,35 @@ func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) erro
 			ended = true
 			return nil, &readError{p.err}
 		}
-		ended = p.b.Last
-		c.Count(1, int64(len(p.b.Data)), int64(p.b.Rows))
-		l.run.Status.wrote(t, p.b)
+		ended, bytes = p.ends(), len(p.b.Data)
+		c.Count(1, int64(bytes), int64(p.b.Rows))
+		l.run.Status.wrote(p.t, p.b)
 		return p.b, nil
 	}
-	write := l.run.tgt.Write
-	if w, ok := l.run.tgt.(Worker); ok {
-		write = func(ctx context.Context, lane int, req tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
-			return w.WriteBy(ctx, c, lane, req, take)
-		}
-	}
-	written, err := write(ctx, l.id, l.request(t), take)
+	var written []tidemark.Written
+	err := l.run.laneGone(l.id) // what its reader has read ahead goes to others at once
 	if err == nil {
-		l.run.Status.rangeDone(t, written)
-		l.run.sink.RangeDone(t.r, written)
-		if l.run.done != nil {
-			l.run.done(t.r.ID)
+		written, err = l.writeTasks(ctx, c, tasks, take)
+	}
+	if err == nil {
+		l.failing = outage{}
+		for i, t := range tasks {
+			l.done(t, written[i])
 		}
-		if l.run.board.rangeDone(t) {
-			l.run.tableFull(t.r.Move)
+		if len(tasks) > 1 {
+			l.run.board.bundleDone()
 		}
 		return nil
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t.dropped.Store(true)
-	if held != nil && held.b != nil {
+	for _, t := range tasks {
+		t.dropped.Store(true)
+	}
+	if held != nil {
+		ended = held.ends()
 		held.b.Release()
-		ended = held.b.Last
 	}
 	if err := l.skip(ctx, c, ended); err != nil {
 		return err
@@ -377,30 +396,41 @@ func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) erro
 	if errors.As(err, &re) {
 		err = re.err
 	}
-	l.failed(ctx, t, err)
+	l.failedAll(ctx, tasks, err)
 	return nil
 }
 
-func (l *lane) request(t *task) tidemark.Write {
+func (l *lane) done(t *task, written tidemark.Written) {
+	l.run.Status.rangeDone(t, written)
+	l.run.sink.RangeDone(t.r, written)
+	if l.run.done != nil {
+		l.run.done(t.r.ID)
+	}
+	if l.run.board.rangeDone(t) {
+		l.run.tableFull(t.r.Move)
+	}
+}
+
+func (l *lane) toWrite(t *task) tidemark.Write {
 	m, format := l.run.move(t.r.Move)
 	w := tidemark.Write{Run: l.run.opt.Run, Move: m, Range: t.r, Format: format, Fresh: l.run.fresh[t.r.ID]}
 	if l.run.statement != nil {
 		w.Statement = l.run.statement(t.r.ID)
 	}
-	if l.run.opt.Reject != nil {
+	if l.run.opt.Reject != nil && t.with == nil {
 		w.Reject = func(row []byte, reason string) error { return l.run.opt.Reject(m, w.Format, row, reason) }
 	}
 	return w
 }
 
-// skip removes the rest of an abandoned range from the buffer.
+// skip removes the rest of an abandoned range or bundle from the buffer.
 func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
 	for !ended {
 		p, ok, err := l.buf.Take(ctx, c)
 		if err != nil {
 			return err
 		}
-		ended = !ok || p.err != nil || p.b.Last
+		ended = !ok || p.ends()
 		if p.b != nil {
 			p.b.Release()
 		}
@@ -420,6 +450,10 @@ func (l *lane) failed(ctx context.Context, t *task, err error) {
 	if l.run.endsTable(ctx, t, err) {
 		return
 	}
+	l.failing.left(0)
+	if t.failing.since.IsZero() || l.failing.since.Before(t.failing.since) {
+		t.failing = l.failing // each of many ranges would wait for the end of the same outage
+	}
 	if left, again := l.run.board.rangeFailed(t, err, l.run.opt.RetryFor); again {
 		m, _ := l.run.move(t.r.Move)
 		l.run.sink.Retry(fmt.Sprintf("range %d of %s", t.r.ID, m.From.TableID), err, left)
@@ -431,65 +465,4 @@ func (b *board) cause() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failed
-}
-
-// linkRate is the rate of one lane's rows on a link, in bytes a second; if a range is so small that
-// this takes less than a round trip, lanes mostly wait, and cost their servers little.
-const linkRate = 50 << 20
-
-// firstLanes returns how many lanes begin: two, or all if ranges are small and the round trip is
-// long.
-func (r *Run) firstLanes() int {
-	var bytes int64
-	for i := range r.plan.Ranges {
-		bytes += r.plan.Ranges[i].Bytes
-	}
-	mean := bytes / int64(max(1, len(r.plan.Ranges)))
-	if mean < int64(linkRate*r.opt.RoundTrip.Seconds()) {
-		return r.opt.LaneCount()
-	}
-	return min(2, r.opt.LaneCount())
-}
-
-// govern follows the measured throughput: it tries one more lane, and keeps it if throughput rises
-// by at least a tenth; the first lane that gains less ends the search.
-func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
-	c.Enter(flow.IO)
-	const step, gain = 1500 * time.Millisecond, 1.10
-	active := r.firstLanes()
-	before := 0.0
-	for !r.crowded() {
-		last := r.Status.written.Load()
-		start := time.Now()
-		for time.Since(start) < step {
-			if r.board.rest() || flow.Sleep(ctx, 20*time.Millisecond) != nil {
-				return nil
-			}
-		}
-		rate := float64(r.Status.written.Load()-last) / time.Since(start).Seconds()
-		switch {
-		case before > 0 && rate < before*gain:
-			r.startLanes(active - 1)
-			r.lanesMu.Lock()
-			r.tried = true
-			r.lanesMu.Unlock()
-			return nil
-		case active == r.opt.LaneCount():
-			return nil
-		}
-		if r.crowded() {
-			break
-		}
-		before = rate
-		active++
-		r.startLanes(active)
-	}
-	return nil
-}
-
-// rest reports whether another lane would have nothing to do, or the run is over.
-func (b *board) rest() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.pending) == 0 && !b.open || b.failed != nil
 }
