@@ -31,7 +31,7 @@ func Open(ctx context.Context, rawURL string, opt server.Options) (*Engine, erro
 	}
 	e := &Engine{Server: s, Schema: &schema.Schema{Server: s}}
 	e.Bulk = bulk.New(e.Schema)
-	e.Target = &apply.Target{Bulk: e.Bulk}
+	e.Target = apply.New(e.Bulk)
 	e.Checks = &preflight.Checks{Server: s, Streams: e.Applied}
 	e.Source = stream.New(e.Bulk, e.Checks)
 	return e, nil

@@ -1,19 +1,20 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply/resolve"
 	"github.com/tidemarkdb/tidemark/change"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/bulk"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
@@ -25,6 +26,28 @@ type Target struct {
 
 	mu     sync.Mutex
 	agents map[int]*applier // of the stream being applied
+
+	distant time.Duration // other than the constant, for tests
+}
+
+// New creates the target side of a server.
+func New(b *bulk.Bulk) *Target {
+	t := &Target{Bulk: b}
+	b.Others[tidemark.ApplySide] = t.sessions
+	return t
+}
+
+// sessions returns the agents by the ID of their session.
+func (e *Target) sessions() map[uint32]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := map[uint32]int{}
+	for n, a := range e.agents {
+		if a.s != nil {
+			out[a.s.ID] = n
+		}
+	}
+	return out
 }
 
 // Close ends the agents' sessions.
@@ -42,7 +65,8 @@ func (e *Target) Close() {
 //
 // Changes become SQL statements, many of which are sent in one packet, so that a transaction costs
 // two round trips: one for its changes and its progress, and one for the COMMIT, which is sent once
-// each statement has affected as many rows as it should. A batcher combines changes of one table
+// each statement has affected as many rows as it should; with a distant server one (ahead.go). A
+// batcher combines changes of one table
 // into multi-row statements. If anything at all is wrong with those, a warning included, the group
 // is rolled back and redone carefully, change by change, in the order of the source: an error is
 // then final, and the server's message is about one change.
@@ -57,6 +81,10 @@ type applier struct {
 	committing bool   // the COMMIT was sent
 	inDoubt    bool   // whether the last COMMIT succeeded is unknown
 	lostID     uint32 // of the session that sent it
+	settled    settled
+	distant    time.Duration
+	far        bool // the server is distant
+	moment     moment
 }
 
 func newApplier(e *bulk.Bulk, progress string) *applier {
@@ -79,8 +107,12 @@ func (e *Target) Apply(ctx context.Context, g *change.Group) error {
 	if err != nil || known {
 		return err
 	}
-	stop := crash.OnDone(ctx, a.s.Abort)
+	stop := a.s.Watch(ctx)
 	object, err := a.apply(g)
+	if a.counter.ahead && errors.Is(err, resolve.ErrFenced) && a.rollback() {
+		a.moment.at = "" // perhaps only that differs
+		object, err = a.apply(g)
+	}
 	if err != nil && a.rollback() && !g.Net && a.worthCare(err) {
 		a.careful = true
 		a.redone++
@@ -115,9 +147,10 @@ func (a *applier) ended(ctx context.Context, g *change.Group, stop func() bool, 
 		return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: err, Hint: unheld}
 	}
 	if a.s.Dead {
+		a.moment.at = ""
 		if a.lostID = a.s.ID; a.committing {
 			a.inDoubt = true
-			if known, lookErr := a.look(ctx, g); known && lookErr == nil {
+			if a.settle(ctx, g) == nil && a.settled.has(g) {
 				return nil
 			}
 		} else {
@@ -152,9 +185,12 @@ func (e *Target) applierFor(ctx context.Context, g *change.Group) (a *applier, k
 		return nil, false, err
 	}
 	if a.inDoubt {
-		if known, err = a.look(ctx, g); err != nil || known {
-			return nil, known, err
+		if err = a.settle(ctx, g); err != nil {
+			return nil, false, err
 		}
+	}
+	if a.settled.has(g) {
+		return nil, true, nil
 	}
 	if a.s == nil || a.s.Dead {
 		err = e.connect(ctx, a)
@@ -175,6 +211,7 @@ func (e *Target) applier(ctx context.Context, g *change.Group) (*applier, error)
 		return nil, err
 	}
 	a = newApplier(e.Bulk, name)
+	a.distant = cmp.Or(e.distant, distant)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.agents == nil {
@@ -205,9 +242,11 @@ func (e *Target) connect(ctx context.Context, a *applier) error {
 }
 
 func (a *applier) prepare(ctx context.Context, s *server.Session) error {
+	start := time.Now()
 	if err := a.e.Prepare(ctx, s); err != nil {
 		return err
 	}
+	trip := time.Since(start)
 	r, err := s.Query(ctx, "SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet','log_bin','binlog_format')")
 	if err != nil {
 		return err
@@ -231,9 +270,11 @@ func (a *applier) prepare(ctx context.Context, s *server.Session) error {
 	if a.e.Options.NoBinlog {
 		sql += ", sql_log_bin=0"
 	}
+	start = time.Now()
 	if err := s.Exec(ctx, sql); err != nil {
 		return err
 	}
+	a.far = min(trip, time.Since(start)) >= a.distant
 	if a.links, err = readLinks(ctx, s); err != nil {
 		return err
 	}
@@ -249,7 +290,9 @@ const (
 // apply sends the changes and the progress, and commits if all results are as expected.
 func (a *applier) apply(g *change.Group) (object string, err error) {
 	a.reset()
-	if object, err = a.mark(g); err != nil {
+	if !marked(g) {
+		a.goAhead(g)
+	} else if object, err = a.mark(g); err != nil {
 		return object, err
 	}
 	err = g.EachChange(func(_ *change.Tx, c change.Change, bounds map[uint32]*change.Bound) (err error) {
@@ -270,15 +313,17 @@ const markedFrom = 256 << 10
 // mark begins a large group with a change of the progress row, so that a capture from this server
 // knows from the beginning that the group was applied. The end of the group writes the row again.
 func (a *applier) mark(g *change.Group) (object string, err error) {
+	a.stmt = fmt.Appendf(a.stmt[:0], "UPDATE %s SET done=CONCAT(done, ' ') WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, server.Literal(g.Queue), g.Agent, g.Epoch)
+	return a.emit(a.stmt, want{rows: 1})
+}
+
+// marked reports whether a group is large enough for a mark.
+func marked(g *change.Group) bool {
 	size := 0
 	for _, tx := range g.Txs {
 		size += len(tx.Changes)
 	}
-	if g.Spooled == nil && size < markedFrom {
-		return "", nil
-	}
-	a.stmt = fmt.Appendf(a.stmt[:0], "UPDATE %s SET done=CONCAT(done, ' ') WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, server.Literal(g.Queue), g.Agent, g.Epoch)
-	return a.emit(a.stmt, want{rows: 1})
+	return g.Spooled != nil || size >= markedFrom
 }
 
 // finish sends the pending statements and the progress, and commits.
@@ -286,28 +331,46 @@ func (a *applier) finish(g *change.Group) (object string, err error) {
 	if object, err = a.flush(); err != nil {
 		return object, err
 	}
+	at := a.moment.next()
 	a.stmt = fmt.Appendf(a.stmt[:0], "UPDATE %s SET low=%d, done='", a.progress, g.Low)
 	a.stmt = appendPlaces(a.stmt, g.Low, g.Done)
-	a.stmt = fmt.Appendf(a.stmt, "' WHERE queue=%s AND agent=%d AND epoch=%d", server.Literal(g.Queue), g.Agent, g.Epoch)
+	a.stmt = fmt.Appendf(a.stmt, "', at='%s' WHERE queue=%s AND agent=%d AND epoch=%d", at, server.Literal(g.Queue), g.Agent, g.Epoch)
+	if a.counter.ahead {
+		a.stmt = fmt.Appendf(a.stmt, " AND at='%s'", a.moment.at)
+	}
 	if object, err = a.emit(a.stmt, want{rows: 1}); err != nil {
 		return object, err
 	}
-	if object, err = a.send(); err != nil {
-		return object, err
+	done := false
+	if a.counter.ahead {
+		done, object, err = a.sendAll()
+	} else {
+		object, err = a.send()
 	}
+	if err == nil && !done {
+		object, err = "", a.commit(g)
+	}
+	if err == nil {
+		a.moment.at, a.moment.epoch = at, g.Epoch
+	}
+	return object, err
+}
+
+// commit ends a transaction whose changes have all been answered.
+func (a *applier) commit(g *change.Group) error {
 	if g.Turn != nil {
 		if err := g.Turn(); err != nil {
-			return "", err
+			return err
 		}
 	}
 	a.committing = true
 	if err := a.s.Wire.Command(gomysql.COM_QUERY, "COMMIT"); err != nil {
 		a.s.Dead = true
-		return "", err
+		return err
 	}
-	_, _, err = a.answer()
+	_, _, err := a.answer()
 	a.committing = err != nil
-	return "", err
+	return err
 }
 
 // reset discards what a failed group has left.
@@ -315,35 +378,6 @@ func (a *applier) reset() {
 	a.outgoing.drop()
 	a.batcher.drop()
 	a.committing = false
-}
-
-// look finds out, after the connection broke in a COMMIT, whether the group is on the target, once
-// the server has finished with that connection. An error means that this is still unknown.
-func (a *applier) look(ctx context.Context, g *change.Group) (known bool, err error) {
-	unknown := func(err error) error {
-		return &tidemark.Error{Op: "apply", Object: g.Queue, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
-	}
-	if !a.e.Gone(ctx, a.lostID) {
-		return false, unknown(errors.New("the server still works on it"))
-	}
-	err = a.e.OnSession(ctx, "look", a.progress, func(s *server.Session) error {
-		r, err := s.Query(ctx, fmt.Sprintf("SELECT low, done FROM %s WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, server.Literal(g.Queue), g.Agent, g.Epoch))
-		if err != nil || r.RowNumber() == 0 {
-			return err // fenced: the agent's next Apply reports it
-		}
-		low, _ := r.GetUint(0, 0)
-		done, err := parsePlaces(low, server.Cell(r, 0, 1))
-		known = low >= g.Low
-		if n := len(g.Txs); n > 0 {
-			known = slices.Contains(done, g.Txs[n-1].Place)
-		}
-		return err
-	})
-	if err != nil {
-		return false, unknown(err)
-	}
-	a.inDoubt = false
-	return known, nil
 }
 
 // ApplyFindings reports what to expect of a stream into these tables.

@@ -143,7 +143,7 @@ func (l *hand) apply(epoch int64) {
 
 // Every kind of change of every kind of table.
 func TestApply(t *testing.T) {
-	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+	nearAndFar(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "apply")
 		testdb.Query(t, to, `CREATE TABLE item (id int PRIMARY KEY, name varchar(20) COLLATE utf8mb4_bin UNIQUE, body longtext, price decimal(9,2), raw varbinary(9), twice int AS (id * 2) STORED, n int NOT NULL AUTO_INCREMENT UNIQUE);
 			CREATE TABLE pair (a bigint, b char(4), note varchar(20), PRIMARY KEY (a, b));
@@ -217,7 +217,7 @@ func TestApply(t *testing.T) {
 
 // A group is applied with its progress, or not at all.
 func TestApplyIsWholeOrNothing(t *testing.T) {
-	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+	nearAndFar(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "whole")
 		testdb.Query(t, to, `CREATE TABLE item (id int PRIMARY KEY, name varchar(5) COLLATE utf8mb4_bin UNIQUE, price decimal(5,2), at datetime);
 			CREATE TABLE bare (id int, v int); INSERT INTO item (id, name) VALUES (1, 'one')`)
@@ -284,7 +284,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 // A killed agent reports an error that allows a retry, and can continue; a later apply that begins
 // waits for an agent whose transaction is under way.
 func TestApplyGoesOnWhenKilled(t *testing.T) {
-	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+	nearAndFar(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "killed")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY); INSERT INTO item VALUES (1)")
 		e := open(t, to, server.Options{})
@@ -352,7 +352,7 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 // The connection breaks in COMMIT, and the progress row decides the outcome; if that cannot be read
 // then, the next attempt finds out.
 func TestApplyCutInCommit(t *testing.T) {
-	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+	nearAndFar(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "cut")
 		testdb.Query(t, to, "CREATE TABLE item (id int)")
 		proxy := mysqltest.NewProxy(t, srv)
@@ -389,12 +389,33 @@ func TestApplyCutInCommit(t *testing.T) {
 		if got := testdb.Query(t, to, "SELECT COUNT(*) FROM item WHERE id = 9"); got != "1" {
 			t.Errorf("%s times", got)
 		}
+		// Its transactions are tried one by one after that, and another one is not there.
+		var parts []*change.Group
+		all := &change.Group{Queue: "q", Epoch: p.Epoch}
+		for i := range 3 {
+			one := l.insert("item", 20+i).group(p.Epoch)
+			parts = append(parts, one)
+			all.Txs, all.Bounds, all.Done = append(all.Txs, one.Txs...), append(all.Bounds, one.Bounds...), append(all.Done, one.Done...)
+		}
+		if err := e.Apply(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		a.inDoubt, a.lostID = true, a.s.ID
+		a.s.Close()
+		for _, one := range append(parts, l.insert("item", 23).group(p.Epoch)) {
+			if err := e.Apply(t.Context(), one); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := testdb.Query(t, to, "SELECT GROUP_CONCAT(id ORDER BY id) FROM item WHERE id >= 20"); got != "20,21,22,23" {
+			t.Errorf("there are %s", got)
+		}
 	})
 }
 
 // However changes are combined, the rows end up as if each had been made alone.
 func TestApplyTogetherAsAlone(t *testing.T) {
-	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+	nearAndFar(t, func(t *testing.T, srv *testdb.Server) {
 		schema := `CREATE TABLE plain (id int, k varchar(3) COLLATE utf8mb4_bin, v int, w int DEFAULT 7, PRIMARY KEY (id, k));
 			CREATE TABLE uniq (id int PRIMARY KEY, u int UNIQUE, v int);
 			CREATE TABLE parent (id int PRIMARY KEY, v int); CREATE TABLE child (id int PRIMARY KEY, parent int, v int, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE);
@@ -708,7 +729,7 @@ func typeByte(t tidemark.Type) uint32 {
 // The types zoo arrives as a copy would leave it; rows that a stream writes again stay unchanged,
 // and each of them is found by all of its values alone.
 func TestApplyZoo(t *testing.T) {
-	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+	nearAndFar(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "zoo"), srv.NewDatabase(t, "zooapplied")
 		mysqltest.LoadZoo(t, srv, from)
 		// Values without a canonical text, or with a shared one; and tables that no stream fills.
@@ -783,7 +804,7 @@ func copyValues(line string) (out []any) {
 // A transaction of 50 MB in pieces, with a row larger than a packet should be, and one larger than
 // the server accepts.
 func TestApplyLargeTransaction(t *testing.T) {
-	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+	nearAndFar(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "large")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, v longtext)")
 		e := open(t, to, server.Options{})
@@ -850,7 +871,7 @@ func TestApplyFindings(t *testing.T) {
 // A table's description changes within a group and gains columns: the rows are applied in the order
 // of the source, and statements of the former description are released.
 func TestApplyAcrossVersions(t *testing.T) {
-	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+	nearAndFar(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "versions")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, v int, w int)")
 		e := open(t, to, server.Options{})

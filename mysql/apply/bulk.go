@@ -210,5 +210,6 @@ func (o *outgoing) emitBulk(w want, s *prepared, rows []byte) error {
 	o.out = server.AppendCommand(o.out, comBulkExecute, event.AsString(o.whole))
 	o.wants = append(o.wants, w)
 	o.ends = append(o.ends, len(o.wants))
+	o.count(&w)
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply/resolve"
 	"github.com/tidemarkdb/tidemark/change"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/bulk"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -45,11 +44,14 @@ func (e *Target) Resolve(ctx context.Context, g *change.Group) (exceptions int, 
 	if err != nil || known {
 		return 0, err
 	}
-	stop := crash.OnDone(ctx, a.s.Abort)
+	stop := a.s.Watch(ctx)
 	a.careful = true
 	a.reset()
 	r := &resolver{a: a, g: g, table: name}
-	if r.object, err = a.mark(g); err == nil {
+	if marked(g) {
+		r.object, err = a.mark(g)
+	}
+	if err == nil {
 		exceptions, err = resolve.Run(ctx, g, r)
 	}
 	if err == nil {

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +26,7 @@ type want struct {
 	any      bool // or any number
 	upsert   bool // all rows must already exist
 	warnings int
+	step     step
 }
 
 // errCareful means that the group must be redone carefully.
@@ -49,6 +51,10 @@ type outgoing struct {
 	wants     []want // the expected results of all
 	said      []byte // careful: the last statement, or the part of it that is noted
 	whole     []byte // buffer to assemble a statement
+
+	counter counter
+	reached step // of the last statement that was answered
+	refused bool // by an error
 }
 
 // drop discards the statements, and releases the memory that a large row has taken.
@@ -59,6 +65,7 @@ func (o *outgoing) drop() {
 		}
 	}
 	o.sql, o.out, o.ends, o.wants = o.sql[:0], o.out[:0], o.ends[:0], o.wants[:0]
+	o.counter = counter{}
 }
 
 func (o *outgoing) emitParts(w want, head string, body []byte, tail string) error {
@@ -99,6 +106,7 @@ func (o *outgoing) emitOne(sql []byte, w want) (object string, err error) {
 	}
 	o.sql = append(o.sql, sql...)
 	o.wants = append(o.wants, w)
+	o.count(&w)
 	if o.careful {
 		return o.send()
 	}
@@ -164,25 +172,33 @@ func (o *outgoing) endCommand() {
 	}
 }
 
-// answers reads the answers to the statements of one command.
+// answers reads the answers to the statements of one command, and returns the first error.
 func (o *outgoing) answers(wants []want, judge bool) (object string, err error) {
 	n, more := 0, true
-	for err == nil && more && n < len(wants) {
+	for more && n < len(wants) {
 		w := &wants[n]
 		n++
-		if w.p != nil {
+		var ok server.Answer
+		var failed error
+		ok, more, failed = o.answer()
+		if o.s.Dead {
+			return object, cmp.Or(err, failed)
+		}
+		switch o.reached, o.refused = w.step, failed != nil; {
+		case failed != nil && w.step == deciding:
+			failed = errHeld
+		case failed == nil && err == nil && judge && w.step == changing:
+			failed = o.verdict(w, ok)
+		}
+		if err != nil {
+			continue
+		}
+		if err = failed; w.p != nil {
 			object = w.p.object
 		}
-		var ok server.Answer
-		if ok, more, err = o.answer(); err == nil && judge {
-			err = o.verdict(w, ok)
-		}
-		if err != nil && more {
-			err = errors.Join(err, o.drain())
-		}
 	}
-	if err == nil && (n < len(wants) || more) {
-		o.s.Dead, err = true, server.ErrMalformed
+	if more || n < len(wants) && !o.refused {
+		o.s.Dead, err = true, cmp.Or(err, server.ErrMalformed)
 	}
 	return object, err
 }
@@ -198,19 +214,6 @@ func (o *outgoing) answer() (ok server.Answer, more bool, err error) {
 		o.s.Dead = true
 	}
 	return ok, ok.More, err
-}
-
-// drain reads and discards the remaining answers.
-func (o *outgoing) drain() error {
-	for {
-		_, more, err := o.answer()
-		if err != nil && !o.s.Dead {
-			return nil // the last one
-		}
-		if err != nil || !more {
-			return err
-		}
-	}
 }
 
 // verdict compares the rows that a statement affected with the expected ones.

@@ -69,12 +69,14 @@ func work(url string, rnd *rand.Rand, n int) {
 // A rig is a source with a slot and a target with the same tables.
 type rig struct {
 	src, dst string
+	reach    string // the target, as the stream reaches it
 	slot     stream.Slot
 }
 
 func newRig(t *testing.T, to *testdb.Server) rig {
 	t.Helper()
 	r := rig{src: testdb.Postgres(t, 15).NewDatabase(t, "src"), dst: to.NewDatabase(t, "dst")}
+	r.reach = r.dst
 	testdb.Query(t, r.src, sourceSchema)
 	testdb.Query(t, r.src, "INSERT INTO account SELECT i, i * 10 FROM generate_series(0, 29) i")
 	testdb.Query(t, r.dst, targetSchema)
@@ -119,7 +121,7 @@ func source(t *testing.T, url string) *postgres.Engine {
 func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply.Stats, error) {
 	from := source(t, r.src)
 	defer from.Close()
-	to, err := mysql.Open(ctx, r.dst, server.Options{})
+	to, err := mysql.Open(ctx, r.reach, server.Options{})
 	if err != nil {
 		return apply.Stats{}, err
 	}
@@ -355,63 +357,98 @@ func insertAll(t *testing.T, url string, txs []*change.Tx) {
 }
 
 // 16 agents apply what PostgreSQL streams. However often they are stopped, their sessions are
-// killed, or others take over, nothing is lost and nothing is applied twice.
+// killed, connections break with what is on its way, or others take over, nothing is lost and
+// nothing is applied twice. With a distant target a COMMIT goes out with the changes.
 func TestStreamStoppedAtAnyMoment(t *testing.T) {
 	for _, to := range []struct {
 		name   string
 		server func(testing.TB) *testdb.Server
-	}{{"mariadb", testdb.MariaDB}, {"mysql", testdb.MySQL}} {
+		delay  time.Duration
+	}{{"mariadb", testdb.MariaDB, 0}, {"mysql", testdb.MySQL, 0}, {"mariadb far away", testdb.MariaDB, 2 * time.Millisecond}, {"mysql far away", testdb.MySQL, 2 * time.Millisecond}} {
 		t.Run(to.name, func(t *testing.T) {
-			r := newRig(t, to.server(t))
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
-			rnd := rand.New(rand.NewPCG(seed, 99))
-			var wg sync.WaitGroup
-			for i := range 3 {
-				wg.Go(func() { work(r.src, rand.New(rand.NewPCG(seed, uint64(i))), 120) })
+			srv := to.server(t)
+			r := newRig(t, srv)
+			wire := testdb.NewWire(t, fmt.Sprint(srv.Port), to.delay)
+			if to.delay > 0 {
+				r.reach = strings.Replace(r.dst, fmt.Sprint(":", srv.Port), ":"+wire.Port, 1)
 			}
-			working := make(chan struct{})
-			go func() { wg.Wait(); close(working) }()
-			var stats apply.Stats
-			for round := 0; ; round++ {
-				over := false
-				select {
-				case <-working:
-					over = true
-				default:
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() {
-					one, err := r.follow(t, ctx, apply.Options{Agents: 16, CommitCount: 1 + round%3*4})
-					stats.Transactions += one.Transactions
-					stats.Held += one.Held
-					stats.Retried += one.Retried
-					ended <- err
-				}()
-				if over {
-					r.await(t)
-					cancel()
-					<-ended
-					t.Logf("%d rounds, %d transactions, %d held, %d retried", round, stats.Transactions, stats.Held, stats.Retried)
-					if stats.Transactions == 0 {
-						t.Error("nothing was applied")
-					}
-					return
-				}
-				time.Sleep(time.Duration(100+rnd.IntN(600)) * time.Millisecond)
-				if round%2 == 0 {
-					for _, id := range strings.Fields(testdb.Query(t, r.dst, "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND RAND() < 0.5")) {
-						_, _ = testdb.TryQuery(r.dst, "KILL "+id) // it may have ended
-					}
-					time.Sleep(100 * time.Millisecond)
-				}
-				cancel()
-				err := <-ended
-				if kind := tidemark.KindOf(err); !slices.Contains([]tidemark.Kind{tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable}, kind) && !errors.Is(err, context.Canceled) {
-					t.Fatalf("round %d: %v: %v", round, kind, err)
-				}
-			}
+			stopAtAnyMoment(t, r, wire)
 		})
 	}
+}
+
+func stopAtAnyMoment(t *testing.T, r rig, wire *testdb.Wire) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 99))
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() { work(r.src, rand.New(rand.NewPCG(seed, uint64(i))), 120) })
+	}
+	working := make(chan struct{})
+	go func() { wg.Wait(); close(working) }()
+	var stats apply.Stats
+	for round := 0; ; round++ {
+		over := false
+		select {
+		case <-working:
+			over = true
+		default:
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		follow := func() error {
+			one, err := r.follow(t, ctx, apply.Options{Agents: 16, CommitCount: 1 + round%3*4})
+			stats.Transactions += one.Transactions
+			stats.Held += one.Held
+			stats.Retried += one.Retried
+			return err
+		}
+		if over {
+			go func() {
+				err := follow()
+				for ctx.Err() == nil && passes(err) { // the last session may not have ended yet
+					time.Sleep(100 * time.Millisecond)
+					err = follow()
+				}
+				ended <- err
+			}()
+			r.await(t)
+			cancel()
+			if err := <-ended; !passes(err) {
+				t.Errorf("round %d: %v: %v", round, tidemark.KindOf(err), err)
+			}
+			t.Logf("%d rounds, %d transactions, %d held, %d retried", round, stats.Transactions, stats.Held, stats.Retried)
+			if stats.Transactions == 0 {
+				t.Error("nothing was applied")
+			}
+			return
+		}
+		go func() { ended <- follow() }()
+		time.Sleep(time.Duration(100+rnd.IntN(600)) * time.Millisecond)
+		if round%2 == 0 {
+			for _, id := range strings.Fields(testdb.Query(t, r.dst, "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND RAND() < 0.5")) {
+				_, _ = testdb.TryQuery(r.dst, "KILL "+id) // it may have ended
+			}
+			time.Sleep(100 * time.Millisecond)
+		} else if r.reach != r.dst {
+			wire.CutNext()
+			time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+			wire.Spare()
+			if rnd.IntN(2) == 0 {
+				wire.Deliver()
+			}
+			wire.Lose()
+			time.Sleep(100 * time.Millisecond)
+		}
+		cancel()
+		if err := <-ended; !passes(err) {
+			t.Fatalf("round %d: %v: %v", round, tidemark.KindOf(err), err)
+		}
+	}
+}
+
+// passes tells whether a stream that ended so may be started again.
+func passes(err error) bool {
+	return slices.Contains([]tidemark.Kind{tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable}, tidemark.KindOf(err)) || errors.Is(err, context.Canceled)
 }

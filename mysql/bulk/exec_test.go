@@ -25,6 +25,8 @@ func TestExecEach(t *testing.T) {
 			nil,
 			{"CREATE TABL d ()"},
 			{in("CREATE TABLE @c (id int, CONSTRAINT c_a FOREIGN KEY (id) REFERENCES @a (id))")},
+			{in("ANALYZE TABLE @a")}, // answers with rows
+			{in("ANALYZE TABLE @nothing")},
 		}
 		for range 40 { // exceeds a socket's buffer
 			objects = append(objects, []string{in("ALTER TABLE @c COMMENT '" + strings.Repeat("x", 2000) + "' /* " + strings.Repeat("y", 100_000) + " */")})

@@ -25,20 +25,24 @@ type Bulk struct {
 
 	// WhenFrozen is called with the position of a view before Freeze returns it; nil: no callback.
 	WhenFrozen func(context.Context, tidemark.Position) error
+	// Others are the sides whose sessions are not lanes: each returns whose they are, by their ID.
+	// For Doing.
+	Others map[tidemark.Side]func() map[uint32]int
 
 	mu      sync.Mutex
 	frozen  bool
-	reads   []*server.Session               // reading lanes
-	writes  []*server.Session               // writing lanes
-	holders []*server.Session               // after Freeze: hold metadata locks, so that tables are not altered
-	guard   *server.Session                 // after Freeze with LockBackup on MySQL: holds that lock
-	shapes  map[tidemark.TableID]tableShape // of target tables, as Write found them
-	holdMu  sync.Mutex                      // held while tables are assigned to holders
+	reads   []*server.Session // reading lanes
+	writes  []*server.Session // writing lanes
+	holders []*server.Session // after Freeze: hold metadata locks, so that tables are not altered
+	guard   *server.Session   // after Freeze with LockBackup on MySQL: holds that lock
+	shapes  shapes            // of target tables, as Write found them
+	timed   timed             // what the performance schema has measured
+	holdMu  sync.Mutex        // held while tables are assigned to holders
 }
 
 // New creates the lanes of a server without opening them.
 func New(s *schema.Schema) *Bulk {
-	b := &Bulk{Schema: s, Ledger: &Ledger{server: s.Server}, shapes: map[tidemark.TableID]tableShape{}}
+	b := &Bulk{Schema: s, Ledger: &Ledger{server: s.Server}, shapes: shapes{map[string]tableShape{}, map[tidemark.TableID]struct{}{}}, Others: map[tidemark.Side]func() map[uint32]int{}}
 	s.KeepTables = b.hold
 	return b
 }
@@ -88,7 +92,7 @@ func (e *Bulk) Freeze(ctx context.Context, lanes int) (tidemark.Position, error)
 	}
 	if err != nil {
 		f.close()
-		return tidemark.Position{}, err
+		return tidemark.Position{}, e.Fail("freeze", e.Masked, err)
 	}
 	pos, err := f.snapshot(ctx)
 	if err == nil {

@@ -98,9 +98,8 @@ func holdIn(ctx context.Context, s *server.Session, tables []tidemark.TableID) e
 	for i, id := range tables {
 		statements[i] = "SELECT 1 FROM " + server.QuoteTable(id) + " LIMIT 0"
 	}
-	stop := crash.OnDone(ctx, s.Abort)
 	var first error
-	err := server.RunMany(s.Client, statements, func(i int, _ *gomysql.Result, err error) {
+	err := s.RunMany(ctx, statements, func(i int, _ *gomysql.Result, err error) {
 		var my *gomysql.MyError
 		switch {
 		case err == nil || first != nil:
@@ -110,12 +109,7 @@ func holdIn(ctx context.Context, s *server.Session, tables []tidemark.TableID) e
 			first = s.Server.Fail("freeze", tables[i].String(), err)
 		}
 	})
-	if !stop() {
-		s.Dead = true
-		err = context.Cause(ctx)
-	}
 	if err != nil {
-		s.Dead = s.Dead || server.Broken(err)
 		return s.Server.Fail("freeze", s.Server.Masked, err)
 	}
 	return first

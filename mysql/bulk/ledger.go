@@ -12,7 +12,6 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -79,17 +78,24 @@ func (e *Ledger) newEpoch(ctx context.Context, s *server.Session, name, run stri
 	return nil
 }
 
-// markSQL returns the statement that writes a range's marker; it writes nothing once the epoch has
-// passed.
-func (e *Ledger) markSQL(ledger, run string, id int, rows int64) string {
+// markSQL returns the statement that writes the markers of ranges; it writes none once the epoch
+// has passed, or if the condition is false.
+func (e *Ledger) markSQL(ledger, run string, marks []tidemark.Mark, condition string) string {
+	var m strings.Builder
+	for i, mark := range marks {
+		if i > 0 {
+			m.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&m, "SELECT %d i, %d n", mark.Range, mark.Rows)
+	}
 	e.mu.Lock()
 	epoch, ok := e.epochs[run]
 	e.mu.Unlock()
 	if !ok { // this Engine has not begun it
-		return fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) VALUES (%s,%d,%d)", ledger, server.Literal(run), id, rows)
+		return fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) SELECT %s, m.i, m.n FROM (%s) m WHERE %s", ledger, server.Literal(run), &m, condition)
 	}
-	return fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) SELECT run, %d, %d FROM %s e WHERE run=%s AND range_id=0 AND rows_n=%d LOCK IN SHARE MODE",
-		ledger, id, rows, ledger, server.Literal(run), epoch)
+	return fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) SELECT e.run, m.i, m.n FROM %s e, (%s) m WHERE e.run=%s AND e.range_id=0 AND e.rows_n=%d AND %s LOCK IN SHARE MODE",
+		ledger, ledger, &m, server.Literal(run), epoch, condition)
 }
 
 // superseded checks, without locking, whether there is a newer epoch of a run that this Engine
@@ -214,12 +220,6 @@ func (e *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) 
 	})
 }
 
-func forgetShapes(e *Bulk) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	clear(e.shapes)
-}
-
 // Inspect reports what exists under these names. It compares names as the server does.
 func (e *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
 	out := make([]tidemark.TableState, len(tables))
@@ -228,9 +228,14 @@ func (e *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidema
 			e.KeepOwnIn(tables[0].Schema)
 		}
 	}
+	e.mu.Lock()
+	for _, id := range tables {
+		e.shapes.wanted[id] = struct{}{}
+	}
+	e.mu.Unlock()
 	err := e.OnSession(ctx, "inspect", e.Masked, func(s *server.Session) error {
 		for from := 0; from < len(tables); from += 500 {
-			if err := e.inspectSome(ctx, s, tables[from:min(from+500, len(tables))], out[from:]); err != nil {
+			if err := inspectSome(ctx, e, s, tables[from:min(from+500, len(tables))], out[from:]); err != nil {
 				return err
 			}
 		}
@@ -241,7 +246,7 @@ func (e *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidema
 
 // inspectSome looks up some tables in one query, and in another whether those that exist hold a
 // row.
-func (e *Bulk) inspectSome(ctx context.Context, s *server.Session, tables []tidemark.TableID, out []tidemark.TableState) error {
+func inspectSome(ctx context.Context, e *Bulk, s *server.Session, tables []tidemark.TableID, out []tidemark.TableState) error {
 	var b strings.Builder
 	for i, id := range tables {
 		out[i].Table = id
@@ -284,7 +289,7 @@ func (e *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
 	if err != nil {
 		return err
 	}
-	defer forgetShapes(e)
+	defer forgetShapes(e, sql...)
 	for _, one := range sql {
 		if err := s.Exec(ctx, one); err != nil {
 			if s.Dead {
@@ -304,18 +309,19 @@ func (e *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done 
 	if err != nil {
 		return // Exec reports why
 	}
-	defer forgetShapes(e)
 	var sent []int
+	var statements []string
 	var out []byte
 	for i, sql := range objects {
 		if len(sql) == 1 {
-			sent, out = append(sent, i), server.AppendCommand(out, gomysql.COM_QUERY, sql[0])
+			sent, statements, out = append(sent, i), append(statements, sql[0]), server.AppendCommand(out, gomysql.COM_QUERY, sql[0])
 		}
 	}
+	defer forgetShapes(e, statements...)
 	if s.Wire == nil {
 		s.Wire = server.NewWire(s.Conn)
 	}
-	stop := crash.OnDone(ctx, s.Abort)
+	stop := s.Watch(ctx)
 	defer func() {
 		if !stop() {
 			s.Dead = true
@@ -330,11 +336,7 @@ func (e *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done 
 	}
 	last := time.Now()
 	for _, i := range sent {
-		p, err := s.Wire.Response()
-		var a server.Answer
-		if err == nil {
-			a, err = server.ReadAnswer(p)
-		}
+		a, err := s.Wire.Answer()
 		var my *gomysql.MyError
 		if s.Dead = err == nil && a.More || err != nil && !errors.As(err, &my); s.Dead {
 			return

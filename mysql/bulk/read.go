@@ -10,7 +10,6 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/internal/escape"
 	"github.com/tidemarkdb/tidemark/mysql/event"
 	"github.com/tidemarkdb/tidemark/mysql/server"
@@ -31,55 +30,87 @@ func (e *Bulk) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*t
 
 // ReadOn is Read on a given session; lock is appended to the SELECT.
 func (e *Bulk) ReadOn(ctx context.Context, s *server.Session, lane int, r tidemark.Read, lock string, emit func(*tidemark.Batch) error) error {
-	object := r.Move.From.String()
-	cols, err := e.outCols(r.Move, r.Format)
+	return readEach(ctx, e, s, lane, []tidemark.Read{r}, lock, emit)
+}
+
+// ReadEach is Read for several ranges, one after the other. All are requested before the first is
+// answered.
+func (e *Bulk) ReadEach(ctx context.Context, lane int, rs []tidemark.Read, emit func(*tidemark.Batch) error) error {
+	s, err := e.reader(ctx, lane)
 	if err != nil {
 		return err
 	}
-	if err = letGo(ctx, s); err == nil {
-		err = results(ctx, s, r.Format)
-	}
-	if err != nil {
-		return e.readFailed(lane, s, object, err)
-	}
-	sql, err := e.selectRows(r, cols)
-	if err != nil {
-		return err
-	}
-	if s.Wire == nil {
-		if err := takeMore(ctx, s); err != nil {
-			return e.readFailed(lane, s, object, err)
+	for len(rs) > 0 {
+		n := 1
+		for n < len(rs) && rs[n].Format == rs[0].Format { // a setting of the session
+			n++
 		}
-		s.Wire = server.NewWire(s.Conn)
+		if err := readEach(ctx, e, s, lane, rs[:n], "", emit); err != nil {
+			return err
+		}
+		rs = rs[n:]
 	}
-	t := &rowStream{wire: s.Wire, req: r, cols: cols, emit: emit}
-	t.lobs(cols)
-	stop := crash.OnDone(ctx, s.Abort)
-	err = t.run(sql + lock)
+	return nil
+}
+
+func readEach(ctx context.Context, e *Bulk, s *server.Session, lane int, rs []tidemark.Read, lock string, emit func(*tidemark.Batch) error) error {
+	streams := make([]rowStream, len(rs))
+	var out []byte
+	for i, r := range rs {
+		cols, err := e.outCols(r.Move, r.Format)
+		if err != nil {
+			return err
+		}
+		sql, err := e.selectRows(r, cols)
+		if err != nil {
+			return err
+		}
+		if err := letGo(ctx, s); err != nil {
+			return e.readFailed(lane, s, r.Move.From.String(), err)
+		}
+		out = server.AppendCommand(out, gomysql.COM_QUERY, sql+lock)
+		streams[i] = rowStream{req: r, cols: cols, emit: emit}
+		streams[i].lobs(cols)
+	}
+	err := results(ctx, s, rs[0].Format)
+	if err == nil && s.Wire == nil {
+		if err = takeMore(ctx, s); err == nil {
+			s.Wire = server.NewWire(s.Conn)
+		}
+	}
+	if err != nil {
+		return e.readFailed(lane, s, rs[0].Move.From.String(), err)
+	}
+	stop := s.Watch(ctx)
+	t := &streams[0]
+	if err = s.Wire.Commands(out); err == nil {
+		for i := range streams {
+			t = &streams[i]
+			t.wire = s.Wire
+			if err = t.run(); err != nil {
+				err = abandon(e, s, t, len(streams)-1-i, err)
+				break
+			}
+		}
+	}
 	if !stop() {
 		s.Dead = true
 		e.Kill(s.ID)
-		t.drop()
 		if err == nil || server.Broken(err) {
 			err = context.Cause(ctx)
 		}
 	}
+	t.drop()
 	if err == nil {
 		return nil
 	}
-	t.drop()
+	object := t.req.Move.From.String()
 	var emitted *server.EmitError
 	if errors.As(err, &emitted) {
-		if !s.Dead && !e.abandon(ctx, s) {
-			e.readFailed(lane, s, object, server.ErrMalformed)
-		}
 		return emitted.Err
 	}
 	var bad *BadValue
 	if errors.As(err, &bad) {
-		if !s.Dead && !e.abandon(ctx, s) {
-			e.readFailed(lane, s, object, server.ErrMalformed)
-		}
 		return &tidemark.Error{Op: "read", Object: object, Kind: tidemark.BadRow, Err: fmt.Errorf("row %s: %w", t.rowName, bad),
 			Hint: "Choose how to write invalid dates: --zero-dates=null or --zero-dates=epoch."}
 	}
@@ -175,20 +206,37 @@ func takeMore(ctx context.Context, s *server.Session) error {
 	return s.Exec(ctx, "DO 0"+strings.Repeat(" ", sendAtOnce))
 }
 
-// abandon ends a SELECT whose remaining rows are not needed without losing the session and its
-// snapshot. It reports whether that worked.
-func (e *Bulk) abandon(ctx context.Context, s *server.Session) bool {
-	stop := crash.OnDone(ctx, s.Abort)
-	defer stop()
-	if done, err := s.Wire.Drain(4 << 20); done || err != nil {
+// abandon reads what the server still sends after an error, up to the end of further results, so
+// that the session and its snapshot are not lost. It returns the error.
+func abandon(e *Bulk, s *server.Session, t *rowStream, further int, err error) error {
+	var emitted *server.EmitError
+	var bad *BadValue
+	var my *gomysql.MyError
+	within := errors.As(err, &emitted) || errors.As(err, &bad)
+	if !within && !errors.As(err, &my) {
+		return err
+	}
+	drain := func() bool {
+		done, err := s.Wire.Drain(4 << 20)
+		if !done && err == nil {
+			killQuery(e, s.ID)
+			done, _ = s.Wire.Drain(1 << 50)
+		}
 		return done
 	}
-	e.killQuery(s.ID)
-	done, _ := s.Wire.Drain(1 << 50)
-	return done && ctx.Err() == nil
+	ok := !within || t.ended || drain()
+	for ; ok && further > 0; further-- {
+		_, err := s.Wire.Columns()
+		ok = errors.As(err, &my) || err == nil && drain()
+	}
+	if !ok {
+		s.Dead = true
+		s.Close()
+	}
+	return err
 }
 
-func (e *Bulk) killQuery(id uint32) {
+func killQuery(e *Bulk, id uint32) {
 	s, back, err := e.Lend(context.Background())
 	if err != nil {
 		return
@@ -293,6 +341,8 @@ type rowStream struct {
 	emit func(*tidemark.Batch) error
 	b    *tidemark.Batch
 
+	ended bool // all rows are read
+
 	limited []int    // indexes of the columns with a limit
 	sizes   []uint64 // of the values that are cut in this row, in that order; 0 not cut
 	key     []byte   // of this row, if it has such values
@@ -331,12 +381,13 @@ func (t *rowStream) hand(more, last bool) error {
 	return nil
 }
 
-func (t *rowStream) run(sql string) error {
+// run reads the answer to the SELECT.
+func (t *rowStream) run() error {
 	want := len(t.cols)
 	if len(t.limited) > 0 {
 		want += 1 + len(t.limited)
 	}
-	n, err := t.wire.Query(sql)
+	n, err := t.wire.Columns()
 	if err != nil {
 		return err
 	}
@@ -355,6 +406,7 @@ func (t *rowStream) run(sql string) error {
 				return err
 			}
 		case server.IsEOF(p):
+			t.ended = true
 			return t.hand(false, true)
 		case len(p) > 0 && p[0] == server.PacketErr:
 			return server.ErrorIn(p)

@@ -52,7 +52,7 @@ func (e *Bulk) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, e
 	if err != nil {
 		return nil, e.Fail("split", m.From.String(), err)
 	}
-	return ranges(m, sp.cols, cuts), nil
+	return m.Between(sp.cols, cuts), nil
 }
 
 // partitions returns a range per partition or subpartition.
@@ -113,23 +113,7 @@ func bounds(m *tidemark.Move) ([]tidemark.Range, error) {
 			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: m.From.String(), Err: fmt.Errorf("the boundary (%s) does not have one value per column", strings.Join(b, ", "))}
 		}
 	}
-	return ranges(m, m.Split.Columns, m.Split.Bounds), nil
-}
-
-// ranges makes the ranges between cuts; the first one takes the NULLs.
-func ranges(m *tidemark.Move, cols []string, cuts [][]string) []tidemark.Range {
-	n := int64(len(cuts) + 1)
-	out := make([]tidemark.Range, n)
-	for i := range out {
-		out[i] = tidemark.Range{Kind: tidemark.Keys, Columns: cols, Nulls: i == 0, Rows: m.From.Rows / n, Bytes: m.From.Bytes / n}
-		if i > 0 {
-			out[i].Lower = cuts[i-1]
-		}
-		if i < len(cuts) {
-			out[i].Upper = cuts[i]
-		}
-	}
-	return out
+	return m.Between(m.Split.Columns, m.Split.Bounds), nil
 }
 
 // splitColumns are the leading columns of the best key whose values can be boundaries. ENUM and SET

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -31,28 +31,42 @@ import (
 //
 // If the connection breaks in COMMIT, the marker row decides whether the rows were committed.
 func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
-	object := w.Move.To.String()
-	if w.Format == tidemark.CopyBinary {
-		return tidemark.Written{}, &tidemark.Error{Kind: tidemark.Bug, Op: "write", Object: object, Err: errors.New("a MySQL target takes no " + w.Format.String())}
+	out, err := e.WriteEach(ctx, lane, []tidemark.Write{w}, take)
+	return out[0], err
+}
+
+// WriteEach is Write for several ranges, in order, which are committed together or not at all. Of
+// several, all are of tables with transactions (see Bundles), and none can have bad rows.
+func (e *Bulk) WriteEach(ctx context.Context, lane int, ws []tidemark.Write, take func() (*tidemark.Batch, error)) ([]tidemark.Written, error) {
+	out := make([]tidemark.Written, len(ws))
+	k := &writing{e: e, take: take}
+	for _, w := range ws {
+		object := w.Move.To.String()
+		if w.Format == tidemark.CopyBinary {
+			return out, &tidemark.Error{Kind: tidemark.Bug, Op: "write", Object: object, Err: errors.New("a MySQL target takes no " + w.Format.String())}
+		}
+		k.parts = append(k.parts, &part{w: w, object: object})
 	}
-	s, err := e.writerFor(ctx, lane, w.Statement)
-	if err != nil {
-		return tidemark.Written{}, err
+	var err error
+	if k.s, err = e.writerFor(ctx, lane, ws[0].Statement); err != nil {
+		return out, err
 	}
-	k := &writing{e: e, s: s, w: w, take: take, object: object}
-	if err := k.prepare(ctx); err != nil {
-		return tidemark.Written{}, e.writeFailed(s, object, err)
+	for _, k.part = range k.parts {
+		if err := k.prepare(ctx); err != nil {
+			return out, e.writeFailed(k.s, k.object, err)
+		}
 	}
-	stop := crash.OnDone(ctx, s.Abort)
-	if w.Statement != nil {
+	k.part = k.parts[0]
+	stop := k.s.Watch(ctx)
+	if k.w.Statement != nil {
 		err = k.runStatement(ctx)
 	} else {
 		err = k.run(ctx)
 	}
 	k.drop()
 	if !stop() {
-		s.Dead = true
-		e.Kill(s.ID)
+		k.s.Dead = true
+		e.Kill(k.s.ID)
 		if err != nil && server.Broken(err) {
 			err = context.Cause(ctx)
 		}
@@ -61,10 +75,16 @@ func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func(
 		err = k.undo(ctx, err)
 	}
 	if err != nil {
-		return tidemark.Written{}, err
+		return out, err
 	}
-	return k.done, nil
+	for i, p := range k.parts {
+		out[i] = p.done
+	}
+	return out, nil
 }
+
+// Bundles reports whether WriteEach may write a move's ranges together with others.
+func (e *Bulk) Bundles(m *tidemark.Move) bool { return schema.Transactional(m.To.Storage) }
 
 // writer returns the session of a writing lane, and opens and sets it up if there is none.
 func (e *Bulk) writer(ctx context.Context, lane int) (*server.Session, error) {
@@ -111,24 +131,32 @@ func (e *Bulk) writeFailed(s *server.Session, object string, err error) error {
 
 // A writing is a Write under way.
 type writing struct {
-	e      *Bulk
-	s      *server.Session
+	e     *Bulk
+	s     *server.Session
+	take  func() (*tidemark.Batch, error)
+	parts []*part
+	*part // the one that is written
+
+	insert  bool     // LOCAL is refused
+	in      bool     // in a transaction
+	loading *part    // in LOAD DATA: the server waits for its rows
+	packet  int      // max_allowed_packet, once queried
+	warning []string // the first of LOAD DATA's warnings, if it was asked for: level, code, text
+}
+
+// A part is the Write of one range.
+type part struct {
 	w      tidemark.Write
-	take   func() (*tidemark.Batch, error)
 	object string
 
 	shape   tableShape
 	sql     string   // LOAD DATA
 	inbound *inbound // CopyText only
 	enums   *enumCounter
-	insert  bool // LOCAL is refused
-	in      bool // in a transaction
-	loading bool // in LOAD DATA: the server waits for rows
 	touched bool // rows were sent
 	b       *tidemark.Batch
 	sent    int64
 	done    tidemark.Written
-	packet  int // max_allowed_packet, once queried
 }
 
 // A takeError marks errors of take and Reject, as opposed to our own.
@@ -165,7 +193,7 @@ func (k *writing) prepare(ctx context.Context) (err error) {
 			}
 		}
 	}
-	k.enums = newEnumCounter(k.w.Move, k.e.warnsOfZero())
+	k.enums = newEnumCounter(k.w.Move, warnsOfZero(k.e))
 	k.sql = k.loadStatement()
 	if k.s.Wire == nil {
 		k.s.Wire = server.NewWire(k.s.Conn)
@@ -177,13 +205,19 @@ func (k *writing) prepare(ctx context.Context) (err error) {
 // the column's character set. Columns for which that is wrong go through a variable.
 func (k *writing) loadStatement() string {
 	var cols, set []string
-	for i, c := range k.w.Move.To.Stored() {
-		x := k.convert(c.Name, "@v"+strconv.Itoa(i))
+	to := k.w.Move.To.Stored()
+	converts := slices.ContainsFunc(to, func(c tidemark.Column) bool { return k.convert(c.Name, "?") != "" })
+	for i, c := range to {
+		v := "@v" + strconv.Itoa(i)
+		x := k.convert(c.Name, v)
+		if converts && k.shape.columns[c.Name].counts {
+			x = v // MariaDB replaces a 0 that is not in a SET by the next number
+		}
 		if x == "" {
 			cols = append(cols, server.Quote(c.Name))
 			continue
 		}
-		cols = append(cols, "@v"+strconv.Itoa(i))
+		cols = append(cols, v)
 		set = append(set, server.Quote(c.Name)+"="+x)
 	}
 	sql := "LOAD DATA LOCAL INFILE 'rows' INTO TABLE " + server.QuoteTable(k.w.Move.To.TableID) + " CHARACTER SET binary (" + strings.Join(cols, ",") + ")"
@@ -203,9 +237,9 @@ func (k *writing) convert(name, value string) string {
 	}
 	utf8 := "CONVERT(" + value + " USING utf8mb4)"
 	switch {
-	case c.kind == "json" || c.kind == "uuid" || strings.HasPrefix(c.kind, "inet"):
+	case c.text():
 		return utf8
-	case k.w.Format == tidemark.LoadData || c.charset == "" || strings.HasPrefix(c.charset, "utf8") || c.charset == "ascii" || c.charset == "binary":
+	case k.w.Format == tidemark.LoadData || c.unicode():
 		return ""
 	}
 	return utf8
@@ -213,6 +247,12 @@ func (k *writing) convert(name, value string) string {
 
 // run runs the transaction.
 func (k *writing) run(ctx context.Context) error {
+	for _, p := range k.parts {
+		p.done.Method = "LOAD DATA"
+	}
+	if len(k.parts) > 1 {
+		return k.streamEach(ctx)
+	}
 	if err := k.next(); err != nil {
 		return err
 	}
@@ -229,21 +269,57 @@ func (k *writing) run(ctx context.Context) error {
 			}
 		}
 	}
+	if k.w.Reject == nil {
+		return k.stream(ctx)
+	}
+	if k.b.Last && k.shape.transactional {
+		if bad, err := k.tryAll(ctx); !bad {
+			return err
+		}
+	}
 	if err := k.command("START TRANSACTION"); err != nil {
 		return err
 	}
 	k.in = true
-	k.done.Method = "LOAD DATA"
-	var err error
-	if k.w.Reject == nil {
-		err = k.stream(ctx)
-	} else {
-		err = k.sift(ctx)
-	}
-	if err != nil {
+	if err := k.sift(ctx); err != nil {
 		return err
 	}
 	return k.commit(ctx)
+}
+
+// tryAll writes a range of one batch as if no row were bad, which takes fewer round trips. bad:
+// some are, and nothing is written.
+func (k *writing) tryAll(ctx context.Context) (bad bool, _ error) {
+	whole := k.b.Data
+	if k.inbound != nil {
+		whole = bytes.Clone(whole) // converting changes it
+	}
+	err := k.stream(ctx)
+	if err == nil {
+		return false, nil
+	}
+	if _, bad = badReason(err); !bad {
+		return false, err
+	}
+	k.rollback()
+	if k.s.Dead {
+		return false, err
+	}
+	k.b.Data, k.sent, k.done = whole, 0, tidemark.Written{Method: k.done.Method}
+	return true, nil
+}
+
+// rollback ends LOAD DATA and the transaction. If that fails, the session is dead.
+func (k *writing) rollback() {
+	var my *gomysql.MyError
+	if k.loading != nil {
+		if _, err := k.finish(); err != nil && !errors.As(err, &my) {
+			k.s.Dead = true
+		}
+	}
+	if !k.s.Dead && k.in && k.command("ROLLBACK") != nil {
+		k.s.Dead = true
+	}
 }
 
 // command runs a statement; Write watches ctx.
@@ -252,29 +328,51 @@ func (k *writing) command(sql string) error {
 	return err
 }
 
-// stream sends all batches through one LOAD DATA.
+// stream sends all batches through one LOAD DATA, and commits.
 func (k *writing) stream(ctx context.Context) error {
 	if k.b.Last && len(k.b.Data) == 0 {
-		return nil
+		return k.commit(ctx)
 	}
-	if err := k.begin(); err != nil {
+	if err := k.begin("START TRANSACTION", resetJudgement); err != nil {
 		return err
 	}
 	if k.insert {
-		return k.insertAll(ctx)
-	}
-	for {
-		k.sent += int64(k.b.Rows)
-		if err := k.send(k.b.Data); err != nil {
+		if err := k.insertAll(ctx); err != nil {
 			return err
 		}
-		if k.b.Last {
-			break
+		return k.commit(ctx)
+	}
+	if err := k.sendAll(); err != nil {
+		return err
+	}
+	return k.end(ctx)
+}
+
+// sendAll sends all batches of a part.
+func (k *writing) sendAll() error {
+	for {
+		k.sent += int64(k.b.Rows)
+		if err := k.send(k.b.Data); err != nil || k.b.Last {
+			return err
 		}
 		if err := k.next(); err != nil {
 			return err
 		}
 	}
+}
+
+// end ends LOAD DATA, and commits.
+func (k *writing) end(ctx context.Context) error {
+	if k.w.Run != "" && k.enums.count < mostWarnings {
+		return k.finishAndCommit(ctx)
+	}
+	if err := k.finishAndJudge(); err != nil {
+		return err
+	}
+	return k.commit(ctx)
+}
+
+func (k *writing) finishAndJudge() error {
 	ok, err := k.finish()
 	if err != nil {
 		return err
@@ -286,18 +384,28 @@ func (k *writing) stream(ctx context.Context) error {
 	return nil
 }
 
-// begin starts LOAD DATA, or finds that the server refuses it.
-func (k *writing) begin() error {
+// localRefused are the errors of servers that refuse LOCAL, and of ProxySQL, which does too, or
+// looks for the file on its own disk.
+var localRefused = map[uint16]bool{1148: true, 3948: true, 4166: true, 1047: true, 2: true}
+
+// begin starts LOAD DATA, or finds that the server refuses it. It sends statements ahead.
+func (k *writing) begin(ahead ...string) error {
 	if k.insert {
 		return nil
 	}
-	err := k.s.Wire.Load(k.sql)
+	k.in = true
+	err := k.s.Wire.Load(k.sql, ahead...)
 	var my *gomysql.MyError
-	if errors.As(err, &my) && (my.Code == 1148 || my.Code == 3948 || my.Code == 4166) {
-		k.insert, k.done.Method = true, "INSERT"
+	if errors.As(err, &my) && localRefused[my.Code] {
+		k.insert = true
+		for _, p := range k.parts {
+			p.done.Method = "INSERT"
+		}
 		return nil
 	}
-	k.loading = err == nil
+	if err == nil {
+		k.loading = k.part
+	}
 	return err
 }
 
@@ -331,9 +439,17 @@ func (k *writing) send(data []byte) error {
 }
 
 func (k *writing) finish() (server.Answer, error) {
-	k.loading = false
-	return k.s.Wire.Finish()
+	k.loading = nil
+	if err := k.s.Wire.Finish(); err != nil {
+		return server.Answer{}, err
+	}
+	return k.s.Wire.Answer()
 }
+
+// mostWarnings is where the count of an answer's warnings stops.
+const mostWarnings = 65535
+
+const correctRow = "Correct the row at the source, or have bad rows written to a reject file (--reject-limit)."
 
 // verdict compares what the server took with what was sent.
 func (k *writing) verdict(ok server.Answer, sent int64) error {
@@ -341,7 +457,7 @@ func (k *writing) verdict(ok server.Answer, sent int64) error {
 	if int64(ok.Affected) == sent && int64(ok.Warnings) == enums {
 		return nil
 	}
-	if int64(ok.Affected) == sent && enums >= 65535 && ok.Warnings == 65535 { // the count stops there
+	if int64(ok.Affected) == sent && enums >= mostWarnings && ok.Warnings == mostWarnings {
 		r, err := k.s.Client.Execute("SHOW COUNT(*) WARNINGS")
 		if err != nil {
 			return err
@@ -350,14 +466,21 @@ func (k *writing) verdict(ok server.Answer, sent int64) error {
 			return nil
 		}
 	}
+	if k.warning == nil {
+		r, err := k.s.Client.Execute("SHOW WARNINGS LIMIT 1")
+		if err != nil {
+			return err
+		}
+		for i := range r.ColumnNumber() * r.RowNumber() {
+			k.warning = append(k.warning, server.Cell(r, 0, i))
+		}
+	}
 	out := &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.BadRow}
-	r, err := k.s.Client.Execute("SHOW WARNINGS LIMIT 1")
 	switch {
-	case err != nil:
-		return err
-	case r.RowNumber() > 0:
-		code, _ := strconv.Atoi(server.Cell(r, 0, 1))
-		my := &gomysql.MyError{Code: uint16(code), Message: server.Cell(r, 0, 2)}
+	case len(k.warning) == 3:
+		code, _ := strconv.Atoi(k.warning[1])
+		my := &gomysql.MyError{Code: uint16(code), Message: k.warning[2]}
+		k.warning = nil
 		out.Err = server.Said(my)
 		if kind, hint := k.e.KindOf(my); hint != "" {
 			out.Hint = hint
@@ -369,87 +492,9 @@ func (k *writing) verdict(ok server.Answer, sent int64) error {
 		out.Err = fmt.Errorf("%d rows were sent and %d stored, and the server does not say why", sent, ok.Affected)
 	}
 	if out.Hint == "" {
-		out.Hint = "Correct the row at the source, or have bad rows written to a reject file."
+		out.Hint = correctRow
 	}
 	return out
-}
-
-// commit writes the marker row and commits.
-func (k *writing) commit(ctx context.Context) error {
-	if k.w.Run != "" {
-		ledger, err := k.e.ledgerTable(ctx)
-		if err != nil {
-			return err
-		}
-		r, err := k.s.Client.Execute(k.e.markSQL(ledger, k.w.Run, k.w.Range.ID, k.done.Rows))
-		var my *gomysql.MyError
-		if errors.As(err, &my) && my.Code == 1062 {
-			// An earlier attempt succeeded after all: once is enough.
-			k.in = false
-			return k.command("ROLLBACK")
-		}
-		if err != nil {
-			return err
-		}
-		if r.AffectedRows == 0 {
-			return takenOver(k.w.Run)
-		}
-	}
-	err := k.command("COMMIT")
-	var my *gomysql.MyError
-	switch {
-	case err == nil:
-		k.in = false
-		return nil
-	case errors.As(err, &my) || ctx.Err() != nil:
-		return err
-	}
-	// Only the marker shows whether the server executed it, once the server has finished with that
-	// connection.
-	k.in = false
-	k.s.Dead = true
-	k.s.Close()
-	if k.w.Run != "" && k.e.Gone(ctx, k.s.ID) {
-		marks, merr := k.e.Marks(ctx, k.w.Run)
-		if merr == nil && contains(marks, k.w.Range.ID) {
-			return nil
-		}
-		if merr == nil {
-			return err
-		}
-	}
-	return &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
-}
-
-// Gone kills a session of ours on the server and waits until it has ended. It reports whether it
-// has.
-func (e *Bulk) Gone(ctx context.Context, id uint32) bool {
-	e.Kill(id)
-	for range 100 {
-		left := true
-		err := e.OnSession(ctx, "look", "", func(s *server.Session) error {
-			r, err := s.Query(ctx, "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID="+strconv.FormatUint(uint64(id), 10))
-			left = err != nil || r.RowNumber() > 0
-			return err
-		})
-		if err != nil {
-			return false
-		}
-		if !left {
-			return true
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return false
-}
-
-func contains(marks []tidemark.Mark, id int) bool {
-	for _, m := range marks {
-		if m.Range == id {
-			return true
-		}
-	}
-	return false
 }
 
 // undo restores the session to its state before the Write, and makes the error that Write returns.
@@ -462,15 +507,8 @@ func (k *writing) undo(ctx context.Context, err error) error {
 	if !k.s.Dead && !known {
 		k.s.Dead = true
 	}
-	if !k.s.Dead && k.loading {
-		if _, ferr := k.finish(); ferr != nil && !errors.As(ferr, &my) {
-			k.s.Dead = true
-		}
-	}
-	if !k.s.Dead && k.in {
-		if k.command("ROLLBACK") != nil {
-			k.s.Dead = true
-		}
+	if !k.s.Dead {
+		k.rollback()
 	}
 	if k.s.Dead {
 		k.s.Close()
@@ -491,8 +529,12 @@ func (k *writing) undo(ctx context.Context, err error) error {
 			Hint: "Correct the row at the source, or choose NULL for values that MySQL cannot hold: --unrepresentable=null."}
 	}
 	out := k.e.Fail("write", k.object, err)
-	if errors.As(out, &ours) && left != "" {
+	switch {
+	case !errors.As(out, &ours):
+	case left != "":
 		ours.Hint = left
+	case ours.Kind == tidemark.BadRow && ours.Hint == "": // to try again alone is of no use
+		ours.Hint = correctRow
 	}
 	return out
 }
@@ -511,51 +553,4 @@ func (k *writing) wipe(ctx context.Context) string {
 		}
 	}
 	return "The table's storage engine has no transactions: rows of this range stay in it; empty it before trying again."
-}
-
-// A tableShape is what Write needs to know about a table on the target.
-type tableShape struct {
-	transactional bool
-	columns       map[string]columnShape
-}
-
-type columnShape struct{ kind, charset string }
-
-// shapeOf queries a table's shape once; Exec makes it query again.
-func (e *Bulk) shapeOf(ctx context.Context, s *server.Session, id tidemark.TableID) (tableShape, error) {
-	e.mu.Lock()
-	shape, known := e.shapes[id]
-	e.mu.Unlock()
-	if known {
-		return shape, nil
-	}
-	in := " WHERE TABLE_SCHEMA=" + e.schemaLiteral(id) + " AND TABLE_NAME=" + server.Literal(id.Name)
-	r, err := s.Query(ctx, "SELECT ENGINE FROM information_schema.TABLES"+in)
-	if err != nil {
-		return shape, err
-	}
-	if r.RowNumber() == 0 {
-		return shape, &tidemark.Error{Kind: tidemark.NotFound, Op: "write", Object: id.String(), Err: errors.New("there is no such table on the target, or the user may not see it")}
-	}
-	shape = tableShape{transactional: schema.Transactional(server.Cell(r, 0, 0)), columns: map[string]columnShape{}}
-	if r, err = s.Query(ctx, "SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_SET_NAME FROM information_schema.COLUMNS"+in); err != nil {
-		return shape, err
-	}
-	for i := range r.RowNumber() {
-		shape.columns[server.Cell(r, i, 0)] = columnShape{strings.ToLower(server.Cell(r, i, 1)), strings.ToLower(server.Cell(r, i, 2))}
-	}
-	e.mu.Lock()
-	if e.shapes == nil {
-		e.shapes = map[tidemark.TableID]tableShape{}
-	}
-	e.shapes[id] = shape
-	e.mu.Unlock()
-	return shape, nil
-}
-
-func (e *Bulk) schemaLiteral(id tidemark.TableID) string {
-	if id.Schema == "" {
-		return "DATABASE()"
-	}
-	return server.Literal(id.Schema)
 }

@@ -45,7 +45,7 @@ func newEnumCounter(m *tidemark.Move, warnsOfZero bool) *enumCounter {
 
 // warnsOfZero reports whether the server warns about a 0 in an ENUM: MariaDB 10.11 does; MySQL and
 // MariaDB 11.8 do not (observed; versions in between were not tested).
-func (e *Bulk) warnsOfZero() bool { return e.MariaDB && !e.AtLeast(11, 8, 0) }
+func warnsOfZero(e *Bulk) bool { return e.MariaDB && !e.AtLeast(11, 8, 0) }
 
 // see counts in a piece of the stream, which may begin and end anywhere.
 func (k *enumCounter) see(data []byte) {

@@ -109,6 +109,7 @@ func (k *writing) attempt(ctx context.Context, data []byte, rows int) error {
 		k.inbound.reset()
 		data = bytes.Clone(data) // Reject needs the row as it arrived
 	}
+	k.enums = newEnumCounter(k.w.Move, warnsOfZero(k.e)) // the last attempt may have ended early
 	if err := k.begin(); err != nil {
 		return err
 	}

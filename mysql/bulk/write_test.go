@@ -36,6 +36,8 @@ func TestBadRowsAreErrors(t *testing.T) {
 		{"many", "a int", "1\t2\n", "was truncated; it contained more data"},
 		{"check_", "a int CHECK (a > 0)", "1\n0\n", "check_"},
 		{"part_", "a int) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (10)", "1\n11\n", "Table has no partition for value"},
+		{"json_", "j json", "1\nx\n", "json_"}, // an error of LOAD DATA itself, as of a trigger's
+		{"child_", "a int, v int GENERATED ALWAYS AS (10 DIV a) STORED CHECK (v < 5)", "1\n", "child_"},
 	}
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "bad")
@@ -116,7 +118,11 @@ func TestSuperseded(t *testing.T) {
 // TestReject: the bad rows are rejected, each with its reason, and the others are written.
 func TestReject(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
-		for _, infile := range []string{"1", "0"} {
+		for _, try := range []struct {
+			infile string
+			whole  bool // in one batch
+		}{{"1", false}, {"0", false}, {"1", true}, {"0", true}} {
+			infile := try.infile
 			to := srv.NewDatabase(t, "reject")
 			testdb.Query(t, to, "SET GLOBAL local_infile="+infile)
 			e := open(t, to, server.Options{})
@@ -137,12 +143,16 @@ func TestReject(t *testing.T) {
 				fmt.Fprintf(&rows[i/600], "%d\t%s\t%s\n", i, v, at)
 			}
 			rows[1].WriteString("7\tdup\t2024-01-01 00:00:00+00\n")
+			batches := []string{rows[0].String(), rows[1].String()}
+			if try.whole {
+				batches = []string{batches[0] + batches[1]}
+			}
 			var rejected []string
 			r := &tidemark.Range{ID: 5}
 			out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Reject: func(row []byte, reason string) error {
 				rejected = append(rejected, strings.SplitN(string(row), "\t", 2)[0]+": "+reason)
 				return nil
-			}}, mysqltest.Batches(tidemark.CopyText, r, rows[0].String(), rows[1].String()))
+			}}, mysqltest.Batches(tidemark.CopyText, r, batches...))
 			testdb.Query(t, to, "SET GLOBAL local_infile=1")
 			if err != nil || out.Rows != 997 || out.Rejected != 4 {
 				t.Fatalf("local_infile=%s: %+v %v", infile, out, err)

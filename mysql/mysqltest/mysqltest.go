@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
@@ -282,20 +283,19 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	defer server.Close()
-	cut := make(chan struct{})
+	var cut atomic.Bool
+	answered := make(chan struct{}) // closed when the server has answered everything and hung up
 	go func() {
+		defer close(answered)
+		defer client.Close()
 		buf := make([]byte, 1<<16)
 		for {
 			n, err := server.Read(buf)
 			if err != nil {
-				client.Close()
 				return
 			}
-			select {
-			case <-cut:
-				client.Close()
-				return
-			default:
+			if cut.Load() {
+				continue
 			}
 			if _, err := client.Write(buf[:n]); err != nil {
 				return
@@ -308,13 +308,73 @@ func (p *Proxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) && p.Armed.CompareAndSwap(true, false) {
+		if commits := bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) || bytes.Contains(buf[:n], []byte("'COMMIT'")); commits && p.Armed.CompareAndSwap(true, false) {
 			if p.Before.Load() {
 				return
 			}
-			close(cut)
+			cut.Store(true)
 		}
 		if _, err := server.Write(buf[:n]); err != nil {
+			return
+		}
+		if cut.Load() {
+			_ = server.(*net.TCPConn).CloseWrite()
+			<-answered
+			return
+		}
+	}
+}
+
+// A Forger forwards to a server, and replaces text in what it receives. It can so make a statement
+// fail.
+type Forger struct {
+	net.Listener
+	Forge atomic.Pointer[[2]string] // a text, and another of the same length
+}
+
+// NewForger runs one in front of a server until the test ends.
+func NewForger(t *testing.T, srv *testdb.Server) *Forger {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	f := &Forger{Listener: l}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", srv.Port))
+			if err != nil {
+				client.Close()
+				continue
+			}
+			go func() {
+				defer client.Close()
+				io.Copy(client, to)
+			}()
+			go f.forward(to, client)
+		}
+	}()
+	return f
+}
+
+func (f *Forger) forward(to, from net.Conn) {
+	defer to.Close()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		b := buf[:n]
+		if s := f.Forge.Load(); s != nil && s[0] != "" {
+			b = bytes.ReplaceAll(b, []byte(s[0]), []byte(s[1]))
+		}
+		if _, err := to.Write(b); err != nil {
 			return
 		}
 	}

@@ -1,9 +1,12 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysql/server"
@@ -20,24 +23,32 @@ func (e *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([
 		return nil, err
 	}
 	defer back()
-	var out []tidemark.LobSize
+	var asked []*tidemark.Move
+	var statements []string
+	all := func(t *tidemark.Table) bool { return whole || t.Rows >= 0 && t.Rows <= sampledRows && t.Bytes < 64<<20 }
 	for i := range moves {
 		t := moves[i].From
-		columns := moves[i].LobColumns()
-		if len(columns) == 0 || t.Form != tidemark.Ordinary && t.Form != tidemark.Partitioned {
-			continue
-		}
-		all := whole || t.Rows >= 0 && t.Rows <= sampledRows && t.Bytes < 64<<20
-		r, err := s.Query(ctx, lobSQL(t, columns, all))
-		if err != nil {
-			return nil, e.Fail("check", t.String(), err)
-		}
-		for j, c := range columns {
-			bytes, _ := r.GetInt(0, j) // NULL: no values
-			out = append(out, tidemark.LobSize{Table: t.String(), Column: c.Name, Type: c.Type.Native, Bytes: bytes, Whole: all})
+		if columns := moves[i].LobColumns(); len(columns) > 0 && (t.Form == tidemark.Ordinary || t.Form == tidemark.Partitioned) {
+			asked, statements = append(asked, &moves[i]), append(statements, lobSQL(t, columns, all(t)))
 		}
 	}
-	return out, nil
+	var out []tidemark.LobSize
+	var failed error
+	err = s.RunMany(ctx, statements, func(i int, r *gomysql.Result, err error) {
+		t := asked[i].From
+		if err != nil {
+			failed = cmp.Or(failed, e.Fail("check", t.String(), err))
+			return
+		}
+		for j, c := range asked[i].LobColumns() {
+			bytes, _ := r.GetInt(0, j) // NULL: no values
+			out = append(out, tidemark.LobSize{Table: t.String(), Column: c.Name, Type: c.Type.Native, Bytes: bytes, Whole: all(t)})
+		}
+	})
+	if err != nil {
+		return nil, e.Fail("check", e.Masked, err)
+	}
+	return out, failed
 }
 
 func lobSQL(t *tidemark.Table, columns []tidemark.Column, all bool) string {

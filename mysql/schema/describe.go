@@ -10,7 +10,6 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -38,7 +37,7 @@ func (e *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 	}
 	defer back()
 	// The driver's connection takes no ctx.
-	stop := crash.OnDone(ctx, s.Abort)
+	stop := s.Watch(ctx)
 	defer func() { s.Dead = !stop() || s.Dead }()
 	d := &describer{e: e, c: s.Client, want: want, tables: map[tidemark.TableID]*tidemark.Table{}}
 	if err := d.run(ctx); err != nil {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -36,7 +35,7 @@ func (e *Schema) Show(ctx context.Context, id tidemark.TableID) (*Shown, error) 
 		return nil, err
 	}
 	defer back()
-	stop := crash.OnDone(ctx, c.Abort)
+	stop := c.Watch(ctx)
 	defer func() { c.Dead = !stop() || c.Dead }()
 	d := &describer{e: e, c: c.Client}
 	found, err := d.shownTables("TABLE_SCHEMA=" + server.Literal(id.Schema) + " AND TABLE_NAME=" + server.Literal(id.Name))
@@ -61,7 +60,7 @@ func (e *Schema) ShowAll(ctx context.Context) (tables map[tidemark.TableID]*Show
 		return nil, nil, 0, err
 	}
 	defer back()
-	stop := crash.OnDone(ctx, c.Abort)
+	stop := c.Watch(ctx)
 	defer func() { c.Dead = !stop() || c.Dead }()
 	d := &describer{e: e, c: c.Client}
 	charsets = map[string]string{}

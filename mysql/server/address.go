@@ -119,7 +119,7 @@ func parseURL(rawURL string) (address, error) {
 			}
 		default:
 			if !urlOptions[key] {
-				return address{}, bad(fmt.Sprintf("unknown option %q", key), unknownOption(key))
+				return address{}, bad(tidemark.UnknownOption(u, key), unknownOption(key))
 			}
 		}
 	}

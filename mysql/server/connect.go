@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 )
 
 // A Server is one MySQL or MariaDB server: its address, its properties, and our reusable sessions
@@ -38,6 +39,8 @@ type Server struct {
 	// LogBase returns the number added to log file numbers in places; nil: 0. The stream's journal
 	// keeps it.
 	LogBase func() (uint64, error)
+
+	Distance roundtrip.Distance
 
 	mu     sync.Mutex
 	idle   []*Session // not in use
@@ -90,7 +93,7 @@ func Open(ctx context.Context, rawURL string, opt Options) (*Server, error) {
 	}
 	if err := e.Prepare(ctx, s); err != nil {
 		s.Close()
-		return nil, e.Fail("connect", "", err)
+		return nil, e.Fail("connect", e.Masked, err)
 	}
 	for _, f := range s.warnings {
 		opt.Warn(f)
@@ -166,7 +169,7 @@ func (d *dialError) Unwrap() error { return d.error }
 func (e *Server) identify(s *Session) error {
 	r, err := s.Client.Execute("SELECT VERSION(), CURRENT_USER(), " + askLimits)
 	if err != nil {
-		return e.Fail("connect", "", err)
+		return e.Fail("connect", e.Masked, err)
 	}
 	e.version, _ = r.GetString(0, 0)
 	user, _ := r.GetString(0, 1)
@@ -204,16 +207,18 @@ func (e *Server) AtLeast(major, minor, patch int) bool {
 	return e.Patch >= patch
 }
 
-// Prepare makes the settings that all our sessions need: text in utf8mb4, UTC, plain SQL, and
-// timeouts that outlast a slow peer.
+// Prepare makes the settings that all our sessions need: text in utf8mb4, UTC, plain SQL, timeouts
+// that outlast a slow peer, and no limits or habits that a server's defaults have for its users.
 func (e *Server) Prepare(ctx context.Context, s *Session) error {
 	set := "SET NAMES utf8mb4, time_zone='+00:00', sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', autocommit=1, " +
 		"SESSION wait_timeout=604800, SESSION net_read_timeout=86400, SESSION net_write_timeout=86400, " +
-		"SESSION group_concat_max_len=67108864, SESSION sql_select_limit=18446744073709551615, SESSION tx_isolation='REPEATABLE-READ'"
+		"SESSION group_concat_max_len=67108864, SESSION sql_select_limit=18446744073709551615, sql_big_selects=1, " +
+		"sql_quote_show_create=1, sql_safe_updates=0, sql_auto_is_null=0, SESSION completion_type='NO_CHAIN', " +
+		"SESSION tx_isolation='REPEATABLE-READ', SESSION tx_read_only=0"
 	if e.MariaDB {
 		set += ", SESSION max_statement_time=0"
 	} else {
-		set = strings.Replace(set, "tx_isolation", "transaction_isolation", 1) +
+		set = strings.ReplaceAll(set, "SESSION tx_", "SESSION transaction_") +
 			", SESSION max_execution_time=0, SESSION information_schema_stats_expiry=0"
 	}
 	s.Charset = "utf8mb4"
@@ -229,7 +234,7 @@ func (e *Server) NewSession(ctx context.Context) (*Session, error) {
 	defer s.within(e.to.timeout)()
 	if err := e.Prepare(ctx, s); err != nil {
 		s.Close()
-		return nil, err
+		return nil, e.Fail("connect", e.Masked, err)
 	}
 	return s, nil
 }
@@ -246,6 +251,9 @@ func (e *Server) Lend(ctx context.Context) (*Session, func(), error) {
 		}
 	}
 	e.mu.Unlock()
+	if s != nil {
+		roundtrip.Bind(ctx, s.Conn)
+	}
 	if s != nil && s.ping() != nil {
 		s.Close()
 		s = nil
@@ -288,9 +296,15 @@ func CloseAll(list []*Session) {
 	}
 }
 
+// ping asks the server for nothing: what it takes is the distance.
 func (s *Session) ping() error {
 	defer s.within(5 * time.Second)()
-	return s.Client.Ping()
+	asked := time.Now()
+	err := s.Client.Ping()
+	if err == nil {
+		s.Server.Distance.Note(time.Since(asked))
+	}
+	return err
 }
 
 // within limits the time of what the session does until over is called.
@@ -307,10 +321,17 @@ func (s *Session) Close() {
 // Abort immediately ends any wait of the session. The session is unusable afterwards.
 func (s *Session) Abort() { _ = s.Conn.SetDeadline(time.Unix(1, 0)) }
 
+// Watch begins work on the session, for whose round trips ctx's worker waits: when ctx ends before
+// stop is called, the session is aborted, and stop returns false.
+func (s *Session) Watch(ctx context.Context) (stop func() bool) {
+	roundtrip.Bind(ctx, s.Conn)
+	return crash.OnDone(ctx, s.Abort)
+}
+
 // Query runs one statement. When ctx ends, the statement is killed on the server, and the session
 // is closed.
 func (s *Session) Query(ctx context.Context, sql string) (*gomysql.Result, error) {
-	stop := crash.OnDone(ctx, s.Abort)
+	stop := s.Watch(ctx)
 	r, err := s.Client.Execute(sql)
 	if !stop() {
 		s.Dead = true
@@ -358,7 +379,7 @@ func (e *Server) Ask(ctx context.Context, sql string) ([][]string, error) {
 	defer back()
 	r, err := s.Query(ctx, sql)
 	if err != nil {
-		return nil, err
+		return nil, e.Fail("query", e.Masked, err)
 	}
 	out := make([][]string, r.RowNumber())
 	for i := range out {

@@ -99,7 +99,7 @@ func FuzzWire(f *testing.F) {
 	f.Add([]byte{9, 0, 0, 1, 0xfe, 255, 255, 255, 255, 255, 255, 255, 255})
 	f.Fuzz(func(t *testing.T, said []byte) {
 		w := NewWire(answers{bytes.NewReader(said)})
-		if n, err := w.Query("SELECT 1"); err == nil {
+		if n, err := w.Columns(); err == nil {
 			for range 100 {
 				if _, _, err := w.Next(); err != nil {
 					break

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/internal/door"
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 )
 
 // A login takes a connection from the server's greeting to its OK. It is our own code because it
@@ -79,10 +80,11 @@ func (e *Server) login(ctx context.Context, want Wishes) (*login, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, e.to.network, e.to.host)
+	dialled, err := d.DialContext(ctx, e.to.network, e.to.host)
 	if err != nil {
 		return nil, &dialError{err}
 	}
+	conn := roundtrip.NewConn(ctx, dialled, &e.Distance)
 	stop := crash.OnDone(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	l := &login{to: &e.to, packets: packets{conn: conn}}
 	// A server greets at once; one that waits for the client is of another kind.
@@ -96,6 +98,7 @@ func (e *Server) login(ctx context.Context, want Wishes) (*login, error) {
 	if !stop() {
 		err = context.Cause(ctx)
 	}
+	roundtrip.LoggedIn(conn)
 	if err != nil {
 		conn.Close()
 		return nil, &loginError{err, l.server.capability&gomysql.CLIENT_SSL != 0, l.secure}

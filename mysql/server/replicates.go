@@ -11,16 +11,16 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A feed is a replication source, as its replica's status names it.
-type feed struct {
-	host     string
-	port     int
-	serverID string // its server_id; "" or 0: never reached
-	uuid     string // its server_uuid; MariaDB has none
+// A Feed is a replication source, as its replica's status names it.
+type Feed struct {
+	Host     string
+	Port     int
+	ServerID string // its server_id; "" or 0: never reached
+	UUID     string // its server_uuid; MariaDB has none
 }
 
 // SourcesOf lists the sources of all replication channels of a server, running or not.
-func SourcesOf(ctx context.Context, s *Session, e *Server) ([]feed, error) {
+func SourcesOf(ctx context.Context, s *Session, e *Server) ([]Feed, error) {
 	statements := []string{"SHOW REPLICA STATUS", "SHOW SLAVE STATUS"} // 8.4 has only the first, versions before 8.0.22 only the second
 	if e.MariaDB {
 		statements = []string{"SHOW ALL SLAVES STATUS"}
@@ -31,19 +31,19 @@ func SourcesOf(ctx context.Context, s *Session, e *Server) ([]feed, error) {
 		if err = qerr; err != nil {
 			continue
 		}
-		var out []feed
+		var out []Feed
 		for i := range r.RowNumber() {
-			var f feed
+			var f Feed
 			for j, field := range r.Fields {
 				switch value := Cell(r, i, j); strings.ToLower(string(field.Name)) {
 				case "master_host", "source_host":
-					f.host = value
+					f.Host = value
 				case "master_port", "source_port":
-					f.port, _ = strconv.Atoi(value)
+					f.Port, _ = strconv.Atoi(value)
 				case "master_server_id", "source_server_id":
-					f.serverID = value
+					f.ServerID = value
 				case "master_uuid", "source_uuid":
-					f.uuid = value
+					f.UUID = value
 				}
 			}
 			out = append(out, f)
@@ -53,32 +53,32 @@ func SourcesOf(ctx context.Context, s *Session, e *Server) ([]feed, error) {
 	return nil, err
 }
 
-// A member is a server's identity in a replication topology, as far as its user may see it.
-type member struct {
-	address  string // the host by which it was reached; "" for a socket of this machine
-	hostname string // its own name for its machine
-	port     int
-	serverID string
-	uuid     string
-	feeds    []feed
-	groups   []string // groups and clusters of which it is currently a member
+// A Member is a server's identity in a replication topology, as far as its user may see it.
+type Member struct {
+	Address  string // the host by which it was reached; "" for a socket of this machine
+	Hostname string // its own name for its machine
+	Port     int
+	ServerID string
+	UUID     string
+	Feeds    []Feed
+	Groups   []string // groups and clusters of which it is currently a member
 }
 
 // noCluster is the cluster state UUID of a Galera node that is in no cluster.
 const noCluster = "00000000-0000-0000-0000-000000000000"
 
-func memberOf(ctx context.Context, s *Session, e *Server) (m member) {
+func memberOf(ctx context.Context, s *Session, e *Server) (m Member) {
 	if e.to.network == "tcp" {
-		m.address, _, _ = net.SplitHostPort(e.to.host)
+		m.Address, _, _ = net.SplitHostPort(e.to.host)
 	}
 	if r, err := s.Query(ctx, "SELECT @@hostname, @@port, @@server_id"); err == nil {
-		m.hostname, m.serverID = Cell(r, 0, 0), Cell(r, 0, 2)
-		m.port, _ = strconv.Atoi(Cell(r, 0, 1))
+		m.Hostname, m.ServerID = Cell(r, 0, 0), Cell(r, 0, 2)
+		m.Port, _ = strconv.Atoi(Cell(r, 0, 1))
 	}
 	if r, err := s.Query(ctx, "SHOW GLOBAL VARIABLES LIKE 'server_uuid'"); err == nil && r.RowNumber() > 0 {
-		m.uuid = Cell(r, 0, 1)
+		m.UUID = Cell(r, 0, 1)
 	}
-	m.feeds, _ = SourcesOf(ctx, s, e) // without the privilege there are none
+	m.Feeds, _ = SourcesOf(ctx, s, e) // without the privilege there are none
 	if r, err := s.Query(ctx, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'"); err == nil && r.RowNumber() > 0 && Cell(r, 0, 1) != noCluster {
 		m.group("galera ", Cell(r, 0, 1))
 	}
@@ -89,25 +89,25 @@ func memberOf(ctx context.Context, s *Session, e *Server) (m member) {
 }
 
 // online reports whether a server is an active member of its group.
-func (m *member) online(ctx context.Context, s *Session) bool {
+func (m *Member) online(ctx context.Context, s *Session) bool {
 	r, err := s.Query(ctx, "SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE MEMBER_ID = @@server_uuid AND MEMBER_STATE IN ('ONLINE', 'RECOVERING')")
 	return err == nil && Cell(r, 0, 0) == "1"
 }
 
-func (m *member) group(kind, name string) {
+func (m *Member) group(kind, name string) {
 	if name != "" {
-		m.groups = append(m.groups, kind+strings.ToLower(name))
+		m.Groups = append(m.Groups, kind+strings.ToLower(name))
 	}
 }
 
 // kin reports how b relates to a.
-func kin(ctx context.Context, a, b member) tidemark.Kinship {
+func kin(ctx context.Context, a, b Member) tidemark.Kinship {
 	switch {
-	case slices.ContainsFunc(a.groups, func(g string) bool { return slices.Contains(b.groups, g) }):
+	case slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(b.Groups, g) }):
 		return tidemark.Member
-	case slices.ContainsFunc(b.feeds, func(f feed) bool { return f.is(ctx, a, b) }):
+	case slices.ContainsFunc(b.Feeds, func(f Feed) bool { return f.is(ctx, a, b) }):
 		return tidemark.Replica
-	case slices.ContainsFunc(a.feeds, func(f feed) bool { return f.is(ctx, b, a) }):
+	case slices.ContainsFunc(a.Feeds, func(f Feed) bool { return f.is(ctx, b, a) }):
 		return tidemark.Feeding
 	}
 	return tidemark.Apart
@@ -115,17 +115,17 @@ func kin(ctx context.Context, a, b member) tidemark.Kinship {
 
 // is reports whether a feed of a replica is this source. Without a uuid, unrelated servers often
 // share a server_id: then port and host must match too.
-func (f feed) is(ctx context.Context, source, replica member) bool {
-	if f.uuid != "" && source.uuid != "" {
-		return strings.EqualFold(f.uuid, source.uuid)
+func (f Feed) is(ctx context.Context, source, replica Member) bool {
+	if f.UUID != "" && source.UUID != "" {
+		return strings.EqualFold(f.UUID, source.UUID)
 	}
-	if f.serverID != source.serverID && f.serverID != "0" && f.serverID != "" || f.port != source.port {
+	if f.ServerID != source.ServerID && f.ServerID != "0" && f.ServerID != "" || f.Port != source.Port {
 		return false
 	}
-	if local(f.host) { // on the replica's own machine
-		return source.address == replica.address || local(source.address) && local(replica.address) || source.hostname == replica.hostname
+	if local(f.Host) { // on the replica's own machine
+		return source.Address == replica.Address || local(source.Address) && local(replica.Address) || source.Hostname == replica.Hostname
 	}
-	return strings.EqualFold(f.host, source.hostname) || strings.EqualFold(f.host, source.address) || oneHost(ctx, f.host, source.address)
+	return strings.EqualFold(f.Host, source.Hostname) || strings.EqualFold(f.Host, source.Address) || oneHost(ctx, f.Host, source.Address)
 }
 
 func local(host string) bool {

@@ -8,13 +8,34 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Relate reports whether a and b are the same server, and whether that server compares table names
-// without regard to case. It tests this with a user lock: one taken by a session of a is visible to
-// all sessions of the same server and to no others, regardless of host names, ports, sockets and
-// proxies; MariaDB has no server_uuid, and clones of a MySQL server may share one. If they are two
-// servers, it reports whether one replicates from the other directly, not through a third server,
-// as far as the user may see that.
-func (a *Server) Relate(ctx context.Context, b *Server) (k tidemark.Kinship, fold bool, err error) {
+// A Sight is what a server sees of another one's user lock.
+type Sight struct {
+	Held   bool   // somebody here has that lock: they are the same server
+	Member Member // unless Held: who this server is
+}
+
+// Look reports whether a server has the user lock of that name.
+func Look(ctx context.Context, b *Server, name string) (s Sight, err error) {
+	err = b.OnSession(ctx, "compare", b.Masked, func(other *Session) error {
+		r, err := other.Query(ctx, "SELECT IS_USED_LOCK("+Literal(name)+") IS NOT NULL")
+		if err != nil {
+			return err
+		}
+		if s.Held = Cell(r, 0, 0) == "1"; !s.Held {
+			s.Member = memberOf(ctx, other, b)
+		}
+		return nil
+	})
+	return s, err
+}
+
+// Relate reports whether a and b, whose Look is given, are the same server, and whether that server
+// compares table names without regard to case. It tests this with a user lock: one taken by a
+// session of a is visible to all sessions of the same server and to no others, regardless of host
+// names, ports, sockets and proxies; MariaDB has no server_uuid, and clones of a MySQL server may
+// share one. If they are two servers, it reports whether one replicates from the other directly,
+// not through a third server, as far as the user may see that.
+func (a *Server) Relate(ctx context.Context, look func(ctx context.Context, name string) (Sight, error)) (k tidemark.Kinship, fold bool, err error) {
 	name := fmt.Sprintf("tidemark same %016x", rand.Uint64())
 	err = a.OnSession(ctx, "compare", a.Masked, func(one *Session) error {
 		r, err := one.Query(ctx, "SELECT GET_LOCK("+Literal(name)+", 1), @@lower_case_table_names")
@@ -23,16 +44,14 @@ func (a *Server) Relate(ctx context.Context, b *Server) (k tidemark.Kinship, fol
 		}
 		fold = Cell(r, 0, 1) != "0"
 		defer one.Exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+Literal(name)+")") // the session's end releases it too
-		return b.OnSession(ctx, "compare", b.Masked, func(other *Session) error {
-			r, err := other.Query(ctx, "SELECT IS_USED_LOCK("+Literal(name)+") IS NOT NULL")
-			if err != nil {
-				return err
-			}
-			if k = tidemark.Same; Cell(r, 0, 0) != "1" {
-				k = kin(ctx, memberOf(ctx, one, a), memberOf(ctx, other, b))
-			}
-			return nil
-		})
+		s, err := look(ctx, name)
+		if err != nil {
+			return err
+		}
+		if k = tidemark.Same; !s.Held {
+			k = kin(ctx, memberOf(ctx, one, a), s.Member)
+		}
+		return nil
 	})
 	return k, fold, err
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -200,7 +201,20 @@ const manyAtOnce = 100
 // RunMany runs statements that return one result each, several per round trip. row receives a
 // statement's index and result, or its error.
 func RunMany(c *Client, statements []string, row func(i int, r *gomysql.Result, err error)) error {
-	if err := multiStatements(c, true); err != nil {
+	var my *gomysql.MyError
+	if err := multiStatements(c, true); errors.As(err, &my) { // a proxy that takes one at a time
+		for i, sql := range statements {
+			r, err := c.Execute(sql)
+			if err != nil && !errors.As(err, &my) {
+				return err
+			}
+			row(i, r, err)
+			if r != nil {
+				r.Close()
+			}
+		}
+		return nil
+	} else if err != nil {
 		return err
 	}
 	for done := 0; done < len(statements); {
@@ -217,6 +231,20 @@ func RunMany(c *Client, statements []string, row func(i int, r *gomysql.Result, 
 		}
 	}
 	return multiStatements(c, false)
+}
+
+// RunMany runs statements as the function does. When ctx ends, the one that runs is killed on the
+// server, and the session is closed; after an error of the connection it is not used again either.
+func (s *Session) RunMany(ctx context.Context, statements []string, row func(i int, r *gomysql.Result, err error)) error {
+	stop := s.Watch(ctx)
+	err := RunMany(s.Client, statements, row)
+	if !stop() {
+		s.Dead = true
+		s.Server.Kill(s.ID)
+		return context.Cause(ctx)
+	}
+	s.Dead = s.Dead || err != nil
+	return err
 }
 
 // multiStatements sends COM_SET_OPTION; without it a server accepts one statement at a time.

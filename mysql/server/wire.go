@@ -8,6 +8,8 @@ import (
 	"net"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 )
 
 // A Wire reads and writes packets of the client/server protocol on a logged-in connection, for the
@@ -252,15 +254,18 @@ func ErrorIn(p []byte) error {
 	return e
 }
 
-// Query sends a SELECT and reads up to its first row; it returns the number of columns.
-func (w *Wire) Query(sql string) (columns int, err error) {
-	if err := w.Command(gomysql.COM_QUERY, sql); err != nil {
-		return 0, err
-	}
+// Columns reads the answer to a SELECT up to its first row; it returns the number of columns.
+func (w *Wire) Columns() (int, error) {
 	p, err := w.Response()
 	if err != nil {
 		return 0, err
 	}
+	return w.columns(p)
+}
+
+// columns reads a result, which begins with the packet p, up to its first row; it returns the
+// number of columns.
+func (w *Wire) columns(p []byte) (columns int, err error) {
 	n, size := LenencInt(p)
 	if size == 0 || n == 0 || n > maxResultColumns {
 		return 0, ErrMalformed
@@ -274,6 +279,48 @@ func (w *Wire) Query(sql string) (columns int, err error) {
 		return 0, ErrMalformed
 	}
 	return int(n), nil
+}
+
+// FirstRow reads a result and returns its first row, in which NULL is empty; it has no values if
+// there is no row.
+func (w *Wire) FirstRow() ([]string, error) {
+	p, err := w.Response()
+	if err != nil {
+		return nil, err
+	}
+	return w.firstRow(p)
+}
+
+func (w *Wire) firstRow(p []byte) ([]string, error) {
+	n, err := w.columns(p)
+	if err != nil {
+		return nil, err
+	}
+	row := make([]string, 0, n)
+	for {
+		p, whole, err := w.Next()
+		switch {
+		case err != nil:
+			return nil, err
+		case !whole || len(p) == 0:
+			return nil, ErrMalformed
+		case IsEOF(p):
+			return row, nil
+		case p[0] == PacketErr:
+			return nil, ErrorIn(p)
+		}
+		for len(p) > 0 && len(row) < n {
+			if p[0] == ValueNull {
+				row, p = append(row, ""), p[1:]
+				continue
+			}
+			v, size := LenencInt(p)
+			if size == 0 || v > uint64(len(p)-size) {
+				return nil, ErrMalformed
+			}
+			row, p = append(row, string(p[size:size+int(v)])), p[size+int(v):]
+		}
+	}
 }
 
 // Response reads a packet that is not a row; an ERR packet becomes an error.
@@ -323,8 +370,10 @@ func (w *Wire) Drain(limit int) (done bool, err error) {
 type Answer struct {
 	Affected uint64
 	Warnings int
-	More     bool   // the result of another statement follows
-	Info     string // "Records: 3  Deleted: 0  Skipped: 1  Warnings: 1"
+	More     bool // the result of another statement follows
+	// InTransaction reports that a transaction is open after the statement.
+	InTransaction bool
+	Info          string // "Records: 3  Deleted: 0  Skipped: 1  Warnings: 1"
 }
 
 // ReadAnswer decodes an OK packet.
@@ -341,25 +390,66 @@ func ReadAnswer(p []byte) (ok Answer, err error) {
 	if len(p) < at+4 {
 		return ok, ErrMalformed
 	}
-	ok.More = binary.LittleEndian.Uint16(p[at:])&gomysql.SERVER_MORE_RESULTS_EXISTS != 0
+	status := binary.LittleEndian.Uint16(p[at:])
+	ok.More, ok.InTransaction = status&gomysql.SERVER_MORE_RESULTS_EXISTS != 0, status&gomysql.SERVER_STATUS_IN_TRANS != 0
 	ok.Warnings = int(binary.LittleEndian.Uint16(p[at+2:]))
 	ok.Info = string(p[at+4:])
 	return ok, nil
 }
 
-// Load starts LOAD DATA LOCAL; the caller then calls Send any number of times, and Finish.
-func (w *Wire) Load(sql string) error {
-	if err := w.Command(gomysql.COM_QUERY, sql); err != nil {
-		return err
-	}
+// Answer reads the OK of a statement, or the result of one that has rows, which it ignores.
+func (w *Wire) Answer() (Answer, error) {
 	p, err := w.Response()
 	if err != nil {
+		return Answer{}, err
+	}
+	if p[0] != PacketOK {
+		_, err := w.firstRow(p)
+		return Answer{}, err
+	}
+	return ReadAnswer(p)
+}
+
+// Load sends statements and starts LOAD DATA LOCAL, in one round trip; the caller then calls Send
+// any number of times, and Finish. If a statement fails, LOAD DATA gets no rows.
+func (w *Wire) Load(sql string, ahead ...string) error {
+	out := w.out[:0]
+	for _, one := range ahead {
+		out = AppendCommand(out, gomysql.COM_QUERY, one)
+	}
+	w.out = AppendCommand(out, gomysql.COM_QUERY, sql)
+	if err := w.Commands(w.out); err != nil {
 		return err
 	}
-	if p[0] != packetInfile {
+	var failed error
+	for range ahead {
+		if _, err := w.Answer(); err != nil {
+			var my *gomysql.MyError
+			if !errors.As(err, &my) {
+				return err
+			}
+			failed = err
+		}
+	}
+	p, err := w.Response()
+	switch {
+	case err != nil && failed == nil:
+		return err
+	case err != nil:
+		return failed
+	case p[0] != packetInfile:
 		return ErrMalformed
 	}
-	return nil
+	if failed == nil {
+		return nil
+	}
+	if err := w.Finish(); err != nil {
+		return err
+	}
+	if _, err := w.Answer(); err != nil {
+		return err
+	}
+	return failed
 }
 
 // Send sends a piece of the stream, without copying it.
@@ -377,20 +467,37 @@ func (w *Wire) Send(data []byte) error {
 		data = data[n:]
 	}
 	out := w.bufs // WriteTo consumes its receiver
-	_, err := out.WriteTo(w.conn)
+	_, err := roundtrip.WriteBuffers(w.conn, &out)
 	return err
 }
 
-// Finish ends the stream and reads the server's answer.
-func (w *Wire) Finish() (Answer, error) {
-	if _, err := w.conn.Write([]byte{0, 0, 0, w.seq}); err != nil {
-		return Answer{}, err
+// Finish ends the stream, and sends further statements without waiting for the answer. The server
+// answers LOAD DATA and all of them, in order.
+func (w *Wire) Finish(further ...string) error {
+	out := append(w.out[:0], 0, 0, 0, w.seq)
+	for _, one := range further {
+		out = AppendCommand(out, gomysql.COM_QUERY, one)
 	}
-	p, err := w.Response()
-	if err != nil {
-		return Answer{}, err
+	w.out = out
+	return w.Commands(out)
+}
+
+// FinishAndLoad ends the stream and starts another LOAD DATA LOCAL, in one round trip. ended is the
+// error of the first, begun that of the second: without one, it waits for rows, also if the first
+// failed.
+func (w *Wire) FinishAndLoad(sql string) (ok Answer, ended, begun error) {
+	if err := w.Finish(sql); err != nil {
+		return ok, err, err
 	}
-	return ReadAnswer(p)
+	var my *gomysql.MyError
+	if ok, ended = w.Answer(); ended != nil && !errors.As(ended, &my) {
+		return ok, ended, ended
+	}
+	p, begun := w.Response()
+	if begun == nil && p[0] != packetInfile {
+		begun = ErrMalformed
+	}
+	return ok, ended, begun
 }
 
 // AppendLenenc appends a length-encoded integer.

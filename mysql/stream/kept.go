@@ -54,5 +54,5 @@ func (e *Source) LogKept(ctx context.Context, _ string, from uint64) (tidemark.L
 	if limit := number("max_binlog_total_size") / 1000; limit > 0 {
 		k.Room = max(0, limit-all)
 	}
-	return k, nil
+	return k, e.oldestOpen(ctx, s, &k)
 }

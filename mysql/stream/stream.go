@@ -130,6 +130,7 @@ type Source struct {
 	follows bool            // a stream was opened,
 	based   uint32          // and this is added to file numbers in its places
 	applied []uint64        // places that the target of a stream has applied after its start position
+	sender  atomic.Uint32   // the session that sends us the log
 }
 
 // New creates a source that reads tables by b.
@@ -139,6 +140,7 @@ func New(b *bulk.Bulk, c *preflight.Checks) *Source {
 		return c.SourceNeeds(ctx, "", &tidemark.Database{}) // no name: a session of the stream holds the lock
 	}
 	b.LogBase, b.WhenFrozen = s.journalBase, s.beginJournal
+	b.Others[tidemark.LogSide] = func() map[uint32]int { return map[uint32]int{s.sender.Load(): 0} }
 	return s
 }
 
@@ -372,6 +374,7 @@ func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
 	if s.s0, err = s.e.replica(ctx); err != nil {
 		return s.e.Fail("follow", s.name, err)
 	}
+	s.e.sender.Store(s.s0.ID)
 	if lock {
 		s.e.freeName()
 		err = server.LockName(ctx, s.s0, s.name)

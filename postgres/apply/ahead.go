@@ -29,15 +29,18 @@ type commitAhead struct {
 	on       bool // for the current transaction
 	synced   bool // its Sync has been sent
 	progress *prepared
-	at       []byte // column at of the agent's row, as text; nil: unknown
+	at       []byte // column at of the agent's row once all that was sent is committed; nil: unknown
 	epoch    int64  // of that row
+	stamped  int64  // the last at that the agent has named, in microseconds
+	pipe     pipeline
 }
 
 // doubt is what an agent knows of transactions whose COMMIT got no answer.
 type doubt struct {
 	epoch   int64    // of the last such transaction; 0: none since settle
 	settled int64    // epoch of done
-	done    []uint64 // places that settle found on the target
+	low     uint64   // settle found everything up to here on the target,
+	done    []uint64 // and these places
 }
 
 // prepareAhead decides whether a group's COMMIT goes ahead, and reads what that takes.
@@ -48,7 +51,7 @@ func (a *applier) prepareAhead(ctx context.Context, g *change.Group, ahead bool)
 		return nil
 	}
 	c.epoch = g.Epoch
-	err := a.conn.QueryRow(ctx, "SELECT at::text FROM tidemark.applied WHERE queue = $1 AND agent = $2 AND epoch = $3", g.Queue, g.Agent, g.Epoch).Scan(&c.at)
+	err := a.conn.QueryRow(ctx, "SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || 'Z' FROM tidemark.applied WHERE queue = $1 AND agent = $2 AND epoch = $3", g.Queue, g.Agent, g.Epoch).Scan(&c.at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return resolve.ErrFenced
 	}
@@ -62,11 +65,18 @@ func guardedSQL(sql, rows string) string {
 
 const guardState = "22012"
 
-// progressAheadSQL is progressSQL for a COMMIT that goes ahead.
-const progressAheadSQL = `WITH x AS (UPDATE tidemark.applied SET low = $1::bigint, done = $2::bigint[], at = clock_timestamp()
+// progressAheadSQL is progressSQL for a COMMIT that goes ahead. The agent says what at becomes, so
+// that it can name that in the next group before this one is answered.
+const progressAheadSQL = `WITH x AS (UPDATE tidemark.applied SET low = $1::bigint, done = $2::bigint[], at = $9::timestamptz
 	WHERE queue = $3 AND agent = $4::int AND epoch = $5::bigint AND at = $7::timestamptz
-	AND (SELECT coalesce(sum(relnatts), 0) FROM pg_class WHERE oid = ANY ($6::oid[])) = $8::bigint RETURNING at)
-	SELECT CASE WHEN 1 / (count(*) = 1)::int = 1 THEN min(at) END FROM x`
+	AND (SELECT coalesce(sum(relnatts), 0) FROM pg_class WHERE oid = ANY ($6::oid[])) = $8::bigint RETURNING 1)
+	SELECT 1 / (count(*) = 1)::int FROM x`
+
+// stamp returns the next value of at: the time, and later than all earlier values of the agent.
+func (a *applier) stamp() []byte {
+	a.ahead.stamped = max(time.Now().UnixMicro(), a.ahead.stamped+1)
+	return time.UnixMicro(a.ahead.stamped).UTC().AppendFormat(nil, "2006-01-02 15:04:05.000000Z07:00")
+}
 
 // guarded returns the guarded form of one of a shape's statements; nil if the transaction's COMMIT
 // waits for the answers, because of this statement or an earlier one.
@@ -110,9 +120,6 @@ func (a *applier) commitAhead(epoch int64) (object string, err error) {
 		return object, err
 	}
 	x := a.l.Answer()
-	if x.Err == nil {
-		a.ahead.at = slices.Clone(a.value)
-	}
 	a.decided(x.Err)
 	return "", x.Err
 }
@@ -124,8 +131,8 @@ func (a *applier) decided(err error) {
 	}
 }
 
-// settle finds out what became of an agent's transaction whose COMMIT got no answer. One that is
-// still on its way to the server cannot commit afterwards: the agent's row has changed then.
+// settle finds out what became of an agent's transactions whose COMMIT got no answer. What is still
+// on its way to the server cannot commit afterwards: the agent's row has changed then.
 func (t *Target) settle(ctx context.Context, a *applier, g *change.Group) error {
 	if a.doubt.epoch != g.Epoch {
 		return nil // an earlier epoch, which BeginApply has ended
@@ -136,15 +143,16 @@ func (t *Target) settle(ctx context.Context, a *applier, g *change.Group) error 
 	}
 	defer server.CloseConn(conn)
 	// The row's lock makes this wait for a transaction that is still ending.
+	var low int64
 	var done []int64
-	err = conn.QueryRow(ctx, "UPDATE tidemark.applied SET at = clock_timestamp() WHERE queue = $1 AND agent = $2 AND epoch = $3 RETURNING done", g.Queue, g.Agent, g.Epoch).Scan(&done)
+	err = conn.QueryRow(ctx, "UPDATE tidemark.applied SET at = $4::text::timestamptz WHERE queue = $1 AND agent = $2 AND epoch = $3 RETURNING low, done", g.Queue, g.Agent, g.Epoch, string(a.stamp())).Scan(&low, &done)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return resolve.ErrFenced
 	}
 	if err != nil {
 		return err
 	}
-	a.doubt = doubt{settled: g.Epoch}
+	a.doubt = doubt{settled: g.Epoch, low: uint64(low)}
 	for _, place := range done {
 		a.doubt.done = append(a.doubt.done, uint64(place))
 	}
@@ -153,5 +161,5 @@ func (t *Target) settle(ctx context.Context, a *applier, g *change.Group) error 
 
 // has reports whether settle has found all of a group on the target.
 func (d *doubt) has(g *change.Group) bool {
-	return d.settled == g.Epoch && len(g.Txs) > 0 && !slices.ContainsFunc(g.Txs, func(tx *change.Tx) bool { return !slices.Contains(d.done, tx.Place) })
+	return d.settled == g.Epoch && len(g.Txs) > 0 && !slices.ContainsFunc(g.Txs, func(tx *change.Tx) bool { return tx.Place > d.low && !slices.Contains(d.done, tx.Place) })
 }

@@ -30,6 +30,7 @@ func farGroups(t *testing.T, name, schema string, delay time.Duration, statement
 	u.Host = "127.0.0.1:" + wire.Port
 	from, to := open(t, src), open(t, u.String())
 	to.Target.distant = delay
+	to.from = src
 	slot := slotOf(t, from, src, name)
 	for _, sql := range statements {
 		testdb.Query(t, src, sql)
@@ -88,9 +89,9 @@ func TestAheadNamesWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, try := range []struct {
-		break_, mend string
-		group        int
-		says         string
+		break_, fix string
+		group       int
+		says        string
 	}{
 		{"DELETE FROM t WHERE id = 5", "INSERT INTO t VALUES (5, '')", 1, "an update matched 0 rows"},
 		{"DELETE FROM t WHERE id = 7", "INSERT INTO t VALUES (7, '')", 2, "an update matched 0 rows"},
@@ -105,9 +106,9 @@ func TestAheadNamesWhatIsWrong(t *testing.T) {
 		if after := testdb.Query(t, dst, "SELECT string_agg(t::text, ' ' ORDER BY id) FROM t"); after != before {
 			t.Errorf("%s: before %s, after %s", try.break_, before, after)
 		}
-		testdb.Query(t, dst, try.mend)
+		testdb.Query(t, dst, try.fix)
 		if err := apply(try.group); err != nil {
-			t.Errorf("%s: %v", try.mend, err)
+			t.Errorf("%s: %v", try.fix, err)
 		}
 	}
 	if !to.agent(0).ahead.far {

@@ -45,10 +45,15 @@ func (t *Target) BeginApply(ctx context.Context, queue string, agents int) (p ch
 		return p, t.FailGrant(ctx, "make progress table", progressTable, err, "CREATE ON DATABASE "+server.QuoteIdent(t.Config.Database))
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "LOCK TABLE tidemark.applied IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+		var ask pgx.Batch // each is one round trip
+		ask.Queue("LOCK TABLE tidemark.applied IN SHARE ROW EXCLUSIVE MODE")
+		ask.Queue("SELECT epoch, low, done FROM tidemark.applied WHERE queue = $1", queue)
+		answers := tx.SendBatch(ctx, &ask)
+		defer answers.Close()
+		if _, err := answers.Exec(); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, "SELECT epoch, low, done FROM tidemark.applied WHERE queue = $1", queue)
+		rows, err := answers.Query()
 		if err != nil {
 			return err
 		}
@@ -59,16 +64,18 @@ func (t *Target) BeginApply(ctx context.Context, queue string, agents int) (p ch
 		if err != nil {
 			return err
 		}
-		p = resolve.Begin(agentRows, time.Now())
-		if _, err := tx.Exec(ctx, "DELETE FROM tidemark.applied WHERE queue = $1", queue); err != nil {
+		if err := answers.Close(); err != nil {
 			return err
 		}
+		p = resolve.Begin(agentRows, time.Now())
+		var set pgx.Batch
+		set.Queue("DELETE FROM tidemark.applied WHERE queue = $1", queue)
 		// What earlier agents had applied above Low becomes the row of one extra agent, which is
 		// idle: its places are dropped once Low passes them, and its row with the next epoch.
-		_, err = tx.Exec(ctx, `INSERT INTO tidemark.applied (queue, agent, epoch, low, done)
+		set.Queue(`INSERT INTO tidemark.applied (queue, agent, epoch, low, done)
 			SELECT $1, a, $2, $3, CASE WHEN a < 0 THEN coalesce($4::bigint[], '{}') ELSE '{}' END FROM generate_series(-1, $5 - 1) a`,
 			queue, p.Epoch, int64(p.Low), bigints(p.Done), agents)
-		return err
+		return tx.SendBatch(ctx, &set).Close()
 	})
 	t.sentinel.mu.Lock()
 	t.sentinel.epoch = p.Epoch
@@ -132,10 +139,15 @@ type applier struct {
 // row by row in stream order, so errors name the row.
 func (t *Target) Apply(ctx context.Context, g *change.Group) error {
 	a := t.agent(g.Agent)
+	a.endPipe()
 	if a.doubt.epoch != 0 {
 		if err := t.settle(ctx, a, g); err != nil {
 			return t.Fail(ctx, "apply", progressTable, err)
 		}
+	}
+	if len(g.Txs) == 0 {
+		a.ahead.at = nil
+		return t.note(ctx, g)
 	}
 	if a.doubt.has(g) {
 		return nil
@@ -185,6 +197,7 @@ func (t *Target) applyOnce(ctx context.Context, g *change.Group, how way) (objec
 	object, err = a.apply(g, how != single)
 	if err != nil {
 		a.plan.Clear()
+		a.ahead.at = nil
 		a.undo(err)
 	}
 	return object, err
@@ -235,6 +248,7 @@ func (t *Target) agent(agent int) *applier {
 // applier returns an agent's session; foreign keys act in it if cascades is set.
 func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applier, error) {
 	a := t.agent(agent)
+	a.endPipe()
 	if a.conn != nil && !a.conn.IsClosed() {
 		return a, nil
 	}
@@ -242,38 +256,47 @@ func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applie
 	if err != nil {
 		return nil, err
 	}
-	var replica bool
-	if !cascades {
-		replica, err = asReplica(ctx, conn)
-	}
 	start := time.Now()
-	if err == nil {
-		_, err = conn.Exec(ctx, applierSQL, pgx.QueryExecModeSimpleProtocol)
-	}
+	replica, level, err := readied(ctx, conn, !cascades)
 	trip := time.Since(start)
 	if err != nil {
 		server.CloseConn(conn)
 		return nil, t.Fail(ctx, "apply", progressTable, err)
 	}
+	start = time.Now()
 	if err := t.unbroken(ctx); err != nil {
 		server.CloseConn(conn)
 		return nil, err
 	}
-	var level string
-	start = time.Now()
-	if err := conn.QueryRow(ctx, "SHOW wal_level", pgx.QueryExecModeSimpleProtocol).Scan(&level); err != nil {
-		server.CloseConn(conn)
-		return nil, t.Fail(ctx, "apply", progressTable, err)
-	}
 	trip = min(trip, time.Since(start))
-	a.conn, a.l.Conn, a.replica, a.plan.Free = conn, conn.PgConn(), replica, replica
+	a.l.Use(conn.PgConn())
+	a.conn, a.replica, a.plan.Free = conn, replica, replica
 	a.tables = map[*change.Bound]*destination{}
 	a.begins, a.commits, a.progress, a.mark = a.prepare("BEGIN"), a.prepare("COMMIT"), a.prepare(progressSQL), nil
 	if level == "logical" {
 		a.mark = a.prepare(markSQL)
 	}
-	a.ahead = commitAhead{progress: a.prepare(progressAheadSQL), far: trip >= cmp.Or(t.distant, distant)}
+	a.ahead = commitAhead{progress: a.prepare(progressAheadSQL), far: trip >= cmp.Or(t.distant, distant), stamped: a.ahead.stamped}
 	return a, nil
+}
+
+// readied prepares an agent's session, in which triggers are disabled if that is wanted and
+// allowed, and returns the server's wal_level.
+func readied(ctx context.Context, conn *pgx.Conn, wanted bool) (replica bool, level string, err error) {
+	const sql = applierSQL + "; SHOW wal_level"
+	ask := func(sql string) ([]*pgconn.Result, error) { return conn.PgConn().Exec(ctx, sql).ReadAll() }
+	var results []*pgconn.Result
+	if wanted {
+		results, err = ask(replicaSQL + "; " + sql)
+		replica = err == nil
+	}
+	if !wanted || server.SQLState(err) == "42501" {
+		results, err = ask(sql)
+	}
+	if err != nil {
+		return false, "", err
+	}
+	return replica, string(results[len(results)-1].Rows[0][0]), nil
 }
 
 // markSQL marks a transaction in the log as applied by a stream.
@@ -289,12 +312,14 @@ const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET ena
 const progressSQL = `UPDATE tidemark.applied SET low = $1::bigint, done = $2::bigint[], at = now() WHERE queue = $3 AND agent = $4::int AND epoch = $5::bigint
 	RETURNING (SELECT coalesce(sum(relnatts), 0) FROM pg_class WHERE oid = ANY ($6::oid[]))`
 
+const replicaSQL = "SET session_replication_role = replica"
+
 // asReplica disables triggers in a session, and with them cascades and foreign key checks: what
 // they did on the source is in the stream as separate changes. It returns false if the user lacks
 // the privilege (superusers have it; from 15 on also users granted SET ON PARAMETER
 // session_replication_role).
 func asReplica(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	_, err := conn.Exec(ctx, "SET session_replication_role = replica", pgx.QueryExecModeSimpleProtocol)
+	_, err := conn.Exec(ctx, replicaSQL, pgx.QueryExecModeSimpleProtocol)
 	if server.SQLState(err) == "42501" {
 		return false, nil
 	}
@@ -312,32 +337,9 @@ const errAltered = server.Refusal("a table's columns have changed")
 // apply sends the changes, reads how many rows each statement affected, and only then commits: two
 // round trips, unless there is very much to send. A COMMIT that goes ahead saves one.
 func (a *applier) apply(g *change.Group, together bool) (object string, err error) {
-	a.moved = false
-	if err := a.plain(a.begins); err != nil {
-		return "", err
-	}
-	if a.mark != nil {
-		if err := a.plain(a.mark); err != nil {
-			return "", err
-		}
-	}
-	shaped := map[uint32]int64{}
-	err = g.EachChange(func(_ *change.Tx, c change.Change, bounds map[uint32]*change.Bound) error {
-		err := a.change(c, bounds)
-		if err == nil && (!together || a.plan.Full()) {
-			object, err = a.sendPlan(shaped)
-		}
-		return err
-	})
+	columns, object, err := a.sendGroup(g, together)
 	if err != nil {
 		return object, err
-	}
-	if object, err := a.sendPlan(shaped); err != nil {
-		return object, err
-	}
-	columns, err := a.sendProgress(g, shaped)
-	if err != nil {
-		return progressTable, err
 	}
 	if a.ahead.on {
 		return a.commitAhead(g.Epoch)
@@ -357,17 +359,44 @@ func (a *applier) apply(g *change.Group, together bool) (object string, err erro
 	return "", a.commit(g.Epoch)
 }
 
+// sendGroup sends a group and its progress, without COMMIT. columns is what the progress has to
+// return.
+func (a *applier) sendGroup(g *change.Group, together bool) (columns int64, object string, err error) {
+	a.moved = false
+	if err := a.plain(a.begins); err != nil {
+		return 0, "", err
+	}
+	if a.mark != nil {
+		if err := a.plain(a.mark); err != nil {
+			return 0, "", err
+		}
+	}
+	shaped := map[uint32]int64{}
+	err = g.EachChange(func(_ *change.Tx, c change.Change, bounds map[uint32]*change.Bound) error {
+		err := a.change(c, bounds)
+		if err == nil && (!together || a.plan.Full()) {
+			object, err = a.sendPlan(shaped)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, object, err
+	}
+	if object, err := a.sendPlan(shaped); err != nil {
+		return 0, object, err
+	}
+	columns, err = a.sendProgress(g, shaped)
+	return columns, progressTable, err
+}
+
 // sendProgress sends the statement for the agent's row, and returns what it has to return.
 func (a *applier) sendProgress(g *change.Group, shaped map[uint32]int64) (columns int64, err error) {
 	number := func(n int64) { a.param(strconv.AppendInt(nil, n, 10)) }
-	a.value = a.value[:0]
-	stmt := a.progress
-	if a.ahead.on {
-		stmt = a.ahead.progress
-		a.bind(stmt, 8)
-	} else {
-		a.bind(stmt, 6)
+	stmt, params := a.ahead.progress, 9
+	if !a.ahead.on {
+		stmt, params, a.value = a.progress, 6, a.value[:0]
 	}
+	a.bind(stmt, params)
 	number(int64(g.Low))
 	done := []byte{'{'}
 	for i, d := range g.Done {
@@ -392,6 +421,8 @@ func (a *applier) sendProgress(g *change.Group, shaped map[uint32]int64) (column
 	if a.ahead.on {
 		a.param(a.ahead.at)
 		number(columns)
+		a.ahead.at = a.stamp()
+		a.param(a.ahead.at)
 	}
 	return columns, a.execute(sentStmt{stmt: stmt, rows: 1})
 }
@@ -419,7 +450,7 @@ func (a *applier) sendPlan(shaped map[uint32]int64) (object string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if len(a.sent) >= maxInFlight {
+		if len(a.sent) >= maxInFlight && !a.ahead.pipe.sending {
 			if object, err := a.answers(); err != nil {
 				return object, err
 			}

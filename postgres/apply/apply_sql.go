@@ -313,7 +313,7 @@ func emptying(table tidemark.TableID) string {
 const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
 	c.relkind IN ('r', 'p') AND NOT c.relhasrules AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND (t.tgenabled IN ('A', 'R') OR t.tgenabled = 'O' AND NOT $3)),
 	c.relkind = 'p' AND (SELECT count(*) > 16 FROM pg_partition_tree(c.oid)),
-	EXISTS (SELECT FROM pg_constraint f WHERE f.contype = 'f' AND (f.conrelid = c.oid OR f.confrelid = c.oid)),
+	c.oid IN (SELECT unnest(ARRAY[f.conrelid, f.confrelid]) FROM pg_constraint f WHERE f.contype = 'f'),
 	(SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)),
 	a.names, a.domains, a.exact, a.types, a.compared
 	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)

@@ -43,9 +43,11 @@ const (
 )
 
 // prepare creates a statement that is sent when it is first used.
-func (a *applier) prepare(sql string) *prepared {
+func (a *applier) prepare(sql string) *prepared { return &prepared{name: a.newName(), sql: sql} }
+
+func (a *applier) newName() string {
 	a.names++
-	return &prepared{name: "tm" + strconv.Itoa(a.names), sql: sql}
+	return "tm" + strconv.Itoa(a.names)
 }
 
 // bind begins a statement; the given number of params must follow, then execute.
@@ -235,8 +237,8 @@ func (a *applier) undo(cause error) {
 		}
 	}
 	for _, s := range a.sent[a.read:] {
-		if s.parsed {
-			s.stmt.known = false
+		if s.parsed { // the server may have prepared it nevertheless: a COMMIT can fail by itself
+			s.stmt.known, s.stmt.name = false, a.newName()
 		}
 	}
 	a.sent, a.read, a.out = a.sent[:0], 0, a.out[:0]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply/resolve"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
@@ -33,7 +34,7 @@ var errCrashed = errors.New("the session that watches for a crash of the target 
 
 // sentinelSQL makes the sentinel's commits wait for the disk, and for whatever else commits on this
 // server wait for.
-const sentinelSQL = `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`
+const sentinelSQL = `SELECT pg_backend_pid(), CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN set_config('synchronous_commit', 'on', false) END`
 
 // stand opens the sentinel of an epoch.
 func (t *Target) stand(ctx context.Context, queue string) error {
@@ -46,10 +47,8 @@ func (t *Target) stand(ctx context.Context, queue string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = conn.Exec(ctx, sentinelSQL); err == nil {
-		err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&s.pid) // through a pooler: of the server session
-	}
-	if err != nil {
+	// Through a pooler, the process is that of the server's session.
+	if err := conn.QueryRow(ctx, sentinelSQL).Scan(&s.pid, nil); err != nil {
 		server.CloseConn(conn)
 		return t.Fail(ctx, "begin apply", queue, err)
 	}
@@ -95,6 +94,18 @@ func (t *Target) Flush(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.asks(ctx, "UPDATE tidemark.applied SET at = now() WHERE queue = $1 AND agent = -1 AND epoch = $2 RETURNING pg_backend_pid()", s.queue, s.epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = resolve.ErrFenced
+	}
+	return s.fail(ctx, t, err)
+}
+
+// note writes the progress of a group without transactions.
+func (t *Target) note(ctx context.Context, g *change.Group) error {
+	s := &t.sentinel
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.asks(ctx, "UPDATE tidemark.applied SET low = $1, done = $2, at = now() WHERE queue = $3 AND agent = $4 AND epoch = $5 RETURNING pg_backend_pid()", int64(g.Low), bigints(g.Done), g.Queue, g.Agent, g.Epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = resolve.ErrFenced
 	}

@@ -20,6 +20,7 @@ type Engine struct {
 	*bulk.Bulk
 	*stream.Source
 	*Target
+	from string // URL of the source of farGroups
 }
 
 // open opens an Engine that is closed when the test ends.
@@ -30,7 +31,7 @@ func open(t testing.TB, url string) *Engine {
 		t.Fatal(err)
 	}
 	b := bulk.NewBulk(s)
-	e := &Engine{s, &schema.Schema{Server: s}, b, stream.NewSource(s, b), NewTarget(s, b)}
+	e := &Engine{s, &schema.Schema{Server: s}, b, stream.NewSource(s, b), NewTarget(s, b), ""}
 	if strings.HasSuffix(t.Name(), "/far") {
 		e.Target.distant = 1 // any server is
 	}

@@ -55,10 +55,13 @@ func (t *Target) Resolve(ctx context.Context, g *change.Group) (exceptions int, 
 		tag, err := tx.Exec(ctx, "UPDATE tidemark.applied SET low = $1, done = $2, at = now() WHERE queue = $3 AND agent = $4 AND epoch = $5", int64(g.Low), bigints(g.Done), g.Queue, g.Agent, g.Epoch)
 		if err == nil && tag.RowsAffected() != 1 {
 			err = resolve.ErrFenced
+		} else if err == nil {
+			r.object = "" // what COMMIT refuses is not about this table
 		}
 		return err
 	})
 	a := t.agent(g.Agent)
+	a.endPipe()
 	a.ahead.at = nil
 	if err != nil && server.Ended(err) {
 		a.doubt.epoch = g.Epoch

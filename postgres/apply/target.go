@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
@@ -21,7 +22,24 @@ type Target struct {
 }
 
 // NewTarget creates a Target of a server.
-func NewTarget(s *server.Server, b *bulk.Bulk) *Target { return &Target{Server: s, bulk: b} }
+func NewTarget(s *server.Server, b *bulk.Bulk) *Target {
+	t := &Target{Server: s, bulk: b}
+	b.Others[tidemark.ApplySide] = t.sessions
+	return t
+}
+
+// sessions returns the agents by the process of their session.
+func (t *Target) sessions() map[uint32]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[uint32]int{}
+	for agent, a := range t.appliers {
+		if pid := a.l.PID(); pid != 0 {
+			out[pid] = agent
+		}
+	}
+	return out
+}
 
 // Close ends its sessions.
 func (t *Target) Close() {

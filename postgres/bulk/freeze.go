@@ -153,7 +153,7 @@ func (v *Reader) joinReaders(ctx context.Context, readers []*lane) error {
 	errs := make([]error, len(readers))
 	var wg crash.Group
 	for i := range readers {
-		wg.Go(func() { errs[i] = readers[i].join(ctx) })
+		wg.Go(func() { errs[i] = readers[i].join(ctx, 0) })
 	}
 	wg.Wait()
 	var joined, others []*lane
@@ -195,14 +195,14 @@ func readerReady(ctx context.Context, l *lane) error {
 // room for some thousands.
 const readsJoined = 64
 
-// join puts a reading lane inside the frozen view, whatever it was in before. The snapshot exists
-// only while the leader lives: if it does not, Kind is Lost.
-func (l *lane) join(ctx context.Context) error {
+// join puts a reading lane inside the frozen view, whatever it was in before, to read n ranges. The
+// snapshot exists only while the leader lives: if it does not, Kind is Lost.
+func (l *lane) join(ctx context.Context, n int) error {
 	if err := l.Open(ctx); err != nil {
 		return err
 	}
-	if l.joined && l.reads < readsJoined {
-		l.reads++
+	if l.joined && l.reads+n <= readsJoined {
+		l.reads += n
 		return nil
 	}
 	snapshot := l.s.Snapshot()
@@ -212,7 +212,7 @@ func (l *lane) join(ctx context.Context) error {
 	err := l.Exec(ctx, "ROLLBACK; "+joinSQL(snapshot))
 	switch {
 	case err == nil:
-		l.joined, l.reads = true, 0
+		l.joined, l.reads = true, n
 		return nil
 	case ctx.Err() == nil && !server.Ended(err):
 		return l.s.Lost(err)

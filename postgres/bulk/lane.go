@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
@@ -21,6 +22,11 @@ type Bulk struct {
 	lanesMu sync.Mutex
 	writers map[int]*lane
 	execs   map[int]*lane
+
+	watcher watcher
+	// Others are the sides whose sessions are not lanes: each returns whose they are, by their
+	// process. For Doing.
+	Others map[tidemark.Side]func() map[uint32]int
 }
 
 // A Reader reads a database in one snapshot, which all of its lanes share.
@@ -36,7 +42,7 @@ type Reader struct {
 
 // NewBulk creates a Bulk of a server, which verifies each new session of the server.
 func NewBulk(s *server.Server) *Bulk {
-	b := &Bulk{Server: s, Reader: &Reader{Server: s}, writers: map[int]*lane{}, execs: map[int]*lane{}}
+	b := &Bulk{Server: s, Reader: &Reader{Server: s}, writers: map[int]*lane{}, execs: map[int]*lane{}, Others: map[tidemark.Side]func() map[uint32]int{}}
 	s.OnConnect(b.verify)
 	return b
 }
@@ -44,6 +50,7 @@ func NewBulk(s *server.Server) *Bulk {
 // Close ends its sessions.
 func (b *Bulk) Close() {
 	b.Reader.Close()
+	b.Unwatch()
 	b.lanesMu.Lock()
 	defer b.lanesMu.Unlock()
 	for _, l := range b.writers {

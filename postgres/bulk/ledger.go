@@ -128,18 +128,20 @@ func (b *Bulk) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
 		return nil, err
 	}
 	defer release()
-	rows, err := conn.Query(ctx, "SELECT range, rows FROM tidemark.copied WHERE run = $1 AND range > 0 ORDER BY range", run)
-	var marks []tidemark.Mark
-	if err == nil {
-		marks, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (m tidemark.Mark, err error) {
-			err = row.Scan(&m.Range, &m.Rows)
-			return m, err
-		})
-	}
+	marks, err := marksOf(ctx, conn, run, nil)
 	if server.SQLState(err) == "42P01" || server.SQLState(err) == "3F000" {
 		return nil, nil // no table, no marks
 	}
 	return marks, b.markFailed(ctx, err)
+}
+
+// marksOf returns the marks of these ranges, nil for all of the run, in order.
+func marksOf(ctx context.Context, conn *pgx.Conn, run string, ranges []int) ([]tidemark.Mark, error) {
+	rows, err := conn.Query(ctx, "SELECT range, rows FROM tidemark.copied WHERE run = $1 AND range > 0 AND ($2::int[] IS NULL OR range = ANY ($2)) ORDER BY range", run, ranges)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[tidemark.Mark])
 }
 
 func (b *Bulk) markFailed(ctx context.Context, err error) error {
@@ -253,6 +255,9 @@ func (b *Bulk) clearFailed(ctx context.Context, group []string, drop bool, err e
 	if s := server.SQLState(err); s == "2BP01" || s == "0A000" {
 		if te, ok := out.(*tidemark.Error); ok {
 			te.Kind, te.Hint = tidemark.NotEmpty, "Something that is not part of the copy depends on these tables: drop it first, or copy it too."
+			if drop { // views that the copy would create again, too
+				te.Hint = "Views, or tables that are not part of the copy, depend on these tables: drop them first, or choose --prep truncate."
+			}
 		}
 	}
 	return out

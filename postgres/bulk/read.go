@@ -17,27 +17,36 @@ import (
 // and joins the snapshot again; if the snapshot is gone too, Kind is Lost. An error of emit ends
 // the session, because more rows are in flight.
 func (v *Reader) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	return v.ReadEach(ctx, lane, []tidemark.Read{r}, emit)
+}
+
+// ReadEach is Read for several ranges, in order: all of them are requested at once.
+func (v *Reader) ReadEach(ctx context.Context, lane int, rs []tidemark.Read, emit func(*tidemark.Batch) error) error {
 	v.readersMu.Lock()
 	var l = laneAt(v.readers, lane)
 	v.readersMu.Unlock()
 	if l == nil {
 		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: v.Object, Err: fmt.Errorf("there is no lane %d", lane)}
 	}
-	q, err := v.rangeQuery(ctx, r)
+	qs, err := v.rangeQueries(ctx, rs)
 	if err != nil {
 		return err
 	}
 	for try := 0; ; try++ {
-		if err := l.join(ctx); err != nil {
+		if err := l.join(ctx, len(qs)); err != nil {
 			return err
 		}
-		emitted, err := l.copyOut(ctx, q, r, emit)
+		emitted, err := l.copyOut(ctx, qs, emit)
 		if err == nil {
 			break
 		}
-		if err == errNotPlain {
-			v.noteForeign(q.table)
-			if q, err = v.rangeQuery(ctx, r); err != nil {
+		var foreign notPlain
+		if errors.As(err, &foreign) {
+			v.noteForeign(foreign.table)
+			if emitted {
+				return err
+			}
+			if qs, err = v.rangeQueries(ctx, rs); err != nil {
 				return err
 			}
 			continue
@@ -47,10 +56,25 @@ func (v *Reader) Read(ctx context.Context, lane int, r tidemark.Read, emit func(
 		}
 		// The session had ended while it was idle, and nothing has been emitted.
 	}
-	if r.Cut != nil && q.cutSQL != "" {
-		return l.reportCuts(ctx, q, r)
+	for _, q := range qs {
+		if q.r.Cut != nil && q.cutSQL != "" {
+			if err := l.reportCuts(ctx, q, q.r); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+func (v *Reader) rangeQueries(ctx context.Context, rs []tidemark.Read) ([]*rangeQuery, error) {
+	qs := make([]*rangeQuery, len(rs))
+	for i, r := range rs {
+		var err error
+		if qs[i], err = v.rangeQuery(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return qs, nil
 }
 
 func laneAt(lanes []*lane, i int) *lane {
@@ -60,9 +84,11 @@ func laneAt(lanes []*lane, i int) *lane {
 	return lanes[i]
 }
 
-// errNotPlain means that the server accepts COPY of a query only: a foreign table that no Split of
+// notPlain means that the server accepts COPY of a query only: a foreign table that no Split of
 // this Engine has seen.
-var errNotPlain = errors.New("not an ordinary table")
+type notPlain struct{ table tidemark.TableID }
+
+func (e notPlain) Error() string { return e.table.String() + " is not an ordinary table" }
 
 // ReadNow reads as Read does, but on the caller's session and with the rows' current values; lock
 // keeps them unchanged until the session's transaction ends.
@@ -77,43 +103,67 @@ func (v *Reader) ReadNow(ctx context.Context, session *server.Lane, r tidemark.R
 	if err := session.Open(ctx); err != nil {
 		return err
 	}
-	_, err = (&lane{Lane: session, s: v.Server}).copyOut(ctx, q, r, emit)
-	if err == errNotPlain {
-		v.noteForeign(q.table)
+	_, err = (&lane{Lane: session, s: v.Server}).copyOut(ctx, []*rangeQuery{q}, emit)
+	if foreign := (notPlain{}); errors.As(err, &foreign) {
+		v.noteForeign(foreign.table)
 	}
 	return err
 }
 
-// copyOut runs the COPY and fills batches from its messages. It reports whether it has emitted any.
-func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit func(*tidemark.Batch) error) (emitted bool, err error) {
+// copyOut runs the COPYs and fills batches from their messages. It reports whether it has emitted
+// any.
+func (l *lane) copyOut(ctx context.Context, qs []*rangeQuery, emit func(*tidemark.Batch) error) (emitted bool, err error) {
 	release, err := l.Raw(ctx)
 	if err != nil {
 		l.Close()
-		return false, l.s.Fail(ctx, "read", q.object, err)
+		return false, l.s.Fail(ctx, "read", qs[0].object, err)
 	}
 	defer release()
-	f := &filler{r: r, emit: emit, b: tidemark.NewBatch(r.Range, r.Format)}
-	var a server.Answer
-	if err = l.Send(q.copySQL); err == nil {
-		a, err = l.receive(f)
+	sql := make([]string, len(qs))
+	for i, q := range qs {
+		sql[i] = q.copySQL
 	}
-	if err == nil {
-		return true, f.finish()
-	}
-	f.b.Release()
-	if pg, ok := err.(*pgconn.PgError); ok && !a.Broken {
-		// The transaction failed, but the session lives: it joins the view again.
-		l.joined = false
-		if pg.Code == "42809" && q.plain {
-			return false, errNotPlain
+	err = l.Send(sql...)
+	for i, q := range qs {
+		f := &filler{r: q.r, emit: emit, b: tidemark.NewBatch(q.r.Range, q.r.Format)}
+		var a server.Answer
+		if err == nil {
+			a, err = l.receive(f)
 		}
-		return f.emitted, l.s.FailGrant(ctx, "read", q.object, pg, q.grant)
+		ahead := len(qs) - i - 1
+		if err == nil {
+			if err = f.finish(); err != nil && ahead > 0 {
+				l.Abandon()
+			}
+			if err != nil {
+				return true, err
+			}
+			emitted = true
+			continue
+		}
+		f.b.Release()
+		emitted = emitted || f.emitted
+		if pg, ok := err.(*pgconn.PgError); ok && !a.Broken {
+			// The transaction failed, but the session lives: it joins the view again.
+			l.joined = false
+			for range ahead { // they fail too
+				if l.Answer().Broken {
+					l.Abandon()
+					break
+				}
+			}
+			if pg.Code == "42809" && q.plain {
+				return emitted, notPlain{q.table}
+			}
+			return emitted, l.s.FailGrant(ctx, "read", q.object, pg, q.grant)
+		}
+		l.Abandon()
+		if em, ok := err.(server.EmitError); ok {
+			return true, em.Err
+		}
+		return emitted, l.s.Fail(ctx, "read", q.object, err)
 	}
-	l.Abandon()
-	if em, ok := err.(server.EmitError); ok {
-		return true, em.Err
-	}
-	return f.emitted, l.s.Fail(ctx, "read", q.object, err)
+	return true, nil
 }
 
 // receive reads messages until the server is ready again. Its loop is the hot path of a copy: one
@@ -247,11 +297,12 @@ func grow(b []byte, n int) []byte {
 
 func (f *filler) finish() error {
 	f.b.Last = true
-	return f.emit(f.b)
+	return f.emit(f.b.Shrink())
 }
 
 // A rangeQuery is how a range is read.
 type rangeQuery struct {
+	r       tidemark.Read
 	object  string // in messages
 	grant   string // the privilege that may be missing
 	table   tidemark.TableID
@@ -265,7 +316,7 @@ type rangeQuery struct {
 func (v *Reader) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, error) {
 	m := r.Move
 	table := sourceTable(m, r.Range)
-	q := &rangeQuery{table: table, object: server.QuoteTable(table), grant: "SELECT ON TABLE " + server.QuoteTable(table)}
+	q := &rangeQuery{r: r, table: table, object: server.QuoteTable(table), grant: "SELECT ON TABLE " + server.QuoteTable(table)}
 	options := " TO STDOUT"
 	if r.Format == tidemark.CopyBinary {
 		options += " (FORMAT binary)"

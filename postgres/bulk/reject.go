@@ -27,7 +27,7 @@ func (c *copyIn) rejecting(ctx context.Context) error {
 		return c.fail(ctx, err)
 	}
 	defer release()
-	s := &sieve{copyIn: c, ctx: ctx, mark: c.before + "; SAVEPOINT tidemark; "}
+	s := &sieve{copyIn: c, ctx: ctx, mark: c.before + "SAVEPOINT tidemark; "}
 	for last := false; !last; {
 		var u unit
 		u, last, err = c.takeUnit()
@@ -39,7 +39,8 @@ func (c *copyIn) rejecting(ctx context.Context) error {
 			return s.stop(err)
 		}
 	}
-	if err := c.l.Send(s.mark + c.finishSQL(c.out.Rows)); err != nil {
+	c.count = c.out.Rows
+	if err := c.l.Send(s.mark + c.finishSQL()); err != nil {
 		c.l.Abandon()
 		return c.fail(ctx, err)
 	}

@@ -71,8 +71,8 @@ func (v *Reader) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range,
 	case tidemark.Partitioned:
 		return v.splitLeaves(ctx, m)
 	}
-	// Saves asking the server about each of thousands of small tables.
-	if m.From.Bytes > 0 && m.From.Bytes < rangeBytes(m)/2 {
+	// Saves asking the server about each of thousands of small or empty tables.
+	if m.From.Bytes < rangeBytes(m)/2 {
 		return []tidemark.Range{whole(m, nil)}, nil
 	}
 	rels, err := v.heaps(ctx, m, []tidemark.TableID{m.From.TableID})

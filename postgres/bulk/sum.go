@@ -47,7 +47,7 @@ func (v *Reader) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemar
 	if err != nil {
 		return 0, nil, err
 	}
-	if err := l.join(ctx); err != nil {
+	if err := l.join(ctx, 1); err != nil {
 		return 0, nil, err
 	}
 	answer, err := l.Query(ctx, "SELECT count(*), coalesce(sum(hash_record_extended(ROW(int8send("+

@@ -92,7 +92,7 @@ func TestInspectAndClear(t *testing.T) {
 		"Something that is not part of the copy depends on these tables: drop it first, or copy it too.")
 	mustBe(t, e.Clear(t.Context(), []tidemark.TableID{id("child")}, true), tidemark.NotEmpty,
 		"drop public.child: cannot drop table public.child because other objects depend on it (view public.v depends on table public.child)",
-		"Something that is not part of the copy depends on these tables: drop it first, or copy it too.")
+		"Views, or tables that are not part of the copy, depend on these tables: drop them first, or choose --prep truncate.")
 	all := append(slices.Clone(ids), id("nowhere"))
 	if err := e.Clear(t.Context(), all, false); err != nil {
 		t.Fatal(err)

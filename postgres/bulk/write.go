@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,40 +54,64 @@ func writerReady(ctx context.Context, l *lane) error {
 // connection breaks during the commit, the marker row decides. An error that does not come from the
 // session, such as take's, leaves nothing behind.
 func (b *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
+	out, err := b.WriteEach(ctx, lane, []tidemark.Write{w}, take)
+	return out[0], err
+}
+
+// WriteEach is Write for several ranges, in order, which are committed together or not at all. Of
+// several, none can have bad rows: Reject is not called.
+func (b *Bulk) WriteEach(ctx context.Context, lane int, ws []tidemark.Write, take func() (*tidemark.Batch, error)) ([]tidemark.Written, error) {
+	out := make([]tidemark.Written, len(ws))
 	l := b.laneOf(b.writers, lane, writerReady)
 	if err := l.Open(ctx); err != nil {
-		return tidemark.Written{}, err
+		return out, err
 	}
 	b.busy.Add(1)
 	defer b.busy.Add(-1)
 	if err := b.readTarget(ctx); err != nil {
-		return tidemark.Written{}, err
+		return out, err
 	}
-	take, err := converted(w, take)
-	if err != nil {
-		return tidemark.Written{}, err
-	}
-	c := b.newCopyIn(l, w, take)
-	if w.Reject != nil {
-		err = c.rejecting(ctx)
-	} else {
-		err = c.stream(ctx)
-	}
-	if err == nil {
-		b.noteCommit(w)
-	} else {
-		c.out = tidemark.Written{}
-		if b.superseded(ctx, w.Run) {
-			err = takenOver(w.Run) // what it found, such as existing rows, was written by the other process
+	t := &transaction{e: b, l: l, run: ws[0].Run}
+	for _, w := range ws {
+		take, err := converted(w, take)
+		if err != nil {
+			return out, err
 		}
+		t.parts = append(t.parts, t.newCopyIn(w, take))
 	}
-	return c.out, err
+	var err error
+	if len(ws) == 1 && ws[0].Reject != nil {
+		err = t.parts[0].rejecting(ctx)
+	} else {
+		err = t.stream(ctx)
+	}
+	if err != nil {
+		if b.superseded(ctx, t.run) {
+			err = takenOver(t.run) // what it found, such as existing rows, was written by the other process
+		}
+		return out, err
+	}
+	for i, c := range t.parts {
+		out[i] = c.out
+		b.noteCommit(c.w)
+	}
+	return out, nil
+}
+
+// Bundles reports whether WriteEach may write a move's ranges together with others.
+func (b *Bulk) Bundles(m *tidemark.Move) bool { return m.To.Form != tidemark.LargeObjects }
+
+// A transaction is the load of one range, or of several small ones.
+type transaction struct {
+	e     *Bulk
+	l     *lane
+	run   string
+	parts []*copyIn
 }
 
 // A copyIn is the load of one range into one table.
 type copyIn struct {
-	e    *Bulk
-	l    *lane
+	*transaction
 	w    tidemark.Write
 	take func() (*tidemark.Batch, error)
 
@@ -96,12 +121,16 @@ type copyIn struct {
 	after   string // statements after it
 	options string
 	leaf    tidemark.TableID
-	checked bool // triggers may drop rows, so the server's count is used
+	checked bool  // triggers may drop rows, so the server's count is used
+	count   int64 // of rows, for the marker
 	out     tidemark.Written
 }
 
-func (b *Bulk) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch, error)) *copyIn {
-	c := &copyIn{e: b, l: l, w: w, take: take, before: "BEGIN", leaf: w.Move.To.TableID}
+func (t *transaction) newCopyIn(w tidemark.Write, take func() (*tidemark.Batch, error)) *copyIn {
+	c := &copyIn{transaction: t, w: w, take: take, leaf: w.Move.To.TableID}
+	if len(t.parts) == 0 {
+		c.before = "BEGIN; "
+	}
 	c.out.Method = "COPY"
 	if w.Move.Direct && w.Range.Part != nil && w.Range.Part.Table.Name != "" {
 		c.leaf = w.Range.Part.Table // bypasses the routing of rows to partitions
@@ -109,8 +138,8 @@ func (b *Bulk) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch
 	c.object = server.QuoteTable(c.leaf)
 	if w.Move.To.Form == tidemark.LargeObjects {
 		c.object, c.into = "large objects", largeObjectCopy
-		c.before += "; " + largeObjectStage
-		c.after = largeObjectStore
+		c.before += largeObjectStage + "; "
+		c.after = largeObjectStore + "; "
 		return c
 	}
 	c.into = server.QuoteTable(c.leaf)
@@ -121,12 +150,13 @@ func (b *Bulk) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch
 		}
 		c.into += " (" + server.QuoteIdents(names) + ")"
 	}
-	b.target.mu.Lock()
-	defer b.target.mu.Unlock()
-	if b.target.triggers[c.leaf] || b.target.triggers[w.Move.To.TableID] {
-		if b.target.replica {
+	target := &t.e.target
+	target.mu.Lock()
+	defer target.mu.Unlock()
+	if target.triggers[c.leaf] || target.triggers[w.Move.To.TableID] {
+		if target.replica {
 			// The source has already done what the triggers would repeat.
-			c.before += "; SET LOCAL session_replication_role = replica"
+			c.before += "SET LOCAL session_replication_role = replica; "
 		} else {
 			c.checked = true
 		}
@@ -141,7 +171,7 @@ func (c *copyIn) fresh() {
 	if !c.w.Fresh || root || c.w.Move.To.Form == tidemark.LargeObjects {
 		return
 	}
-	c.before += "; TRUNCATE TABLE ONLY " + server.QuoteTable(c.leaf)
+	c.before += "TRUNCATE TABLE ONLY " + server.QuoteTable(c.leaf) + "; "
 	c.options = "FREEZE"
 	c.out.Method = "COPY FREEZE"
 }
@@ -161,198 +191,242 @@ func (c *copyIn) copySQL() string {
 }
 
 // finishSQL returns the statements that end the transaction.
-func (c *copyIn) finishSQL(rows int64) string {
-	sql := "COMMIT"
-	if c.w.Run != "" {
-		sql = c.e.fenceSQL(c.w.Run) + fmt.Sprintf("INSERT INTO tidemark.copied (run, range, rows) VALUES (%s, %d, %d); COMMIT", server.QuoteLiteral(c.w.Run), c.w.Range.ID, rows)
+func (t *transaction) finishSQL() string {
+	var after, marks strings.Builder
+	for i, c := range t.parts {
+		after.WriteString(c.after)
+		if i > 0 {
+			marks.WriteString(", ")
+		}
+		fmt.Fprintf(&marks, "(%s, %d, %d)", server.QuoteLiteral(t.run), c.w.Range.ID, c.count)
 	}
-	if c.after != "" {
-		sql = c.after + "; " + sql
+	if t.run == "" {
+		return after.String() + "COMMIT"
 	}
-	return sql
+	return after.String() + t.e.fenceSQL(t.run) + "INSERT INTO tidemark.copied (run, range, rows) VALUES " + marks.String() + "; COMMIT"
 }
 
-// stream is the fast path: it sends everything without waiting for an answer, so that a range costs
-// one round trip, while another goroutine reads the server's messages.
-func (c *copyIn) stream(ctx context.Context) error {
+// stream is the fast path: it sends everything without waiting for an answer, so that all ranges
+// together cost one round trip, while another goroutine reads the server's messages.
+func (t *transaction) stream(ctx context.Context) error {
+	c := t.parts[0]
 	first, err := c.take()
 	if err != nil {
 		return err
 	}
-	if !first.Last || len(first.Data) >= freezeFrom {
-		c.fresh()
-	}
-	l := c.l
+	l := t.l
 	release, err := l.Raw(ctx)
 	if err != nil {
 		first.Release()
 		l.Close()
-		return c.fail(ctx, err)
+		return t.fail(ctx, err)
 	}
 	defer release()
-	if err := l.Send(c.before + "; " + c.copySQL()); err != nil {
+	if err := l.Send(c.begin(first)); err != nil {
 		first.Release()
 		l.Abandon()
-		return c.fail(ctx, err)
+		return t.fail(ctx, err)
 	}
 	heard := make(chan server.Answer, 1)
 	crash.Go(func() {
 		a := server.Answer{Err: errors.New("nobody reads the server's answers"), Broken: true} // until replaced
 		defer func() { heard <- a }()
-		a = l.Answer()
+		a = t.listen()
 	})
-	rows, taken, err := c.pump(first, heard)
-	switch {
-	case taken != nil: // the source failed
-		return c.giveUp(heard, taken)
-	case err != nil: // a broken connection, or the server refused
-		return c.refused(ctx, heard, err)
+	for i, c := range t.parts {
+		if i > 0 {
+			var taken error
+			if first, taken = c.take(); taken != nil {
+				return t.giveUp(heard, taken)
+			}
+			if err := l.SendDone(t.parts[i-1].tail(), c.begin(first)); err != nil {
+				first.Release()
+				return t.refused(ctx, heard, err)
+			}
+		}
+		taken, err := c.pump(first, heard)
+		switch {
+		case taken != nil: // the source failed
+			return t.giveUp(heard, taken)
+		case err != nil: // a broken connection, or the server refused
+			return t.refused(ctx, heard, err)
+		}
 	}
-	return c.end(ctx, heard, rows)
+	return t.end(ctx, heard)
+}
+
+// listen reads the answers to all COPYs, or up to the first that failed, and returns the last.
+func (t *transaction) listen() (a server.Answer) {
+	for _, c := range t.parts {
+		if a = t.l.Answer(); a.Err != nil || a.Broken {
+			break
+		}
+		c.out.Rows = a.Rows()
+	}
+	return a
+}
+
+// begin returns the statements up to the COPY of rows whose first batch is this.
+func (c *copyIn) begin(first *tidemark.Batch) string {
+	if !first.Last || len(first.Data) >= freezeFrom {
+		c.fresh()
+	}
+	return c.before + c.copySQL()
+}
+
+// tail is what ends the rows.
+func (c *copyIn) tail() []byte {
+	if c.w.Format == tidemark.CopyBinary {
+		return binaryTail
+	}
+	return nil
 }
 
 // errRefused stands for an error that the server sent before it had all rows.
 var errRefused = errors.New("refused")
 
 // pump sends batches until the last. taken is take's error.
-func (c *copyIn) pump(first *tidemark.Batch, heard chan server.Answer) (rows int64, taken, err error) {
+func (c *copyIn) pump(first *tidemark.Batch, heard chan server.Answer) (taken, err error) {
 	if c.w.Format == tidemark.CopyBinary {
 		err = c.l.SendData(binaryHead)
 	}
 	for b := first; ; {
 		if err != nil {
 			b.Release()
-			return rows, nil, err
+			return nil, err
 		}
 		if len(b.Data) > 0 {
 			err = c.l.SendData(b.Data)
 		}
-		rows += int64(b.Rows)
+		c.count += int64(b.Rows)
 		c.out.Bytes += int64(len(b.Data))
 		last := b.Last
 		b.Release()
 		switch {
 		case err != nil || last:
-			return rows, nil, err
+			return nil, err
 		case len(heard) > 0: // the server answers before we are done
-			return rows, nil, errRefused
+			return nil, errRefused
 		}
 		if b, taken = c.take(); taken != nil {
-			return rows, taken, nil
+			return taken, nil
 		}
 	}
 }
 
-// end sends the end of the range, and waits for all answers.
-func (c *copyIn) end(ctx context.Context, heard chan server.Answer, rows int64) error {
-	var tail []byte
-	if c.w.Format == tidemark.CopyBinary {
-		tail = binaryTail
-	}
-	finish := c.finishSQL(rows)
-	if c.checked {
+// end sends the end of the last range, and waits for all answers.
+func (t *transaction) end(ctx context.Context, heard chan server.Answer) error {
+	finish := t.finishSQL()
+	if slices.ContainsFunc(t.parts, func(c *copyIn) bool { return c.checked }) {
 		finish = ""
 	}
-	if err := c.l.SendDone(tail, finish); err != nil {
-		return c.refused(ctx, heard, err)
+	if err := t.l.SendDone(t.parts[len(t.parts)-1].tail(), finish); err != nil {
+		return t.refused(ctx, heard, err)
 	}
 	a := <-heard
 	if a.Broken && finish != "" {
-		return c.committed(ctx, a) // the server may have executed all of it
+		return t.committed(ctx, a) // the server may have executed all of it
 	}
 	if a.Err != nil {
-		if !a.Broken && finish != "" {
-			a.Broken = c.l.Answer().Broken // finish failed for the same reason
+		if !a.Broken && finish != "" && len(t.parts) == 1 {
+			a.Broken = t.l.Answer().Broken // finish failed for the same reason
 		}
 		heard <- a
-		return c.refused(ctx, heard, errRefused)
+		return t.refused(ctx, heard, errRefused)
 	}
-	c.out.Rows = a.Rows()
-	if c.checked {
-		finish = c.finishSQL(c.out.Rows)
-		if err := c.l.Send(finish); err != nil {
-			c.l.Abandon()
-			return c.fail(ctx, err)
+	if finish == "" {
+		for _, c := range t.parts {
+			c.count = c.out.Rows
+		}
+		if err := t.l.Send(t.finishSQL()); err != nil {
+			t.l.Abandon()
+			return t.fail(ctx, err)
 		}
 	}
-	return c.committed(ctx, c.l.Answer())
+	return t.committed(ctx, t.l.Answer())
 }
 
 // committed evaluates the answer to the commit.
-func (c *copyIn) committed(ctx context.Context, a server.Answer) error {
+func (t *transaction) committed(ctx context.Context, a server.Answer) error {
 	switch {
 	case a.Err == nil && a.Status == 'I':
 		return nil
 	case a.Err == nil:
 		a.Err = errors.New("the transaction did not end")
 	case !a.Broken:
-		err := c.fail(ctx, a.Err)
-		c.rollback(ctx)
-		if server.SQLState(a.Err) == "22012" && c.w.Run != "" {
-			return takenOver(c.w.Run)
+		err := t.fail(ctx, a.Err)
+		t.rollback(ctx)
+		if server.SQLState(a.Err) == "22012" && t.run != "" {
+			return takenOver(t.run)
 		}
-		if server.SQLState(a.Err) == "23505" && c.w.Run != "" {
-			// An earlier attempt with an unknown outcome has committed after all.
-			if found, rows := c.marker(ctx); found {
-				c.out.Rows = rows
-				return nil
-			}
+		// An earlier attempt with an unknown outcome may have committed after all.
+		if server.SQLState(a.Err) == "23505" && t.run != "" && t.marked(ctx) {
+			return nil
 		}
 		return err
 	}
-	c.l.Abandon()
-	if ctx.Err() == nil && c.w.Run != "" {
-		if found, rows := c.marker(ctx); found {
-			c.out.Rows = rows
-			return nil
-		}
+	t.l.Abandon()
+	if ctx.Err() == nil && t.run != "" && t.marked(ctx) {
+		return nil
 	}
-	return c.fail(ctx, a.Err)
+	return t.fail(ctx, a.Err)
 }
 
-// marker looks for the range's marker, on another session.
-func (c *copyIn) marker(ctx context.Context) (found bool, rows int64) {
+// marked looks for the markers of all ranges, on another session, and takes the rows from them.
+func (t *transaction) marked(ctx context.Context) bool {
+	ids := make([]int, len(t.parts))
+	for i, c := range t.parts {
+		ids[i] = c.w.Range.ID
+	}
 	for try := range 6 {
-		conn, release, err := c.e.Control(ctx)
+		conn, release, err := t.e.Control(ctx)
 		if err == nil {
-			err = conn.QueryRow(ctx, "SELECT rows FROM tidemark.copied WHERE run = $1 AND range = $2", c.w.Run, c.w.Range.ID).Scan(&rows)
+			var marks []tidemark.Mark
+			marks, err = marksOf(ctx, conn, t.run, ids)
 			release()
-			if err == nil || errors.Is(err, pgx.ErrNoRows) {
-				return err == nil, rows
+			if err == nil {
+				rows := map[int]int64{}
+				for _, m := range marks {
+					rows[m.Range] = m.Rows
+				}
+				for _, c := range t.parts {
+					c.out.Rows = rows[c.w.Range.ID]
+				}
+				return len(rows) == len(ids)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return false, 0
+			return false
 		case <-time.After(time.Duration(100<<try) * time.Millisecond):
 		}
 	}
-	return false, 0
+	return false
 }
 
 // giveUp makes the server discard the rows, because take failed.
-func (c *copyIn) giveUp(heard chan server.Answer, taken error) error {
-	if err := c.l.SendFail("the source failed"); err != nil {
-		c.l.Abandon()
+func (t *transaction) giveUp(heard chan server.Answer, taken error) error {
+	if len(t.parts) > 1 || t.l.SendFail("the source failed") != nil {
+		t.l.Abandon()
 		return taken
 	}
 	if a := <-heard; a.Broken {
-		c.l.Abandon()
+		t.l.Abandon()
 		return taken
 	}
-	c.rollback(context.Background())
+	t.rollback(context.Background())
 	return taken
 }
 
 // refused determines the server's error, and ends the transaction.
-func (c *copyIn) refused(ctx context.Context, heard chan server.Answer, err error) error {
+func (t *transaction) refused(ctx context.Context, heard chan server.Answer, err error) error {
 	var a server.Answer
 	if err == errRefused {
 		a = <-heard
 	} else {
 		// The connection broke. The server's last message says more than that.
 		if ctx.Err() == nil {
-			_ = c.l.Conn.Conn().SetReadDeadline(time.Now().Add(time.Second)) // fails only on a closed socket
+			_ = t.l.Conn.Conn().SetReadDeadline(time.Now().Add(time.Second)) // fails only on a closed socket
 		}
 		a = <-heard
 		a.Broken = true
@@ -364,32 +438,37 @@ func (c *copyIn) refused(ctx context.Context, heard chan server.Answer, err erro
 		a.Err = errors.New("the server ended COPY before all rows were sent")
 		a.Broken = true
 	}
-	out := c.fail(ctx, a.Err)
-	if a.Broken {
-		c.l.Abandon()
+	out := t.fail(ctx, a.Err)
+	if a.Broken || len(t.parts) > 1 { // answers to what was sent ahead may follow
+		t.l.Abandon()
 	} else {
-		c.rollback(ctx)
+		t.rollback(ctx)
 	}
 	return out
 }
 
 // rollback ends the failed transaction; if even that fails, it closes the session.
-func (c *copyIn) rollback(ctx context.Context) {
-	if ctx.Err() != nil || c.l.Send("ROLLBACK") != nil {
-		c.l.Abandon()
+func (t *transaction) rollback(ctx context.Context) {
+	if ctx.Err() != nil || t.l.Send("ROLLBACK") != nil {
+		t.l.Abandon()
 		return
 	}
-	if a := c.l.Answer(); a.Err != nil || a.Status != 'I' {
-		c.l.Abandon()
+	if a := t.l.Answer(); a.Err != nil || a.Status != 'I' {
+		t.l.Abandon()
 	}
 }
 
-func (c *copyIn) fail(ctx context.Context, err error) error {
+// fail describes an error of the transaction. Of several ranges it does not say which one failed.
+func (t *transaction) fail(ctx context.Context, err error) error {
+	c := t.parts[0]
+	if n := len(t.parts) - 1; n > 0 {
+		return t.e.Fail(ctx, "write", fmt.Sprintf("%s and %d more tables", c.object, n), err)
+	}
 	grant := "INSERT ON TABLE " + c.object
 	if c.options != "" {
 		grant = "INSERT, TRUNCATE ON TABLE " + c.object
 	}
-	return c.e.FailGrant(ctx, "write", c.object, err, grant)
+	return t.e.FailGrant(ctx, "write", c.object, err, grant)
 }
 
 // readTarget finds out, once, which tables have triggers, and whether our sessions may disable

@@ -3,6 +3,7 @@
 package pgtest
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ func Table(t testing.TB, url, name string) *tidemark.Table {
 	kind := testdb.Query(t, url, "SELECT relkind FROM pg_class WHERE oid = "+literal+"::regclass")
 	id := strings.SplitN(testdb.Query(t, url, "SELECT nspname || E'\\n' || relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = "+literal+"::regclass"), "\n", 2)
 	out := &tidemark.Table{TableID: tidemark.TableID{Schema: id[0], Name: id[1]}, Rows: -1}
+	out.Bytes, _ = strconv.ParseInt(testdb.Query(t, url, "SELECT pg_relation_size("+literal+"::regclass)"), 10, 64)
 	switch kind {
 	case "p":
 		out.Form = tidemark.Partitioned

@@ -52,6 +52,7 @@ type BaseBackup struct {
 	sent    chan struct{} // closed when all files have arrived: then about.end.stop and timeline are known
 	logMu   sync.Mutex
 	history map[uint32]string // of timelines
+	log     *Receiver         // nil: not yet
 
 	wrong  atomic.Int64 // pages that Check has found
 	rotten string       // the server's message about damaged pages
@@ -310,6 +311,18 @@ func (b *BaseBackup) failed(ctx context.Context, err error) error {
 		return b.forbidden(&tidemark.Error{Op: backupOp, Object: b.about.e.Object, Kind: tidemark.Forbidden, Err: errors.New(server.PlainCause(err))})
 	}
 	return b.about.e.Fail(ctx, backupOp, b.about.e.Object, err)
+}
+
+// Sessions returns the server's processes that send: the one of the files as 0, that of the log as
+// 1.
+func (b *BaseBackup) Sessions() map[uint32]int {
+	out := map[uint32]int{b.lane.PID(): 0}
+	b.logMu.Lock()
+	defer b.logMu.Unlock()
+	if b.log != nil {
+		out[b.log.Status().PID] = 1
+	}
+	return out
 }
 
 // Check returns the offsets in content of pages whose checksums are wrong. Pages written since the

@@ -301,6 +301,9 @@ func (b *BaseBackup) Log(ctx context.Context, give func(f *tidemark.DataFile, co
 	if err != nil {
 		return err
 	}
+	b.logMu.Lock()
+	b.log = r
+	b.logMu.Unlock()
 	lost := func() {
 		b.logMu.Lock()
 		defer b.logMu.Unlock()

@@ -80,6 +80,7 @@ type Receiver struct {
 	end    uint64            // of the server's log, as far as is known
 	marks  []mark
 	linked bool
+	pid    uint32 // of the session that sends; 0: none
 	wake   func() // makes the server report the end of its log
 }
 
@@ -92,6 +93,7 @@ type mark struct {
 // ReceiveStatus is the progress of a Receiver.
 type ReceiveStatus struct {
 	Connected bool
+	PID       uint32 // process of the server's session; 0: not connected
 	Timeline  uint32
 	Received  uint64        // end of what was received
 	Taken     uint64        // end of what was taken of it
@@ -129,7 +131,7 @@ func (r *Receiver) End(until uint64) {
 func (r *Receiver) Status() ReceiveStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := ReceiveStatus{Connected: r.linked, Timeline: r.at.Timeline, Received: r.at.Place, Taken: r.safe.Place, ServerEnd: max(r.end, r.at.Place)}
+	s := ReceiveStatus{Connected: r.linked, PID: r.pid, Timeline: r.at.Timeline, Received: r.at.Place, Taken: r.safe.Place, ServerEnd: max(r.end, r.at.Place)}
 	if len(r.marks) > 0 {
 		s.Lag = time.Since(r.marks[0].seen)
 	}
@@ -156,7 +158,7 @@ func (r *Receiver) Run(ctx context.Context, take taker) error {
 		before := r.place()
 		err := r.connect(ctx, take)
 		r.mu.Lock()
-		r.linked, r.wake = false, nil
+		r.linked, r.pid, r.wake = false, 0, nil
 		done := r.until > 0 && r.safe.Place >= r.until
 		r.mu.Unlock()
 		var em server.EmitError

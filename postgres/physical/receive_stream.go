@@ -83,7 +83,7 @@ func (r *Receiver) stream(ctx context.Context, l *server.Lane, slot string, at t
 func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc) error {
 	r, socket := c.r, c.lane.Conn.Conn()
 	r.mu.Lock()
-	r.linked = true
+	r.linked, r.pid = true, c.lane.PID()
 	r.wake = func() {
 		_, _ = socket.Write(server.StatusMessage(c.start, 0, true)) // the reader notices a broken connection too
 	}

@@ -3,7 +3,10 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
@@ -23,6 +26,9 @@ func largest(c *tidemark.Column) string {
 	return "coalesce(max(octet_length(" + value + ")), 0)::bigint"
 }
 
+// lobsAtOnce is how many tables are measured in one round trip.
+const lobsAtOnce = 100
+
 // Lobs returns the sizes of the largest values of columns without a length, in bytes of their text,
 // from all rows or from a sample of pages. Tables that the user may not read are left out.
 func (c *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
@@ -32,28 +38,70 @@ func (c *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([
 	}
 	defer release()
 	var out []tidemark.LobSize
+	var tables []*lobTable
 	for i := range moves {
 		t := moves[i].From
-		columns := moves[i].LobColumns()
-		if len(columns) == 0 || t.Form != tidemark.Ordinary && t.Form != tidemark.Partitioned {
-			continue
+		if columns := moves[i].LobColumns(); len(columns) > 0 && (t.Form == tidemark.Ordinary || t.Form == tidemark.Partitioned) {
+			tables = append(tables, newLobTable(t, columns, whole))
 		}
-		of, all := server.QuoteTable(t.TableID), whole || t.Rows >= 0 && t.Rows <= 2*sampledRows && t.Bytes < 64<<20
-		if !all {
-			of += fmt.Sprintf(" TABLESAMPLE SYSTEM (%g)", min(100, max(100*sampledRows/float64(max(t.Rows, 2*sampledRows)), 0.001)))
+	}
+	for some := range slices.Chunk(tables, lobsAtOnce) {
+		var batch pgx.Batch
+		for _, t := range some {
+			batch.Queue(t.sql).QueryRow(func(row pgx.Row) error { return row.Scan(t.into()...) })
 		}
-		sizes, exprs := make([]int64, len(columns)), make([]string, len(columns))
-		into := make([]any, len(columns))
-		for j := range columns {
-			exprs[j], into[j] = largest(&columns[j]), &sizes[j]
+		err := conn.SendBatch(ctx, &batch).Close()
+		if server.SQLState(err) == "42501" { // one of them is not to be read: which one?
+			some, err = eachLob(ctx, conn, some)
 		}
-		if err := conn.QueryRow(ctx, "SELECT "+strings.Join(exprs, ", ")+" FROM "+of).Scan(into...); server.SQLState(err) == "42501" {
-			continue // reported elsewhere
-		} else if err != nil {
-			return nil, c.Fail(ctx, "check", server.QuoteTable(t.TableID), err)
+		if err != nil {
+			return nil, c.Fail(ctx, "check", "the largest values", err)
 		}
-		for j, column := range columns {
-			out = append(out, tidemark.LobSize{Table: t.String(), Column: column.Name, Type: column.Type.Native, Bytes: sizes[j], Whole: all})
+		for _, t := range some {
+			out = append(out, t.sizes...)
+		}
+	}
+	return out, nil
+}
+
+// A lobTable is a table whose largest values are looked for.
+type lobTable struct {
+	sql   string
+	sizes []tidemark.LobSize
+}
+
+func newLobTable(t *tidemark.Table, columns []tidemark.Column, whole bool) *lobTable {
+	of, all := server.QuoteTable(t.TableID), whole || t.Rows >= 0 && t.Rows <= 2*sampledRows && t.Bytes < 64<<20
+	if !all {
+		of += fmt.Sprintf(" TABLESAMPLE SYSTEM (%g)", min(100, max(100*sampledRows/float64(max(t.Rows, 2*sampledRows)), 0.001)))
+	}
+	out, exprs := &lobTable{}, make([]string, len(columns))
+	for i := range columns {
+		exprs[i] = largest(&columns[i])
+		out.sizes = append(out.sizes, tidemark.LobSize{Table: t.String(), Column: columns[i].Name, Type: columns[i].Type.Native, Whole: all})
+	}
+	out.sql = "SELECT " + strings.Join(exprs, ", ") + " FROM " + of
+	return out
+}
+
+// into returns where its query's row goes.
+func (t *lobTable) into() []any {
+	out := make([]any, len(t.sizes))
+	for i := range t.sizes {
+		out[i] = &t.sizes[i].Bytes
+	}
+	return out
+}
+
+// eachLob measures tables one by one, and returns those that the user may read. The others are
+// reported elsewhere.
+func eachLob(ctx context.Context, conn *pgx.Conn, tables []*lobTable) (out []*lobTable, _ error) {
+	for _, t := range tables {
+		err := conn.QueryRow(ctx, t.sql).Scan(t.into()...)
+		if err != nil && server.SQLState(err) != "42501" {
+			return nil, err
+		} else if err == nil {
+			out = append(out, t)
 		}
 	}
 	return out, nil

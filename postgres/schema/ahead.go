@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,7 +27,7 @@ type questions struct {
 // queries these are. One that depends on an answer takes a round trip of its own, as do all that
 // follow it.
 func (c *creator) together(ctx context.Context, steps ...step) (err error) {
-	rehearsed := newCatalogue(c.conn, c.want)
+	rehearsed := newCatalogue(c.conn, c.opt, c.want)
 	rehearsed.num, rehearsed.db.Major, rehearsed.ahead.rehearsal = c.num, c.db.Major, true
 	on := newCreator(rehearsed)
 	for _, s := range steps {
@@ -118,8 +119,8 @@ func rows[T any](ctx context.Context, c *catalogue, sql string) ([]*T, error) {
 	return out, nil
 }
 
-func newCatalogue(conn *pgx.Conn, want func(tidemark.TableID) bool) *catalogue {
-	return &catalogue{conn: conn, want: want, db: &tidemark.Database{Engine: "postgres"},
+func newCatalogue(conn *pgx.Conn, opt server.Options, want func(tidemark.TableID) bool) *catalogue {
+	return &catalogue{conn: conn, opt: opt, want: want, db: &tidemark.Database{Engine: "postgres"},
 		types: map[uint32]*pgType{}, relations: map[uint32]*relation{}, sequences: map[uint32]*sequence{}, byName: map[string]*sequence{},
-		texts: map[address]map[int32]string{}, origins: &origins{member: map[address]uint32{}, alias: map[address]address{}, silent: map[address]bool{}}}
+		alike: map[uint64]columns{}, seed: maphash.MakeSeed(), texts: map[address]map[int32]string{}, origins: &origins{member: map[address]uint32{}, alias: map[address]address{}, silent: map[address]bool{}}}
 }

@@ -3,6 +3,7 @@ package schema
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ func (s *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 	}
 	defer release()
 	for try := time.Duration(1); ; try++ {
-		db, err := describe(ctx, conn, want)
+		db, err := describe(ctx, conn, s.Options, want)
 		switch {
 		case err == nil:
 			return db, nil
@@ -64,6 +65,15 @@ type named struct {
 	OID          uint32
 	Schema, Name string
 	SQL          string // qualified and quoted
+}
+
+// inSQL returns the name as a part of the SQL if it stands there unquoted, so that one text serves
+// both.
+func (n *named) inSQL() string {
+	if at := len(n.SQL) - len(n.Name); at > 0 && n.SQL[at:] == n.Name {
+		return n.SQL[at:]
+	}
+	return n.Name
 }
 
 // OIDs of catalogue tables; they are the same on every server (catalog/pg_*.h).
@@ -113,6 +123,7 @@ type catalogue struct {
 	conn *pgx.Conn
 	num  int // server_version_num
 	db   *tidemark.Database
+	opt  server.Options
 	want func(tidemark.TableID) bool
 
 	types     map[uint32]*pgType
@@ -127,6 +138,8 @@ type catalogue struct {
 	lobs      bool                         // there are large objects
 	origins   *origins
 	ahead     questions
+	alike     map[uint64]columns // by a sum of their shapes
+	seed      maphash.Seed
 }
 
 // Origins record where objects without DDL of their own come from.
@@ -138,11 +151,11 @@ type origins struct {
 
 // describe reads the catalogue through conn, whose search_path must be pg_catalog, so that the
 // server's own functions qualify every name.
-func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+func describe(ctx context.Context, conn *pgx.Conn, opt server.Options, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
 	if want == nil {
 		want = func(tidemark.TableID) bool { return true }
 	}
-	c := newCatalogue(conn, want)
+	c := newCatalogue(conn, opt, want)
 	create := newCreator(c)
 	if err := c.readServer(ctx); err != nil {
 		return nil, err
@@ -157,13 +170,41 @@ func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) b
 	if err := c.readFreshSequences(ctx); err != nil {
 		return nil, err
 	}
-	if err := create.together(ctx, (*creator).readClasses, (*creator).addNative, (*creator).readOpclassMembers, (*creator).readDependencies,
-		(*creator).readComments, (*creator).readLabels, (*creator).readOwners, (*creator).readLargeObjects, (*creator).readGrants, (*creator).readLimits,
-		(*creator).readLoose, (*creator).finishNative, (*creator).readUncovered); err != nil {
+	if err := c.readIndexSizes(ctx); err != nil {
 		return nil, err
 	}
+	if err := create.together(ctx, (*creator).readClasses, (*creator).addNative, (*creator).readOpclassMembers, (*creator).readDependencies,
+		(*creator).readComments, (*creator).readLabels, (*creator).readOwners, (*creator).readLargeObjects, (*creator).readGrants, (*creator).readLimits,
+		(*creator).readLoose, (*creator).readUncovered, (*creator).finishNative); err != nil {
+		return nil, err
+	}
+	c.dropGraph()
 	c.addTables()
 	return c.db, nil
+}
+
+// dropGraph lets go of the nodes, which are as large as what is made of them.
+func (c *catalogue) dropGraph() {
+	for _, r := range c.ordered {
+		r.node = nil
+		for _, k := range r.checks {
+			k.node = nil
+		}
+		for _, k := range r.fks {
+			k.node = nil
+		}
+		for _, k := range r.keys {
+			k.node = nil
+		}
+		for _, x := range r.indexes {
+			x.node, x.build = nil, nil
+		}
+		for _, col := range r.columns {
+			if col.def != nil {
+				col.def.node = nil
+			}
+		}
+	}
 }
 
 // since returns text if the server has at least this major version, else otherwise.
@@ -197,7 +238,7 @@ const userSchema = `n.nspname NOT IN ('information_schema', '` + DDLSchema + `')
 
 // notMember returns a condition that excludes the objects of extensions.
 func notMember(class int, oid string) string {
-	return fmt.Sprintf(`NOT EXISTS (SELECT FROM pg_depend x WHERE x.classid = %d AND x.objid = %s AND x.deptype = 'e')`, class, oid)
+	return fmt.Sprintf(`%s NOT IN (SELECT objid FROM pg_depend WHERE classid = %d AND deptype = 'e')`, oid, class) // few, so it is hashed
 }
 
 // lockTables protects wanted tables from ALTER and DROP while the frozen view is read. A failing

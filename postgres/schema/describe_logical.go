@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"hash/maphash"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -54,9 +56,7 @@ func (c *catalogue) logicalTable(r *relation) *tidemark.Table {
 			}
 		}
 	}
-	for _, col := range r.columns {
-		t.Columns = append(t.Columns, c.logicalColumn(r, col))
-	}
+	t.Columns = c.logicalColumns(r)
 	for _, x := range r.indexes {
 		i := c.logicalIndex(r, x)
 		if k := x.constraint; k != nil && k.Kind == "p" {
@@ -67,7 +67,7 @@ func (c *catalogue) logicalTable(r *relation) *tidemark.Table {
 	}
 	for _, k := range r.fks {
 		if ref := c.relations[k.RefRel]; ref != nil {
-			t.ForeignKeys = append(t.ForeignKeys, tidemark.ForeignKey{Name: k.Name, Columns: r.names(k.Key), Ref: ref.id(), RefColumns: ref.names(k.RefKey),
+			t.ForeignKeys = append(t.ForeignKeys, tidemark.ForeignKey{Name: k.Name, Columns: r.names(k.Key.nums()), Ref: ref.id(), RefColumns: ref.names(k.RefKey.nums()),
 				OnUpdate: action[k.OnUpdate], OnDelete: action[k.OnDelete], Deferrable: k.Deferrable, Deferred: k.Deferred})
 		}
 	}
@@ -105,11 +105,39 @@ func (r *relation) leaves(out []tidemark.Part) []tidemark.Part {
 func (r *relation) names(nums []int16) []string {
 	out := make([]string, 0, len(nums))
 	for _, n := range nums {
-		if col := r.byNum[n]; col != nil {
+		if col := r.column(n); col != nil {
 			out = append(out, col.Name)
 		}
 	}
 	return out
+}
+
+// logicalColumns returns the columns of a relation. Those of hundreds of thousands of tables may be
+// equal: tables share them if these have nothing of their own.
+func (c *catalogue) logicalColumns(r *relation) []tidemark.Column {
+	var sum uint64
+	own := len(c.texts[address{classClass, r.OID}]) > 0
+	for _, col := range r.columns {
+		own = own || col.def != nil || col.sequence != nil
+		sum = sum*31 + maphash.Comparable(c.seed, col.shape())
+	}
+	if was := c.alike[sum]; !own && was.r != nil && slices.EqualFunc(was.r.columns, r.columns, func(a, b *column) bool { return a.shape() == b.shape() }) {
+		return was.columns
+	}
+	out := make([]tidemark.Column, 0, len(r.columns))
+	for _, col := range r.columns {
+		out = append(out, c.logicalColumn(r, col))
+	}
+	if !own {
+		c.alike[sum] = columns{r, out}
+	}
+	return out
+}
+
+// columns are those of a relation, in logical form.
+type columns struct {
+	r       *relation
+	columns []tidemark.Column
 }
 
 func (c *catalogue) logicalColumn(r *relation, col *column) tidemark.Column {
@@ -153,12 +181,12 @@ func (c *catalogue) logicalIndex(r *relation, x *index) tidemark.Index {
 			continue
 		}
 		var p tidemark.IndexPart
-		if col := r.byNum[num]; num != 0 && col != nil {
+		if col := r.column(num); num != 0 && col != nil {
 			p.Column = col.Name
 		} else if n < len(x.Exprs) {
 			p.Expr = x.Exprs[n]
 		}
-		if words := c.indexWords(x, n, r.byNum[num]); words != "" { // the vocabulary has no terms for them
+		if words := c.indexWords(x, n, r.column(num)); words != "" { // the vocabulary has no terms for them
 			p.Expr = strings.TrimSpace(p.Expr + quoteColumn(p.Column) + words)
 			p.Column = ""
 		}

@@ -1,8 +1,10 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -15,23 +17,10 @@ import (
 // composite type. Text fields hold quoted and qualified SQL.
 type relation struct {
 	named
-	Kind        string // relkind: r p v m f c S
-	Owner       uint32
-	OfType      string // type of a typed table
-	Partition   bool
-	Bound       string // of a partition: FOR VALUES ...
-	PartKey     string // of a partitioned table: RANGE (logdate)
-	ReplIdent   string // relreplident: d n f i
-	RowSecurity bool
-	ForceRLS    bool
-	storage
+	*traits
 	extent
-	Populated bool
-	foreign
-	Definition string // view: SELECT ...
 
-	columns  []*column
-	byNum    map[int16]*column
+	columns  []*column   // by number
 	parents  []*relation // parents by inheritance, in order; for a partition the partitioned table
 	children []*relation
 	checks   []*constraint
@@ -42,7 +31,33 @@ type relation struct {
 	node     *node
 }
 
+// traits are what many relations have in common, so that they share them.
+type traits struct {
+	Kind        string // relkind: r p v m f c S
+	Owner       uint32
+	OfType      string // type of a typed table
+	Partition   bool
+	Bound       string // of a partition: FOR VALUES ...
+	PartKey     string // of a partitioned table: RANGE (logdate)
+	ReplIdent   string // relreplident: d n f i
+	RowSecurity bool
+	ForceRLS    bool
+	storage
+	Populated bool
+	foreign
+	Definition string // view: SELECT ...
+}
+
 func (r *relation) id() tidemark.TableID { return tidemark.TableID{Schema: r.Schema, Name: r.Name} }
+
+// column returns a column by its number; nil if there is none.
+func (r *relation) column(num int16) *column {
+	i, ok := slices.BinarySearchFunc(r.columns, num, func(c *column, num int16) int { return cmp.Compare(c.Num, num) })
+	if !ok {
+		return nil
+	}
+	return r.columns[i]
+}
 
 // root returns the top of a partition tree.
 func (r *relation) root() *relation {
@@ -75,17 +90,39 @@ type foreign struct {
 
 // A column is a row of pg_attribute.
 type column struct {
-	Rel         uint32
-	Num         int16
-	Name        string
-	SQL         string // quoted
-	Type        uint32
-	Mod         int32
+	Rel  uint32
+	Type uint32
+	Name string
+	SQL  string // quoted
+	Mod  int32
+	Num  int16
+	*settings
+
+	def      *attrdef
+	notNull  *constraint // PostgreSQL 18
+	sequence *sequence   // of an identity column
+}
+
+// shape is a column without the table that it is of, its default and its sequence.
+func (col *column) shape() (s columnShape) {
+	return columnShape{col.Name, col.Type, col.Mod, col.Num, col.settings}
+}
+
+type columnShape struct {
+	name string
+	typ  uint32
+	mod  int32
+	num  int16
+	*settings
+}
+
+// settings are what many columns have in common, so that they share them.
+type settings struct {
 	Native      string // format_type
 	NotNull     bool
+	Local       bool
 	Identity    string // attidentity: a always, d by default
 	Generated   string // attgenerated: s stored, v virtual
-	Local       bool
 	Collation   string // unless it is the type's own
 	Storage     string // unless it is the type's own: PLAIN ...
 	Compression string // pglz, lz4
@@ -93,10 +130,6 @@ type column struct {
 	Options     string // n_distinct=...
 	FdwOptions  string
 	Coll        uint32 // attcollation
-
-	def      *attrdef
-	notNull  *constraint // PostgreSQL 18
-	sequence *sequence   // of an identity column
 }
 
 // An attrdef is a row of pg_attrdef: a default or generation expression.
@@ -132,8 +165,8 @@ SELECT c.oid, n.nspname, c.relname, format('%%I.%%I', n.nspname, c.relname), c.r
        c.relreplident::text, c.relrowsecurity, c.relforcerowsecurity, c.relpersistence::text,
        concat_ws(', ', CASE WHEN c.reloptions IS NOT NULL THEN %s END, CASE WHEN tc.reloptions IS NOT NULL THEN %s END),
        CASE WHEN am.amname <> 'heap' THEN quote_ident(am.amname) ELSE '' END, coalesce(ts.spcname, ''), c.reltuples::float8, c.relpages::bigint,
-       CASE WHEN c.relkind IN ('r', 'm') THEN coalesce(pg_relation_size(c.oid), 0)
-            + CASE WHEN c.reltoastrelid <> 0 THEN coalesce(pg_relation_size(c.reltoastrelid), 0) ELSE 0 END ELSE 0 END,
+       CASE WHEN c.relkind IN ('r', 'm') THEN (SELECT heap + CASE WHEN heap > 0 AND c.reltoastrelid <> 0 THEN coalesce(pg_relation_size(c.reltoastrelid), 0) ELSE 0 END
+            FROM (SELECT coalesce(pg_relation_size(c.oid), 0) AS heap) size) ELSE 0 END,
        c.relispopulated, coalesce(quote_ident(fs.srvname), ''), coalesce(CASE WHEN ft.ftoptions IS NOT NULL THEN %s END, ''),
        CASE WHEN c.relkind IN ('v', 'm') THEN rtrim(pg_get_viewdef(c.oid), ';') ELSE '' END
 FROM pg_class c
@@ -147,17 +180,23 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c', 'S') AND c.relpersistence <> '
 ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"`
 
 func (c *catalogue) readRelations(ctx context.Context) error {
-	found, err := rows[relation](ctx, c, fmt.Sprintf(relationsSQL, optionsSQL("c.reloptions", ""),
-		optionsSQL("tc.reloptions", "toast."), fdwOptionsSQL("ft.ftoptions"), notMember(classClass, "c.oid")))
-	for _, r := range found {
-		r.byNum = map[int16]*column{}
-		c.relations[r.OID] = r
-		c.ordered = append(c.ordered, r)
-		if r.Tablespace != "" {
-			c.find(tidemark.Note, r.SQL, "its tablespace "+r.Tablespace+" is not copied: it is created in the target's default tablespace", "")
+	query := fmt.Sprintf(relationsSQL, optionsSQL("c.reloptions", ""), optionsSQL("tc.reloptions", "toast."), fdwOptionsSQL("ft.ftoptions"), notMember(classClass, "c.oid"))
+	var r relation
+	var t traits
+	names, common := map[string]string{}, map[traits]*traits{}
+	return c.each(ctx, query, []any{&r.OID, &r.Schema, &r.Name, &r.SQL, &t.Kind, &t.Owner, &t.OfType, &t.Partition, &t.Bound, &t.PartKey, &t.ReplIdent,
+		&t.RowSecurity, &t.ForceRLS, &t.Persistence, &t.Options, &t.AM, &t.Tablespace, &r.Tuples, &r.Pages, &r.Bytes, &t.Populated, &t.Server, &t.FdwOptions,
+		&t.Definition}, func() error {
+		own := r
+		own.Schema, own.traits = share(names, r.Schema), shared(common, t)
+		own.Name = own.named.inSQL()
+		c.relations[r.OID] = &own
+		c.ordered = append(c.ordered, &own)
+		if t.Tablespace != "" {
+			c.find(tidemark.Note, r.SQL, "its tablespace "+t.Tablespace+" is not copied: it is created in the target's default tablespace", "")
 		}
-	}
-	return err
+		return nil
+	})
 }
 
 const columnsSQL = `
@@ -183,15 +222,43 @@ func (c *catalogue) readColumns(ctx context.Context) error {
 		optionsSQL("a.attoptions", ""), fdwOptionsSQL("a.attfdwoptions"))
 	// The largest result of all: scanned by hand, since reflection would take twice as long.
 	var a column
+	var s settings
+	a.settings = &s
+	names, common := map[string]string{}, map[settings]*settings{}
 	return c.each(ctx, query, []any{&a.Rel, &a.Num, &a.Name, &a.SQL, &a.Type, &a.Mod, &a.Native, &a.NotNull, &a.Identity,
 		&a.Generated, &a.Local, &a.Collation, &a.Storage, &a.Compression, &a.Statistics, &a.Options, &a.FdwOptions, &a.Coll}, func() error {
-		if r := c.relations[a.Rel]; r != nil {
-			col := a
-			r.columns = append(r.columns, &col)
-			r.byNum[col.Num] = &col
+		r := c.relations[a.Rel]
+		if r == nil {
+			return nil
 		}
+		col := a
+		col.Name = share(names, a.Name)
+		if col.SQL = col.Name; a.SQL != a.Name {
+			col.SQL = share(names, a.SQL)
+		}
+		col.settings = shared(common, s)
+		r.columns = append(r.columns, &col)
 		return nil
 	})
+}
+
+// shared returns the value that was seen first of those that are equal.
+func shared[T comparable](seen map[T]*T, v T) *T {
+	if was := seen[v]; was != nil {
+		return was
+	}
+	own := v
+	seen[v] = &own
+	return &own
+}
+
+// share returns the text that was seen first of those that are equal.
+func share(seen map[string]string, text string) string {
+	if was, ok := seen[text]; ok {
+		return was
+	}
+	seen[text] = text
+	return text
 }
 
 func (c *catalogue) readInheritance(ctx context.Context) error {
@@ -212,8 +279,8 @@ func (c *catalogue) readDefaults(ctx context.Context) error {
 	found, err := rows[attrdef](ctx, c, `SELECT d.oid, d.adrelid, d.adnum, pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d
 		JOIN pg_class c ON c.oid = d.adrelid AND c.relpersistence <> 't' WHERE d.oid >= 16384`)
 	for _, d := range found {
-		if r := c.relations[d.Rel]; r != nil && r.byNum[d.Num] != nil {
-			r.byNum[d.Num].def = d
+		if r := c.relations[d.Rel]; r != nil && r.column(d.Num) != nil {
+			r.column(d.Num).def = d
 		}
 	}
 	return err
@@ -284,7 +351,7 @@ func (c *catalogue) readSequences(ctx context.Context) error {
 			continue
 		}
 		if s.Internal {
-			s.owner.byNum[s.OwnerNum].sequence = s
+			s.owner.column(s.OwnerNum).sequence = s
 		} else {
 			s.owner.owned = append(s.owner.owned, s)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 func tableOf(t *testing.T, db *tidemark.Database, schema, name string) *tidemark.Table {
@@ -102,7 +103,7 @@ func TestDescribeTables(t *testing.T) {
 		INSERT INTO p SELECT 1, '2020-02-02'; INSERT INTO p SELECT g, '2022-01-01' FROM generate_series(1, 50) g; ANALYZE p;
 		CREATE UNLOGGED TABLE u (id int PRIMARY KEY, a int REFERENCES u ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED);
 		CREATE VIEW v AS SELECT 1 AS one; CREATE TEMP TABLE temporary (a int); CREATE TABLE skipped (a int);`))
-	db, err := describe(t.Context(), connectTo(t, src), func(id tidemark.TableID) bool { return id.Name != "skipped" })
+	db, err := describe(t.Context(), connectTo(t, src), server.Options{Owners: true, Grants: true}, func(id tidemark.TableID) bool { return id.Name != "skipped" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestDescribeSaysWhatItLeavesOut(t *testing.T) {
 	want := []string{
 		"note: index public.broken: it is invalid on the source (a CREATE INDEX CONCURRENTLY that failed), and is left out",
 		"warning: database " + name + ": its setting search_path is not carried",
-		"warning: function smuggled(): left out: it is in pg_catalog, where only the server's own objects should be",
+		"warning: function pg_catalog.smuggled: left out: it is in pg_catalog, where only the server's own objects should be",
 		"warning: subscription sub: subscriptions are not carried: two databases would take the same changes, and its connection string may hold a password",
 		"warning: user mapping for public server s: its option password looks secret and is not carried",
 	}
@@ -203,7 +204,7 @@ func TestDescribeAsAnybody(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "SET ROLE pg_database_owner; SET ROLE pg_checkpoint"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := describe(t.Context(), conn, nil)
+	got, err := describe(t.Context(), conn, server.Options{Owners: true, Grants: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func TestDescribeTakesFewRoundTrips(t *testing.T) {
 	for _, setup := range []string{fmt.Sprintf(tables, 1, 2), fmt.Sprintf(tables, 3, 200), "CREATE SEQUENCE fresh START 7"} {
 		testdb.Query(t, src, setup)
 		wire.Turns()
-		got, err := describe(t.Context(), conn, nil)
+		got, err := describe(t.Context(), conn, server.Options{Owners: true, Grants: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ type graph struct {
 	nodes  []*node
 	byID   map[address]*node
 	from   map[address]*node  // for objects whose dependencies belong to a node other than their own
-	spoken map[address]string // how COMMENT ON names an object: "INDEX public.i"
+	spoken map[address]string // how COMMENT ON names an object, unless its node says it: see about
 	newer  map[address]int    // major version since which an object can have a comment
 	edges  []edge
 
@@ -36,7 +37,6 @@ type graph struct {
 	owners  map[*node]*node
 	owns    []*sequence // serial sequences: the table waits for its sequence
 	values  []valueOf
-	later   []func() // edges to add once all nodes exist
 }
 
 // A creator builds the statements that create a catalogue's objects elsewhere. It reads what only
@@ -44,44 +44,73 @@ type graph struct {
 type creator struct {
 	*catalogue
 	graph graph
+	keyed map[uint32]*index // indexes by their OID, once about needs them
 }
 
 func newCreator(c *catalogue) *creator {
-	return &creator{c, graph{origins: c.origins, byID: map[address]*node{}, from: map[address]*node{}, spoken: map[address]string{},
+	return &creator{catalogue: c, graph: graph{origins: c.origins, byID: map[address]*node{}, from: map[address]*node{}, spoken: map[address]string{},
 		refresh: map[*node]*node{}, analyze: map[*relation]*node{}, owners: map[*node]*node{}, newer: map[address]int{}}}
 }
 
 // A node becomes one tidemark.Object, unless it is part of its host's.
 type node struct {
-	kind   string // "table"
-	name   string // "public.orders"; kind and name are the Object's ID
-	phase  tidemark.Phase
+	kind   string                // "table"
+	name   string                // "public.orders"; kind and name are the Object's ID
+	whole  string                // the ID, once it was asked for
 	rel    *relation             // the relation it belongs to
 	sql    []string              // statements; or see build
 	build  func(to int) []string // returns the statements for a server of major version to; called once it is known which parts are split
-	tail   []remark              // comments and the like, after all other statements
-	limits []limit               // features that older servers lack
 	bytes  int64
-	heavy  bool
-
-	host  *node // this node is part of it unless split
-	split bool
-	fixed bool     // a part that cannot be split: a generated column
-	stub  *node    // replaces it in cycles
-	make  []string // statements of its stub, if it can have one
+	host   *node   // this node is part of it unless split
+	adj    []*node // nodes that it needs, set by draw
+	waits  []*node // nodes that it only waits for
+	seldom *seldom // nil for most
 
 	owner uint32
-	adj   []*node // nodes that it needs, set by draw
-	waits []*node // nodes that it only waits for
-	low   int     // used by Tarjan's algorithm
-	index int
-	stack bool
-	comp  int
-	left  int     // needs not yet listed
-	parts []*node // nodes whose host it is and that are not split
+	low   int32 // used by Tarjan's algorithm
+	index int32
+	comp  int32
+	left  int32 // needs not yet listed
+	phase tidemark.Phase
+	heavy bool
+	split bool
+	fixed bool // a part that cannot be split: a generated column
+
+	marked bool // used by Tarjan's algorithm, and then by settlePhases
 }
 
-func (n *node) id() string { return n.kind + " " + n.name }
+// seldom is what few of hundreds of thousands of nodes have.
+type seldom struct {
+	tail   []remark // comments and the like, after all other statements
+	limits []limit  // features that older servers lack
+	stub   *node    // replaces it in cycles
+	make   []string // statements of its stub, if it can have one
+	parts  []*node  // nodes whose host it is and that are not split
+}
+
+// rare returns what the node has of what few have.
+func (n *node) rare() (none seldom) {
+	if n.seldom == nil {
+		return none
+	}
+	return *n.seldom
+}
+
+// set returns the same to be changed.
+func (n *node) set() *seldom {
+	if n.seldom == nil {
+		n.seldom = &seldom{}
+	}
+	return n.seldom
+}
+
+// id returns the ID of the node's object. All references to it share one text.
+func (n *node) id() string {
+	if n.whole == "" {
+		n.whole = n.kind + " " + n.name
+	}
+	return n.whole
+}
 
 // unit returns the node whose statements make n.
 func (n *node) unit() *node {
@@ -104,9 +133,6 @@ func (g *graph) add(a address, n *node) *node {
 	g.nodes = append(g.nodes, n)
 	if a != (address{}) {
 		g.byID[a] = n
-		if g.spoken[a] == "" {
-			g.spoken[a] = strings.ToUpper(n.kind) + " " + n.name
-		}
 	}
 	return n
 }
@@ -178,7 +204,7 @@ func (c *creator) readDependencies(ctx context.Context) error {
 func (c *creator) addExtensionDependency(from, to address) {
 	n, ext := c.graph.resolve(from), c.graph.byID[to]
 	if n != nil && ext != nil {
-		n.tail = append(n.tail, remark{sql: "ALTER " + c.graph.spoken[from] + " DEPENDS ON EXTENSION " + ext.name})
+		n.set().tail = append(n.set().tail, remark{sql: "ALTER " + c.about(from) + " DEPENDS ON EXTENSION " + ext.name})
 		c.graph.need(n, ext)
 	}
 }
@@ -200,7 +226,7 @@ func (c *creator) readComments(ctx context.Context) error {
 		}
 		c.texts[a][f.Sub] = f.Text
 		if n, about := c.spoken(a, f.Sub); n != nil && about != "" && n.kind != "extension" {
-			n.tail = append(n.tail, remark{"COMMENT ON " + about + " IS " + server.QuoteLiteral(f.Text), c.graph.newer[a]})
+			n.set().tail = append(n.set().tail, remark{"COMMENT ON " + about + " IS " + server.QuoteLiteral(f.Text), c.graph.newer[a]})
 		}
 	}
 	return err
@@ -214,13 +240,39 @@ func (c *creator) spoken(a address, sub int32) (*node, string) {
 		return nil, ""
 	}
 	if sub == 0 {
-		return g.resolve(a), g.spoken[a]
+		return g.resolve(a), c.about(a)
 	}
 	r := c.relations[a.id]
-	if a.class != classClass || r == nil || r.byNum[int16(sub)] == nil {
+	if a.class != classClass || r == nil || r.column(int16(sub)) == nil {
 		return nil, ""
 	}
-	return g.resolve(a), "COLUMN " + r.SQL + "." + r.byNum[int16(sub)].SQL
+	return g.resolve(a), "COLUMN " + r.SQL + "." + r.column(int16(sub)).SQL
+}
+
+// about returns how COMMENT ON names an object: "INDEX public.i"; "" if it does not.
+func (c *creator) about(a address) string {
+	if s, ok := c.graph.spoken[a]; ok {
+		return s
+	}
+	n := c.graph.byID[a]
+	switch {
+	case n == nil && a.class == classClass: // the index of a key
+		if c.keyed == nil {
+			c.keyed = map[uint32]*index{}
+			for _, x := range c.indexes {
+				c.keyed[x.OID] = x
+			}
+		}
+		if x := c.keyed[a.id]; x != nil {
+			return "INDEX " + x.SQL
+		}
+		return ""
+	case n == nil:
+		return ""
+	case a.class == classConstraint:
+		return "CONSTRAINT " + n.name
+	}
+	return strings.ToUpper(n.kind) + " " + n.name
 }
 
 // readLabels adds security labels, which need their provider on the target.
@@ -250,40 +302,51 @@ func (c *creator) finishNative(context.Context) error {
 	c.openCircles()
 	c.addLast()
 	g.draw()
+	g.edges, g.byID, g.from, g.spoken, g.newer = nil, nil, nil, nil, nil // the lists that draw made are enough
 	g.settlePhases()
-	seen := map[string]int{}
-	for _, n := range g.order() {
+	order := g.order()
+	g.nodes = nil
+	seen, seed := make(map[uint64]struct{}, len(order)), maphash.MakeSeed()
+	c.db.Objects = make([]tidemark.Object, 0, len(order))
+	for _, n := range order {
 		o := tidemark.Object{ID: n.id(), Kind: n.kind, Phase: n.phase, SQL: n.statements(c.db.Major), Bytes: n.bytes, Heavy: n.heavy, Older: n.older(c.db.Major)}
 		if n.rel != nil {
 			o.Table = n.rel.id()
 		}
-		for _, need := range n.adj {
-			o.Depends = append(o.Depends, need.id())
-		}
-		for _, m := range n.waits {
-			o.After = append(o.After, m.id())
-		}
+		o.Depends, o.After = ids(n.adj), ids(n.waits)
 		slices.Sort(o.Depends)
 		slices.Sort(o.After)
-		if seen[o.ID]++; seen[o.ID] > 1 {
+		sum := maphash.String(seed, o.ID)
+		if _, is := seen[sum]; is && slices.ContainsFunc(c.db.Objects, func(other tidemark.Object) bool { return other.ID == o.ID }) {
 			c.find(tidemark.Blocker, o.ID, "two objects of the catalogue have this name: please report", "")
 		}
+		seen[sum] = struct{}{}
 		c.db.Objects = append(c.db.Objects, o)
 	}
 	return nil
 }
 
+// ids returns the IDs of nodes; nil for none.
+func ids(nodes []*node) []string {
+	if len(nodes) == 0 {
+		return nil
+	}
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.id()
+	}
+	return out
+}
+
 // statements returns a unit's SQL on a server of major version to: its own, then the comments on
 // its parts and on itself.
 func (n *node) statements(to int) []string {
-	var out []string
+	out := slices.Clip(n.sql)
 	if n.build != nil {
 		out = n.build(to)
-	} else {
-		out = slices.Clone(n.sql)
 	}
-	for _, p := range append(slices.Clone(n.parts), n) {
-		for _, r := range p.tail {
+	for _, p := range append(slices.Clip(n.rare().parts), n) {
+		for _, r := range p.rare().tail {
 			if to >= r.since && !p.lacking(to) {
 				out = append(out, r.sql)
 			}

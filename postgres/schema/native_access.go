@@ -11,8 +11,11 @@ import (
 )
 
 // readOwners creates a statement per object that sets its owner. Render omits these unless the user
-// asks for owners.
+// asks for owners; neither are they read then.
 func (c *creator) readOwners(ctx context.Context) error {
+	if !c.opt.Owners {
+		return nil
+	}
 	type role struct {
 		OID  uint32
 		Name string
@@ -74,8 +77,16 @@ diff AS (
      WHERE class = 2615 AND id = 2200 AND x.grantee = 0 AND x.privilege_type = 'CREATE' AND current_setting('server_version_num')::int < 150000)
 SELECT d.class::oid, d.id, d.kind, d.class IN (1247, 1255, 1259, 2612) AND d.id < 16384,
        CASE WHEN d.class IN (1247, 1255, 1259, 2612) AND d.id < 16384 OR EXISTS (SELECT FROM pg_depend e WHERE e.classid = d.class AND e.objid = d.id AND e.deptype = 'e')
-            THEN (SELECT CASE WHEN d.class = 1247 THEN format('%I.%I', o.schema, t.typname) ELSE o.identity END
-                  FROM pg_identify_object(d.class, d.id, 0) o LEFT JOIN pg_type t ON d.class = 1247 AND t.oid = d.id) ELSE '' END, coalesce(quote_ident(d.col), ''), d.given, d.grantee = d.owner,
+            THEN coalesce(CASE d.class -- pg_identify_object ends the server if the object's schema was dropped meanwhile
+                 WHEN 1259 THEN (SELECT format('%I.%I', n.nspname, o.relname) FROM pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace WHERE o.oid = d.id)
+                 WHEN 1247 THEN (SELECT format('%I.%I', n.nspname, o.typname) FROM pg_type o JOIN pg_namespace n ON n.oid = o.typnamespace WHERE o.oid = d.id)
+                 WHEN 1255 THEN (SELECT format('%I.%I(%s)', n.nspname, o.proname, (SELECT string_agg(format_type(a.t, NULL), ',' ORDER BY a.i) FROM unnest(o.proargtypes) WITH ORDINALITY a(t, i)))
+                                 FROM pg_proc o JOIN pg_namespace n ON n.oid = o.pronamespace WHERE o.oid = d.id)
+                 WHEN 2612 THEN (SELECT quote_ident(o.lanname) FROM pg_language o WHERE o.oid = d.id)
+                 WHEN 2615 THEN (SELECT quote_ident(o.nspname) FROM pg_namespace o WHERE o.oid = d.id)
+                 WHEN 2328 THEN (SELECT quote_ident(o.fdwname) FROM pg_foreign_data_wrapper o WHERE o.oid = d.id)
+                 WHEN 1417 THEN (SELECT quote_ident(o.srvname) FROM pg_foreign_server o WHERE o.oid = d.id)
+                 ELSE d.id::text END, '') ELSE '' END, coalesce(quote_ident(d.col), ''), d.given, d.grantee = d.owner,
        CASE WHEN d.grantee = 0 THEN 'PUBLIC' ELSE coalesce(quote_ident(r.rolname), '') END, d.is_grantable,
        array_agg(d.privilege_type ORDER BY d.privilege_type)
 FROM diff d LEFT JOIN pg_roles r ON r.oid = d.grantee
@@ -87,6 +98,9 @@ ORDER BY d.class, d.id, d.given, d.sub, min(d.n)`
 // readGrants creates one object per access list. The owner's own privileges are set by the
 // statement that changes the owner.
 func (c *creator) readGrants(ctx context.Context) error {
+	if !c.opt.Grants {
+		return nil
+	}
 	type grant struct {
 		Class, ID      uint32
 		Kind           string
@@ -271,4 +285,4 @@ func (c *creator) readLargeObjects(ctx context.Context) error {
 }
 
 // lobRelation is the relation under whose name the rows of large objects are copied.
-var lobRelation = &relation{named: named{Schema: LargeObjects.Schema, Name: LargeObjects.Name, SQL: "pg_catalog.pg_largeobject"}}
+var lobRelation = &relation{traits: &traits{}, named: named{Schema: LargeObjects.Schema, Name: LargeObjects.Name, SQL: "pg_catalog.pg_largeobject"}}

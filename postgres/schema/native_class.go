@@ -342,7 +342,10 @@ func (c *creator) readClasses(ctx context.Context) error {
 			if _, member := c.graph.member[a]; member {
 				continue
 			}
-			n := c.graph.add(a, &node{kind: f.Kind, name: f.Name, phase: cl.phase, rel: c.relations[f.Rel], owner: f.Owner, sql: f.SQL, make: f.Stub})
+			n := c.graph.add(a, &node{kind: f.Kind, name: f.Name, phase: cl.phase, rel: c.relations[f.Rel], owner: f.Owner, sql: f.SQL})
+			if f.Stub != nil {
+				n.set().make = f.Stub
+			}
 			switch cl.oid {
 			case classStatExt:
 				c.graph.spoken[a] = "STATISTICS " + f.Name

@@ -25,7 +25,7 @@ type valueOf struct {
 func (c *creator) addKeys(r *relation) {
 	var builds, keys []*node
 	for _, x := range r.indexes {
-		c.addIndex(r, x)
+		c.addKeyOrIndex(r, x)
 		if x.build != nil {
 			builds, keys = append(builds, x.build), append(keys, x.node)
 		} else if x.constraint != nil {
@@ -41,15 +41,15 @@ func (c *creator) addKeys(r *relation) {
 	}
 }
 
-// addIndex creates an index and its constraint.
-func (c *creator) addIndex(r *relation, x *index) {
+// addKeyOrIndex creates an index and its constraint.
+func (c *creator) addKeyOrIndex(r *relation, x *index) {
 	g := &c.graph
 	a := address{classClass, x.OID}
 	phase := tidemark.AfterTable
 	if r.Kind == "m" {
 		phase = tidemark.AfterRows
 	}
-	n := &node{kind: "index", name: x.SQL, rel: r, phase: phase, bytes: x.Bytes, heavy: x.Kind == "i", sql: []string{x.Definition}}
+	n := &node{kind: "index", name: x.SQL, rel: r, phase: phase, bytes: x.Bytes, heavy: x.Kind == "i", sql: []string{x.create()}}
 	k := x.constraint
 	switch {
 	case k == nil:
@@ -68,11 +68,7 @@ func (c *creator) addIndex(r *relation, x *index) {
 		g.need(x.node, x.build)
 		g.need(x.build, r.node)
 	}
-	if k != nil {
-		g.spoken[address{classConstraint, k.OID}] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
-	}
 	limitIndex(x)
-	g.spoken[a] = "INDEX " + x.SQL
 	for _, child := range x.children {
 		x.node.sql = append(x.node.sql, "ALTER INDEX "+x.SQL+" ATTACH PARTITION "+child.SQL)
 	}
@@ -139,8 +135,7 @@ func (c *creator) addForeignKeys(r *relation) {
 		n := &node{kind: "foreign key", name: k.SQL + " ON " + r.SQL, rel: r, phase: tidemark.AfterRows}
 		add := "ALTER TABLE " + only + r.SQL + " ADD CONSTRAINT " + k.SQL + " " + k.Definition
 		k.node = g.add(address{classConstraint, k.OID}, n)
-		n.limits = foreignKeyLimits(r, k)
-		g.spoken[address{classConstraint, k.OID}] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
+		n.limitTo(foreignKeyLimits(r, k)...)
 		g.need(n, r.node)
 		if r.Kind == "p" || !k.Validated {
 			n.sql = []string{add}
@@ -191,19 +186,19 @@ func (c *creator) addAnalyze(r *relation) {
 		bytes: min(r.total(), analyzeBytes), sql: []string{"ANALYZE " + r.SQL}})
 	c.graph.need(n, r.node)
 	c.graph.after(n, c.graph.refresh[r.node])
-	var wait func(r *relation)
-	wait = func(r *relation) {
-		for _, x := range r.indexes {
-			c.graph.after(n, x.node)
-		}
-		if r.Kind == "p" {
-			for _, child := range r.children {
-				wait(child)
-			}
+	c.graph.analyze[r] = n
+}
+
+// afterIndexes makes a node wait for the indexes of a relation and of its partitions.
+func (g *graph) afterIndexes(n *node, r *relation) {
+	for _, x := range r.indexes {
+		g.after(n, x.node)
+	}
+	if r.Kind == "p" {
+		for _, child := range r.children {
+			g.afterIndexes(n, child)
 		}
 	}
-	c.graph.analyze[r] = n
-	c.graph.later = append(c.graph.later, func() { wait(r) })
 }
 
 // readLoose adds the edges that pg_depend lacks: owned sequences, indexes of partitions, refreshes
@@ -220,8 +215,10 @@ func (c *creator) readLoose(ctx context.Context) error {
 		g.need(v.node, g.resolve(address{classClass, v.seq.OID}))
 	}
 	c.linkPartitions()
-	for _, f := range g.later {
-		f()
+	for _, r := range c.ordered {
+		if n := g.analyze[r]; n != nil {
+			g.afterIndexes(n, r)
+		}
 	}
 	for _, n := range g.nodes {
 		if n.kind == "extended statistics" && n.rel != nil {

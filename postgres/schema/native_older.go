@@ -34,7 +34,7 @@ type remark struct {
 
 // limit adds a limit to a node of fixed SQL; instead returns its SQL before version since.
 func (n *node) limit(since int, s tidemark.Severity, text string, instead func() []string) {
-	n.limits = append(n.limits, limit{since: since, severity: s, text: text})
+	n.limitTo(limit{since: since, severity: s, text: text})
 	was := n.build
 	n.build = func(to int) []string {
 		switch {
@@ -47,23 +47,30 @@ func (n *node) limit(since int, s tidemark.Severity, text string, instead func()
 	}
 }
 
+// limitTo adds limits.
+func (n *node) limitTo(limits ...limit) {
+	if len(limits) > 0 {
+		n.set().limits = append(n.set().limits, limits...)
+	}
+}
+
 // lacking reports whether a node cannot be created on a server of major version to.
 func (n *node) lacking(to int) bool {
-	return slices.ContainsFunc(n.limits, func(l limit) bool { return l.out && to < l.since })
+	return slices.ContainsFunc(n.rare().limits, func(l limit) bool { return l.out && to < l.since })
 }
 
 // older returns how a unit is created on servers older than its own.
 func (n *node) older(major int) []tidemark.Older {
-	limits := slices.Clone(n.limits)
-	for _, p := range n.parts {
-		for _, l := range p.limits {
+	limits := slices.Clone(n.rare().limits)
+	for _, p := range n.rare().parts {
+		for _, l := range p.rare().limits {
 			if l.out {
 				l.out, l.text = false, p.id()+" is left out: "+l.text
 			}
 			limits = append(limits, l)
 		}
 	}
-	for _, r := range n.tail {
+	for _, r := range n.rare().tail {
 		if r.since > server.OldestMajor {
 			limits = append(limits, limit{since: r.since, text: "a constraint's comment is left out, since it has none before PostgreSQL " + strconv.Itoa(r.since)})
 		}
@@ -123,7 +130,7 @@ const nullsNotDistinct = " NULLS NOT DISTINCT"
 // created, and periods, without which it cannot.
 func limitIndex(x *index) {
 	if k := x.constraint; k != nil && k.Period {
-		x.node.limits = append(x.node.limits, limit{since: 18, severity: tidemark.Warning, out: true, text: "WITHOUT OVERLAPS came with PostgreSQL 18"})
+		x.node.limitTo(limit{since: 18, severity: tidemark.Warning, out: true, text: "WITHOUT OVERLAPS came with PostgreSQL 18"})
 	}
 	n := cmp.Or(x.build, x.node)
 	for i, sql := range n.sql {
@@ -141,7 +148,7 @@ func limitIndex(x *index) {
 // limitTable records newer features of a table's columns.
 func (c *creator) limitTable(r *relation) {
 	add := func(since int, s tidemark.Severity, text string) {
-		r.node.limits = append(r.node.limits, limit{since: since, severity: s, text: text})
+		r.node.limitTo(limit{since: since, severity: s, text: text})
 	}
 	var named []string // columns
 	for _, col := range r.columns {
@@ -166,7 +173,7 @@ func (c *creator) limitTable(r *relation) {
 			add(15, tidemark.Note, "column "+col.SQL+" is "+is+": "+was+" came with PostgreSQL 15")
 		}
 		if c.multirange(col.Type) {
-			r.node.limits = append(r.node.limits, limit{since: 14, severity: tidemark.Blocker, out: true,
+			r.node.limitTo(limit{since: 14, severity: tidemark.Blocker, out: true,
 				text: "column " + col.SQL + " is of " + col.Native + ": multiranges came with PostgreSQL 14"})
 		}
 		if r.Kind == "p" && col.Identity != "" {
@@ -277,7 +284,7 @@ func (c *creator) readLimits(ctx context.Context) error {
 			case f.Without:
 				n.limit(f.Since, tidemark.Note, f.Text, func() []string { return without(n.sql) })
 			default:
-				n.limits = append(n.limits, limit{since: f.Since, severity: tidemark.Warning, out: true, text: f.Text})
+				n.limitTo(limit{since: f.Since, severity: tidemark.Warning, out: true, text: f.Text})
 			}
 		}
 	}
@@ -289,7 +296,7 @@ func (c *creator) readLimits(ctx context.Context) error {
 			}
 			const text = "its numeric types are replaced by ones that hold as many digits: scales below 0 or beyond the precision came with PostgreSQL 15"
 			if n.build != nil { // which handles it
-				n.limits = append(n.limits, limit{since: 15, text: text})
+				n.limitTo(limit{since: 15, text: text})
 			} else {
 				n.limit(15, tidemark.Note, text, func() []string { return []string{typeOn(n.sql[0], 14)} })
 			}

@@ -11,17 +11,20 @@ import (
 // draw sets each unit's adj from the edges, and its parts.
 func (g *graph) draw() {
 	for _, n := range g.nodes {
-		n.adj, n.waits, n.parts = n.adj[:0], n.waits[:0], n.parts[:0]
+		n.adj, n.waits = n.adj[:0], n.waits[:0]
+		if n.seldom != nil {
+			n.seldom.parts = n.seldom.parts[:0]
+		}
 	}
 	for _, n := range g.nodes {
 		if n.host != nil && !n.split {
-			n.host.parts = append(n.host.parts, n)
+			n.host.set().parts = append(n.host.set().parts, n)
 		}
 	}
 	for _, e := range g.edges {
 		from, to := e.from.unit(), e.to.unit()
-		if e.viaStub && to.stub != nil {
-			to = to.stub
+		if stub := to.rare().stub; e.viaStub && stub != nil {
+			to = stub
 		}
 		switch {
 		case from == to:
@@ -32,8 +35,8 @@ func (g *graph) draw() {
 		}
 	}
 	for _, n := range g.nodes {
-		if n.stub != nil {
-			n.adj = append(n.adj, n.stub)
+		if stub := n.rare().stub; stub != nil {
+			n.adj = append(n.adj, stub)
 		}
 		slices.SortFunc(n.adj, compareNodes)
 		n.adj = slices.Compact(n.adj)
@@ -74,21 +77,21 @@ func (c *creator) openCircles() {
 func (g *graph) circles() [][]*node {
 	var out [][]*node
 	var stack []*node
-	count := 0
+	var count int32
 	for _, n := range g.nodes {
-		n.index, n.low, n.stack, n.comp = 0, 0, false, 0
+		n.index, n.low, n.marked, n.comp = 0, 0, false, 0
 	}
 	var visit func(n *node)
 	visit = func(n *node) {
 		count++
-		n.index, n.low, n.stack = count, count, true
+		n.index, n.low, n.marked = count, count, true
 		at := len(stack)
 		stack = append(stack, n)
 		for _, m := range n.adj {
 			if m.index == 0 {
 				visit(m)
 				n.low = min(n.low, m.low)
-			} else if m.stack {
+			} else if m.marked {
 				n.low = min(n.low, m.index)
 			}
 		}
@@ -98,12 +101,12 @@ func (g *graph) circles() [][]*node {
 		comp := slices.Clone(stack[at:])
 		stack = stack[:at]
 		for _, m := range comp {
-			m.stack = false
+			m.marked = false
 		}
 		if len(comp) > 1 {
 			out = append(out, comp)
 			for _, m := range comp {
-				m.comp = len(out)
+				m.comp = int32(len(out))
 			}
 		}
 	}
@@ -133,21 +136,21 @@ func (g *graph) open(circle []*node) bool {
 	}
 	var best *node
 	for _, n := range circle {
-		if n.make != nil && n.stub == nil && (best == nil || stubRank(n) < stubRank(best) || stubRank(n) == stubRank(best) && n.name < best.name) {
+		if n.rare().make != nil && n.rare().stub == nil && (best == nil || stubRank(n) < stubRank(best) || stubRank(n) == stubRank(best) && n.name < best.name) {
 			best = n
 		}
 	}
 	if best == nil {
 		return false
 	}
-	best.stub = &node{kind: stubKind[best.kind], name: best.name, rel: best.rel, sql: best.make}
-	g.nodes = append(g.nodes, best.stub)
+	stub := &node{kind: stubKind[best.kind], name: best.name, rel: best.rel, sql: best.seldom.make}
+	best.seldom.stub, g.nodes = stub, append(g.nodes, stub)
 	for i := range g.edges {
 		e := &g.edges[i]
 		if e.to == best && e.from.unit().comp == comp {
 			e.viaStub = true
 		} else if e.from == best && (e.class == classType || e.class == classNamespace || e.class == classLanguage) {
-			g.edges = append(g.edges, edge{from: best.stub, to: e.to, class: e.class})
+			g.edges = append(g.edges, edge{from: stub, to: e.to, class: e.class})
 		}
 	}
 	return true
@@ -170,13 +173,15 @@ func (g *graph) cut(circle []*node) {
 // depends on that a function takes that a default calls), and defers everything else that needs
 // something later.
 func (g *graph) settlePhases() {
-	settled := map[*node]bool{}
+	for _, n := range g.nodes {
+		n.marked = false
+	}
 	var force func(n *node)
 	force = func(n *node) {
-		if settled[n] {
+		if n.marked {
 			return
 		}
-		settled[n] = true
+		n.marked = true
 		n.phase = tidemark.BeforeRows
 		for _, m := range n.adj {
 			force(m)
@@ -192,10 +197,10 @@ func (g *graph) settlePhases() {
 	}
 	var lift func(n *node)
 	lift = func(n *node) {
-		if settled[n] {
+		if n.marked {
 			return
 		}
-		settled[n] = true
+		n.marked = true
 		was := n.phase
 		for _, m := range n.adj {
 			lift(m)
@@ -220,7 +225,6 @@ func (g *graph) settlePhases() {
 // otherwise by phase, kind and name. Needs no longer contain cycles; a cycle that includes waits is
 // broken by dropping waits.
 func (g *graph) order() []*node {
-	users := map[*node][]*node{}
 	ready := &nodeHeap{}
 	units := 0
 	for _, n := range g.nodes {
@@ -228,23 +232,17 @@ func (g *graph) order() []*node {
 			continue
 		}
 		units++
-		n.left = len(n.adj) + len(n.waits)
-		for _, m := range n.adj {
-			users[m] = append(users[m], n)
-		}
-		for _, m := range n.waits {
-			users[m] = append(users[m], n)
-		}
-		if n.left == 0 {
+		if n.left = int32(len(n.adj) + len(n.waits)); n.left == 0 {
 			*ready = append(*ready, n)
 		}
 	}
+	users := g.users()
 	queue.Init(ready)
 	out := make([]*node, 0, len(g.nodes))
 	for ready.Len() > 0 {
 		n := queue.Pop(ready).(*node)
 		out = append(out, n)
-		for _, u := range users[n] {
+		for _, u := range users.of(n) {
 			if u.left--; u.left == 0 {
 				queue.Push(ready, u)
 			}
@@ -259,6 +257,42 @@ func (g *graph) order() []*node {
 		}
 	}
 	return g.order()
+}
+
+// A userList has the nodes that need or wait for each node, those of node i from start[i] on.
+type userList struct {
+	start []int32
+	nodes []*node
+}
+
+func (l *userList) of(n *node) []*node { return l.nodes[l.start[n.index]:l.start[n.index+1]] }
+
+// users lists them, and numbers the nodes by that.
+func (g *graph) users() *userList {
+	l := &userList{start: make([]int32, len(g.nodes)+1)}
+	each := func(use func(n, m *node)) {
+		for _, n := range g.nodes {
+			if n.unit() == n {
+				for _, m := range n.adj {
+					use(n, m)
+				}
+				for _, m := range n.waits {
+					use(n, m)
+				}
+			}
+		}
+	}
+	for i, n := range g.nodes {
+		n.index = int32(i)
+	}
+	each(func(_, m *node) { l.start[m.index+1]++ })
+	for i := range g.nodes {
+		l.start[i+1] += l.start[i]
+	}
+	next := slices.Clone(l.start)
+	l.nodes = make([]*node, l.start[len(g.nodes)])
+	each(func(n, m *node) { l.nodes[next[m.index]] = n; next[m.index]++ })
+	return l
 }
 
 type nodeHeap []*node

@@ -57,7 +57,7 @@ func (c *creator) addTable(r *relation) {
 		if k := col.notNull; k != nil {
 			g.spoken[address{classConstraint, k.OID}], g.newer[address{classConstraint, k.OID}] = "CONSTRAINT "+k.SQL+" ON "+r.SQL, 18
 			if !k.Validated {
-				g.need(g.add(address{}, &node{kind: "check", name: k.SQL + " ON " + r.SQL, rel: r, phase: tidemark.AfterRows, limits: notValid,
+				g.need(g.add(address{}, &node{kind: "check", name: k.SQL + " ON " + r.SQL, rel: r, phase: tidemark.AfterRows, seldom: &seldom{limits: notValid},
 					sql: []string{fmt.Sprintf("ALTER TABLE ONLY %s ADD CONSTRAINT %s NOT NULL %s%s NOT VALID", r.SQL, k.SQL, col.SQL, noInherit(k))}}), r.node)
 			}
 		}
@@ -69,8 +69,7 @@ func (c *creator) addTable(r *relation) {
 		a := address{classConstraint, k.OID}
 		k.node = g.add(a, &node{kind: "check", name: k.SQL + " ON " + r.SQL, rel: r, host: r.node,
 			sql: []string{"ALTER TABLE " + r.SQL + " ADD CONSTRAINT " + k.SQL + " " + k.Definition}})
-		g.spoken[a] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
-		k.node.limits = enforcement(k)
+		k.node.limitTo(enforcement(k)...)
 		if !k.Local && !r.Partition {
 			g.silent[a], k.node.fixed = true, true
 		} else if !k.Validated {
@@ -145,7 +144,7 @@ func tableSQL(r *relation, to int) []string {
 		}
 	}
 	for _, s := range r.owned {
-		out = append(out, "ALTER SEQUENCE "+s.rel.SQL+" OWNED BY "+r.SQL+"."+r.byNum[s.OwnerNum].SQL)
+		out = append(out, "ALTER SEQUENCE "+s.rel.SQL+" OWNED BY "+r.SQL+"."+r.column(s.OwnerNum).SQL)
 	}
 	return out
 }
@@ -410,16 +409,16 @@ func (c *creator) addView(r *relation) {
 			c.graph.need(d.node, n)
 		}
 	}
-	n.make = []string{"CREATE VIEW " + r.SQL + " AS\nSELECT " + strings.Join(nulls, ",\n    ")}
+	n.set().make = []string{"CREATE VIEW " + r.SQL + " AS\nSELECT " + strings.Join(nulls, ",\n    ")}
 	n.build = func(to int) []string {
-		if n.stub != nil {
+		if n.rare().stub != nil {
 			return []string{create("OR REPLACE ", r.Definition, to)}
 		}
 		return []string{create("", r.Definition, to)}
 	}
 	if viewOptionsOn(r.Options, 14) != r.Options {
-		n.limits = []limit{{since: 15, severity: tidemark.Warning,
-			text: "it reads its tables with the rights of its owner, not of its user: security_invoker came with PostgreSQL 15"}}
+		n.limitTo(limit{since: 15, severity: tidemark.Warning,
+			text: "it reads its tables with the rights of its owner, not of its user: security_invoker came with PostgreSQL 15"})
 	}
 	r.node = c.graph.add(address{classClass, r.OID}, n)
 }

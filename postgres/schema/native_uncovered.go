@@ -13,7 +13,8 @@ import (
 // without a node is a gap, and is reported as a finding.
 const uncoveredSQL = `
 SELECT 1259::oid, c.oid FROM pg_class c WHERE c.oid >= 16384 AND c.relkind <> 't' AND c.relpersistence <> 't' AND c.relnamespace <> 99
-UNION ALL SELECT 1247, t.oid FROM pg_type t WHERE t.oid >= 16384 AND t.typnamespace <> 99 -- before 14 the server's own TOAST tables have types
+UNION ALL SELECT 1247, t.oid FROM pg_type t ` + rowTypes + `
+          WHERE t.oid >= 16384 AND t.typnamespace <> 99 AND NOT ` + isRowType + ` -- before 14 the server's own TOAST tables have types
 UNION ALL SELECT 1255, oid FROM pg_proc WHERE oid >= 16384 AND pronamespace::regnamespace::text <> '` + DDLSchema + `'
 UNION ALL SELECT 2604, d.oid FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid WHERE d.oid >= 16384 AND c.relpersistence <> 't'
 UNION ALL SELECT 2606, k.oid FROM pg_constraint k LEFT JOIN pg_class c ON c.oid = k.conrelid WHERE k.oid >= 16384 AND coalesce(c.relpersistence <> 't', true)
@@ -86,16 +87,16 @@ func (c *creator) readUncovered(ctx context.Context) error {
 	for _, r := range remarks {
 		c.find(tidemark.Severity(r.Severity), r.Object, r.Text, r.Hint)
 	}
-	type object struct{ Class, ID uint32 }
-	found, err := rows[object](ctx, c.catalogue, uncoveredSQL)
+	var classes, ids []uint32
+	var class, id uint32
+	err = c.each(ctx, uncoveredSQL, []any{&class, &id}, func() error {
+		if !c.covered(address{class, id}) {
+			classes, ids = append(classes, class), append(ids, id)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	var classes, ids []uint32
-	for _, f := range found {
-		if !c.covered(address{f.Class, f.ID}) {
-			classes, ids = append(classes, f.Class), append(ids, f.ID)
-		}
 	}
 	if len(ids) == 0 {
 		return nil
@@ -104,9 +105,20 @@ func (c *creator) readUncovered(ctx context.Context) error {
 	if err := c.ahead.end(); err != nil {
 		return err
 	}
+	// pg_describe_object and pg_identify_object end the server (15.18, a segmentation fault) if an
+	// object's schema was dropped meanwhile.
 	names, err := server.Rows[unknown](ctx, c.conn, `
-		SELECT coalesce(pg_describe_object(c, i, 0), format('%s of class %s', i, c)), coalesce(o.schema, '')
-		FROM unnest($1::oid[], $2::oid[]) u(c, i) LEFT JOIN LATERAL pg_identify_object(c, i, 0) o ON true`, classes, ids)
+		SELECT CASE WHEN o.oid IS NOT NULL THEN format('%s %I.%I', o.kind, coalesce(n.nspname, 'unknown'), o.name) WHEN c IN (2602, 2603, 2617) THEN format('%s of class %s', i, c)
+			ELSE coalesce(pg_describe_object(c, i, 0), format('%s of class %s', i, c)) END, coalesce(n.nspname, '') FROM unnest($1::oid[], $2::oid[]) u(c, i)
+		LEFT JOIN (SELECT 1259 AS class, oid, relnamespace AS schema, relname AS name, CASE relkind WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' WHEN 'i' THEN 'index' ELSE 'table' END AS kind FROM pg_class
+			UNION ALL SELECT 1255, oid, pronamespace, proname, 'function' FROM pg_proc
+			UNION ALL SELECT 1247, oid, typnamespace, typname, 'type' FROM pg_type UNION ALL SELECT 2617, oid, oprnamespace, oprname, 'operator' FROM pg_operator
+			UNION ALL SELECT 3456, oid, collnamespace, collname, 'collation' FROM pg_collation UNION ALL SELECT 2607, oid, connamespace, conname, 'conversion' FROM pg_conversion
+			UNION ALL SELECT 2616, oid, opcnamespace, opcname, 'operator class' FROM pg_opclass UNION ALL SELECT 2753, oid, opfnamespace, opfname, 'operator family' FROM pg_opfamily
+			UNION ALL SELECT 3602, oid, cfgnamespace, cfgname, 'text search configuration' FROM pg_ts_config UNION ALL SELECT 3600, oid, dictnamespace, dictname, 'text search dictionary' FROM pg_ts_dict
+			UNION ALL SELECT 3601, oid, prsnamespace, prsname, 'text search parser' FROM pg_ts_parser UNION ALL SELECT 3764, oid, tmplnamespace, tmplname, 'text search template' FROM pg_ts_template
+			UNION ALL SELECT 3381, oid, stxnamespace, stxname, 'statistics object' FROM pg_statistic_ext) o ON o.class = u.c AND o.oid = u.i
+		LEFT JOIN pg_namespace n ON n.oid = o.schema`, classes, ids)
 	for _, n := range names {
 		why := "Tidemark does not support objects of this kind"
 		if strings.HasPrefix(n.Schema, "pg_") || n.Schema == "information_schema" {

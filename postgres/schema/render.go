@@ -16,13 +16,21 @@ import (
 // Options ask for them.
 func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
 	r := &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
-		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
+		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
 		taken: map[string]map[string]bool{}, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
 	for i := range moves {
 		r.byFrom[moves[i].From.TableID], r.byTo[moves[i].To.TableID] = &moves[i], &moves[i]
 	}
 	if r.same {
+		if db.Handed {
+			r.objects = db.Objects[:0] // takeOver reads ahead of what it writes
+		} else {
+			r.objects = make([]tidemark.Object, 0, len(db.Objects))
+		}
 		r.takeOver()
+		if db.Handed {
+			db.Objects = nil
+		}
 	}
 	r.build()
 	return r.objects, r.findings
@@ -37,8 +45,8 @@ type renderer struct {
 	major  int  // of the target
 	byFrom map[tidemark.TableID]*tidemark.Move
 	byTo   map[tidemark.TableID]*tidemark.Move
-	native map[tidemark.TableID]*tidemark.Object // CREATE TABLE of a PostgreSQL source, by table
-	gone   map[string]string                     // IDs of objects left out, with what is missing
+	native map[tidemark.TableID][]string // what the CREATE TABLE of a PostgreSQL source depends on, by table
+	gone   map[string]string             // IDs of objects left out, with what is missing
 
 	logical   []*tidemark.Move                 // to be built from their logical shape
 	taken     map[string]map[string]bool       // names of relations, by schema
@@ -73,7 +81,7 @@ func (r *renderer) takeOver() {
 	out := map[tidemark.TableID]bool{}
 	for i := range r.db.Objects {
 		if o := &r.db.Objects[i]; o.Kind == "table" {
-			r.native[o.Table] = o
+			r.native[o.Table] = o.Depends
 			out[o.Table] = !stays(o.Table)
 		}
 	}
@@ -101,7 +109,8 @@ func (r *renderer) takeOver() {
 	for i := range r.moves {
 		m := &r.moves[i]
 		id := "table " + server.QuoteTable(m.From.TableID)
-		if why, gone := r.gone[id]; m.Direct && gone && why != id && r.native[m.From.TableID] != nil {
+		_, native := r.native[m.From.TableID]
+		if why, gone := r.gone[id]; m.Direct && gone && why != id && native {
 			r.find(tidemark.Warning, "table "+m.From.String(), "it is created with its columns and keys only, since "+
 				r.gone["table "+server.QuoteTable(m.From.TableID)]+", which it needs, is not copied", "")
 		}

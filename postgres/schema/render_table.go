@@ -28,7 +28,8 @@ func (r *renderer) build() {
 	for i := range r.moves {
 		m := &r.moves[i]
 		_, gone := r.gone["table "+server.QuoteTable(m.From.TableID)]
-		if m.From.Form == tidemark.LargeObjects || r.same && m.Direct && !gone && r.native[m.From.TableID] != nil {
+		_, native := r.native[m.From.TableID]
+		if m.From.Form == tidemark.LargeObjects || r.same && m.Direct && !gone && native {
 			for _, x := range append(slices.Clone(m.From.Indexes), keyOf(m.From)...) {
 				r.take(m.From.Schema, x.Name)
 			}
@@ -99,11 +100,9 @@ func (r *renderer) table(m *tidemark.Move) {
 	if m.To.Schema != "" {
 		mk.depends = append(mk.depends, "schema "+server.QuoteIdent(m.To.Schema))
 	}
-	if n := r.native[m.From.TableID]; n != nil {
-		for _, d := range n.Depends {
-			if _, gone := r.gone[d]; !gone {
-				mk.depends = append(mk.depends, d)
-			}
+	for _, d := range r.native[m.From.TableID] {
+		if _, gone := r.gone[d]; !gone {
+			mk.depends = append(mk.depends, d)
 		}
 	}
 	r.checkNames(who, m.To)

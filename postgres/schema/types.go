@@ -40,7 +40,21 @@ JOIN pg_namespace n ON n.oid = t.typnamespace
 LEFT JOIN pg_class c ON c.oid = t.typrelid
 LEFT JOIN pg_range r ON r.rngtypid = t.oid %s
 LEFT JOIN (SELECT enumtypid, array_agg(enumlabel::text ORDER BY enumsortorder) AS labels FROM pg_enum GROUP BY 1) e
-  ON e.enumtypid = t.oid`
+  ON e.enumtypid = t.oid
+` + rowTypes + `
+WHERE NOT ` + isRowType + ` OR t.oid IN (` + neededTypes + `) OR t.typarray IN (` + neededTypes + `)`
+
+// isRowType is a condition on a type t, with joins: the type of a table's rows, or an array of
+// these. There are two for each table, and few are used.
+const (
+	rowTypes = `LEFT JOIN pg_class tr ON tr.oid = t.typrelid AND t.typrelid <> 0
+LEFT JOIN pg_type te ON te.oid = t.typelem AND t.typelem <> 0
+LEFT JOIN pg_class er ON er.oid = te.typrelid AND te.typrelid <> 0`
+	isRowType = `(t.oid >= 16384 AND coalesce(coalesce(tr.relkind, er.relkind) <> 'c', false))`
+)
+
+// neededTypes are the types that something depends on besides what they come with.
+const neededTypes = `SELECT refobjid FROM pg_depend WHERE refclassid = 1247 AND deptype <> 'i' AND refobjid >= 16384`
 
 // builtin maps PostgreSQL's own types, by name in pg_catalog, to their logical type.
 var builtin = map[string]tidemark.Type{

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -31,6 +32,13 @@ func TypeMap(bools bool) []TypeRule {
 
 func isKind(k tidemark.TypeKind) func(*tidemark.Type) bool {
 	return func(t *tidemark.Type) bool { return t.Kind == k }
+}
+
+// isNative matches a kind in an engine's own spelling: Db2's is in capitals.
+func isNative(k tidemark.TypeKind, prefixes ...string) func(*tidemark.Type) bool {
+	return func(t *tidemark.Type) bool {
+		return t.Kind == k && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(t.Native, p) })
+	}
 }
 
 func isInt(bits int, unsigned bool) func(*tidemark.Type) bool {
@@ -95,6 +103,8 @@ var typeRules = []TypeRule{
 	{Source: "float, float(m,d)", Target: "real", match: func(t *tidemark.Type) bool { return t.Kind == tidemark.Float && t.Bits == 32 }},
 	{Source: "double, double(m,d)", Target: "double precision", match: isKind(tidemark.Float)},
 	{Source: "money", Target: "numeric(19,4)", Why: "PostgreSQL's money has a currency", match: isKind(tidemark.Money)},
+	{Source: "char(n), graphic(n) (Db2)", Target: "character(n)", Why: "both pad with blanks", match: isNative(tidemark.Char, "CHARACTER(", "GRAPHIC("),
+		sql: func(t *tidemark.Type) string { return fmt.Sprintf("character(%d)", t.Length) }},
 	{Source: "char(n)", Target: "character varying(n)", Why: "MySQL gives char without its trailing blanks, PostgreSQL's character(n) would add them", match: isKind(tidemark.Char), sql: sizedText},
 	{Source: "varchar(n)", Target: "character varying(n)", match: isKind(tidemark.Varchar), sql: sizedText},
 	{Source: "tinytext, text, mediumtext, longtext", Target: "text", match: isKind(tidemark.Text)},
@@ -102,6 +112,7 @@ var typeRules = []TypeRule{
 	{Source: "bit(n)", Target: "bit(n)", match: isKind(tidemark.Bit), sql: bitText("bit")},
 	{Source: "bit varying(n)", Target: "bit varying(n)", match: isKind(tidemark.VarBit), sql: bitText("bit varying")},
 	{Source: "date", Target: "date", Why: "0000-00-00 and dates with a zero month or day have none: see the policy for zero dates", match: isKind(tidemark.Date)},
+	{Source: "time (Db2)", Target: "time(0) without time zone", match: isNative(tidemark.Time, "TIME")},
 	{Source: "time(p)", Target: "interval(p)", Why: "it is a signed duration of up to 838 hours; change-data-type to time where it is a time of day", match: isKind(tidemark.Time), sql: withPrecision("interval%s")},
 	{Source: "time with time zone", Target: "time with time zone", match: isKind(tidemark.TimeTZ), sql: withPrecision("time%s with time zone")},
 	{Source: "datetime(p)", Target: "timestamp(p) without time zone", match: isKind(tidemark.DateTime), sql: withPrecision("timestamp%s without time zone")},

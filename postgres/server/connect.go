@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 )
 
 // The supported server versions. Others are refused, because their catalogue or COPY may differ.
@@ -61,6 +62,9 @@ type Server struct {
 	controlMu sync.Mutex // control runs the statements of Inspect, Ledger and Preflight
 	control   *pgx.Conn
 
+	Distance roundtrip.Distance
+	plain    pgconn.DialFunc // of connections whose turns are not counted
+
 	noTLS atomic.Bool // the URL prefers TLS, and the server has none: asking again costs a round trip
 
 	pidsMu sync.Mutex
@@ -82,6 +86,14 @@ func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 	}
 	s := &Server{Config: cfg, Options: opt, Object: objectOf(cfg)}
 	cfg.AfterConnect = s.settle
+	s.plain = cfg.DialFunc
+	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := s.plain(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return roundtrip.NewConn(ctx, conn, &s.Distance), nil
+	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip, not one more to describe the parameters
 	s.lead, err = s.Connect(ctx)
 	if err != nil {
@@ -210,7 +222,9 @@ func (s *Server) settle(ctx context.Context, conn *pgconn.PgConn) error {
 	s.pidsMu.Lock()
 	s.pids = append(s.pids, conn.PID())
 	s.pidsMu.Unlock()
-	return conn.Exec(ctx, SessionSQL(major)).Close()
+	err := conn.Exec(ctx, SessionSQL(major)).Close()
+	roundtrip.LoggedIn(conn.Conn())
+	return err
 }
 
 // SessionSQL returns the settings of every session.
@@ -226,8 +240,10 @@ func SessionSQL(major int) string {
 		"lc_monetary = 'C'", // else money is printed and parsed by the server's locale
 		"xmloption = content",
 		"standard_conforming_strings = on",
-		"row_security = off", // an error instead of silently missing rows
-		"statement_timeout = 0",
+		"array_nulls = on",            // else NULL in an array's text is the string 'NULL'
+		"quote_all_identifiers = off", // else definitions differ from those of other servers
+		"row_security = off",          // an error instead of silently missing rows
+		"statement_timeout = 0", "lock_timeout = 0",
 		"idle_in_transaction_session_timeout = 0",
 		// A session whose client is gone must not keep its locks for hours.
 		"tcp_keepalives_idle = 30", "tcp_keepalives_interval = 10", "tcp_keepalives_count = 6",
@@ -262,6 +278,7 @@ func parseVersion(s string) (version string, major int) {
 func (s *Server) Leader(ctx context.Context) (*pgx.Conn, func(), error) {
 	s.leaderMu.Lock()
 	if s.lead != nil && !s.lead.IsClosed() {
+		roundtrip.Bind(ctx, s.lead.PgConn().Conn())
 		return s.lead, s.leaderMu.Unlock, nil
 	}
 	frozen := s.snapshot != ""
@@ -302,6 +319,7 @@ func (s *Server) Control(ctx context.Context) (*pgx.Conn, func(), error) {
 		}
 		s.control = conn
 	}
+	roundtrip.Bind(ctx, s.control.PgConn().Conn())
 	return s.control, s.controlMu.Unlock, nil
 }
 

@@ -30,7 +30,12 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
 	case errors.As(err, &pg):
-		if out.Kind, out.Hint = s.refused(pg); pg.Code == "53300" {
+		out.Kind, out.Hint = s.refused(pg)
+		full := poolIsFull(pg)
+		if full {
+			out.Kind, out.Hint = tidemark.Transient, "Give the pooler more sessions (default_pool_size, max_client_conn), use fewer lanes, or connect to the server itself."
+		}
+		if full || pg.Code == "53300" {
 			out.Err = fmt.Errorf("%w: %s", tidemark.ErrNoConnection, PlainCause(err))
 		}
 	case isCleartext(err):
@@ -52,6 +57,12 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 		s.wrongDoor(ctx, out)
 	}
 	return out
+}
+
+// poolIsFull reports whether pgbouncer has no session left, or takes no more clients. Their code,
+// 08P01, has other meanings too.
+func poolIsFull(pg *pgconn.PgError) bool {
+	return pg.Message == "query_wait_timeout" || strings.HasPrefix(pg.Message, "no more connections allowed")
 }
 
 // wrongDoor reports that another kind of server listens at the address.

@@ -94,6 +94,9 @@ func (s *Server) FailGrant(ctx context.Context, op, object string, err error, gr
 		if pg.Code == "42P16" && pg.Routine == "index_check_primary_key" {
 			out.Kind = tidemark.Exists // the text is in the server's language, the routine is not
 		}
+		if pg.Routine == "CheckXLogRemoved" || pg.Routine == "WalSndSegmentOpen" {
+			out.Kind = tidemark.Transient // log is gone that a session was to read; its slot knows whether for good
+		}
 		if pg.Code == "55000" && pg.Routine == "transformIndexConstraint" {
 			out.Kind = tidemark.Exists // the index has its constraint already
 		}

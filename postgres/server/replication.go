@@ -32,6 +32,7 @@ func AnswerRow(ctx context.Context, conn *pgconn.PgConn, command string) ([][]by
 func (s *Server) ReplicationConn(ctx context.Context) (*pgconn.PgConn, error) {
 	cfg := s.Config.Config.Copy()
 	cfg.RuntimeParams["replication"] = "database"
+	cfg.DialFunc = s.plain // a log that comes by itself answers no questions
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, s.connectFailed(ctx, err)

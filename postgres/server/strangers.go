@@ -17,25 +17,31 @@ import (
 // a superuser (PostgreSQL's own subscriptions forbid that inside the server).
 //
 // Functions that are SECURITY DEFINER run as their owner in any case.
-const strangersSQL = `WITH tables AS (
-	SELECT r.oid FROM unnest($1::oid[]) r(oid) UNION SELECT p.relid FROM unnest($1::oid[]) r(oid), pg_partition_tree(r.oid) p),
+//
+// The query begins with such functions, of which there are few: a server with many tables answers
+// it as fast as one with few.
+const strangersSQL = `WITH theirs AS MATERIALIZED (
+	SELECT p.oid, r.rolname FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
+	WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AND NOT r.rolsuper AND NOT p.prosecdef),
+uses AS MATERIALIZED (
+	SELECT d.classid, d.objid, theirs.oid AS f FROM theirs JOIN pg_depend d ON d.refclassid = 'pg_proc'::regclass AND d.refobjid = theirs.oid),
 calls(rel, what, f) AS (
-	SELECT tgrelid, 'trigger ' || quote_ident(tgname), tgfoid FROM pg_trigger
+	SELECT tgrelid, 'trigger ' || quote_ident(tgname), tgfoid FROM theirs JOIN pg_trigger ON tgfoid = theirs.oid
 		WHERE NOT tgisinternal AND tgenabled = ANY (CASE WHEN $2 THEN '{A,R}' ELSE '{O,A}' END::"char"[])
-	UNION ALL SELECT k.conrelid, 'constraint ' || quote_ident(k.conname), d.refobjid FROM pg_constraint k
-		JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = k.oid AND d.refclassid = 'pg_proc'::regclass
-	UNION ALL SELECT a.attrelid, 'domain ' || a.atttypid::regtype, d.refobjid FROM pg_attribute a JOIN pg_constraint k ON k.contypid = a.atttypid
-		JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = k.oid AND d.refclassid = 'pg_proc'::regclass WHERE a.attnum > 0
-	UNION ALL SELECT v.adrelid, 'the default of column ' || quote_ident(a.attname), d.refobjid FROM pg_attrdef v JOIN pg_attribute a ON a.attrelid = v.adrelid AND a.attnum = v.adnum
-		JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = v.oid AND d.refclassid = 'pg_proc'::regclass
-	UNION ALL SELECT i.indrelid, 'index ' || i.indexrelid::regclass, d.refobjid FROM pg_index i
-		JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid AND d.refclassid = 'pg_proc'::regclass
-	UNION ALL SELECT w.ev_class, 'rule ' || quote_ident(w.rulename), d.refobjid FROM pg_rewrite w
-		JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.refclassid = 'pg_proc'::regclass WHERE w.ev_type <> '1')
-SELECT c.relname, n.nspname, calls.what, p.oid::regprocedure::text, r.rolname
-FROM tables t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN calls ON calls.rel = t.oid
-	JOIN pg_proc p ON p.oid = calls.f JOIN pg_roles r ON r.oid = p.proowner
-WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AND NOT r.rolsuper AND NOT p.prosecdef
+	UNION ALL SELECT k.conrelid, 'constraint ' || quote_ident(k.conname), u.f FROM uses u
+		JOIN pg_constraint k ON u.classid = 'pg_constraint'::regclass AND u.objid = k.oid
+	UNION ALL SELECT a.attrelid, 'domain ' || a.atttypid::regtype, u.f FROM uses u
+		JOIN pg_constraint k ON u.classid = 'pg_constraint'::regclass AND u.objid = k.oid AND k.contypid <> 0 JOIN pg_attribute a ON a.atttypid = k.contypid WHERE a.attnum > 0
+	UNION ALL SELECT v.adrelid, 'the default of column ' || quote_ident(a.attname), u.f FROM uses u
+		JOIN pg_attrdef v ON u.classid = 'pg_attrdef'::regclass AND u.objid = v.oid JOIN pg_attribute a ON a.attrelid = v.adrelid AND a.attnum = v.adnum
+	UNION ALL SELECT i.indrelid, 'index ' || i.indexrelid::regclass, u.f FROM uses u
+		JOIN pg_index i ON u.classid = 'pg_class'::regclass AND u.objid = i.indexrelid
+	UNION ALL SELECT w.ev_class, 'rule ' || quote_ident(w.rulename), u.f FROM uses u
+		JOIN pg_rewrite w ON u.classid = 'pg_rewrite'::regclass AND u.objid = w.oid WHERE w.ev_type <> '1')
+SELECT c.relname, n.nspname, calls.what, p.oid::regprocedure::text, theirs.rolname
+FROM calls JOIN theirs ON theirs.oid = calls.f JOIN pg_proc p ON p.oid = calls.f
+	JOIN pg_class c ON c.oid = calls.rel JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE calls.rel = ANY ($1) OR EXISTS (SELECT FROM pg_partition_ancestors(calls.rel) up WHERE up.relid = ANY ($1))
 ORDER BY 2, 1, 3 LIMIT 1`
 
 // Strangers refuses to write to tables that would run others' code with our rights. replica means

@@ -2,17 +2,20 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 )
 
 // readBuffer is how much a lane reads from its socket in one call. A server sends 8 kB at a time;
@@ -34,14 +37,28 @@ type Lane struct {
 
 	in    []byte // in[r:w] was read from the socket and not yet consumed
 	r, w  int
-	pace  *pace       // nil: reads as soon as data arrives
+	pace  *pace // nil: reads as soon as data arrives
+	pid   atomic.Uint32
 	heads []byte      // heads of the CopyData messages of one batch
 	vec   net.Buffers // pieces written to the socket in one call
 	flat  []byte      // the same for a socket that cannot take several pieces at once
 }
 
 // NewLane creates a lane on a session; if conn is nil, the lane opens one at its next use.
-func (s *Server) NewLane(conn *pgconn.PgConn) *Lane { return &Lane{server: s, Conn: conn} }
+func (s *Server) NewLane(conn *pgconn.PgConn) *Lane {
+	l := &Lane{server: s}
+	l.Use(conn)
+	return l
+}
+
+// Use makes the lane use a session; nil: none.
+func (l *Lane) Use(conn *pgconn.PgConn) {
+	l.Conn = conn
+	l.pid.Store(0)
+	if conn != nil {
+		l.pid.Store(conn.PID())
+	}
+}
 
 // Buffer limits reads to n bytes, for short answers.
 func (l *Lane) Buffer(n int) { l.in = make([]byte, n) }
@@ -52,13 +69,14 @@ func (l *Lane) Paced() { l.pace = &pace{} }
 // Open opens a session for the lane if it has none.
 func (l *Lane) Open(ctx context.Context) error {
 	if l.Conn != nil && !l.Conn.IsClosed() {
+		roundtrip.Bind(ctx, l.Conn.Conn())
 		return nil
 	}
 	conn, err := l.server.Connect(ctx)
 	if err != nil {
 		return err
 	}
-	l.Conn = conn.PgConn()
+	l.Use(conn.PgConn())
 	if l.Ready == nil {
 		return nil
 	}
@@ -68,6 +86,10 @@ func (l *Lane) Open(ctx context.Context) error {
 	}
 	return nil
 }
+
+// PID returns the process of the lane's session on the server; 0 if it has none. Unlike the lane's
+// other methods it may be called at any time.
+func (l *Lane) PID() uint32 { return l.pid.Load() }
 
 // Exec runs statements whose results do not matter.
 func (l *Lane) Exec(ctx context.Context, sql string) error {
@@ -91,7 +113,7 @@ func (l *Lane) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	_ = l.Conn.Close(ctx) // best effort: the connection is closed either way
-	l.Conn = nil
+	l.Use(nil)
 }
 
 // Abandon ends a session that is in the middle of a COPY. It cancels the COPY first, since the
@@ -113,6 +135,7 @@ func (l *Lane) Raw(ctx context.Context) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	roundtrip.Bind(ctx, l.Conn.Conn())
 	if err := l.Conn.SyncConn(ctx); err != nil {
 		return nil, err
 	}
@@ -149,8 +172,7 @@ func (l *Lane) SendData(data []byte) error {
 		l.heads = make([]byte, 5*n)
 	}
 	socket := l.Conn.Conn()
-	_, tcp := socket.(*net.TCPConn)
-	if _, unix := socket.(*net.UnixConn); !tcp && !unix {
+	if _, encrypted := socket.(*tls.Conn); encrypted {
 		return l.sendFlat(socket, data)
 	}
 	vec := l.vec[:0]
@@ -163,7 +185,7 @@ func (l *Lane) SendData(data []byte) error {
 	}
 	l.vec = vec
 	rest := vec
-	_, err := rest.WriteTo(socket)
+	_, err := roundtrip.WriteBuffers(socket, &rest)
 	clear(vec) // keep no reference to a batch
 	return err
 }

@@ -103,6 +103,7 @@ func (s *Source) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 	}
 	l := s.NewLane(conn)
 	l.Paced()
+	s.sender.Store(l.PID())
 	return &Stream{e: s, slot: slot, l: l, places: places{emitted: after, released: after, flushed: after},
 		filtered: filtered, definitions: logged, names: newCataloguer(s, slot), open: opened{memory: openMemory}, reports: server.NewReporter()}, nil
 }

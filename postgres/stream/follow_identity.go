@@ -49,9 +49,9 @@ func (s *Stream) identified(m []byte) ([]byte, error) {
 	return r.Append(nil), nil
 }
 
-const lookColumnsSQL = `SELECT a.attnum::int4, a.attname, a.atttypid, a.atttypmod, a.attisdropped, a.attgenerated <> '', pg_current_snapshot()::text,
-	(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text
-	FROM pg_attribute a WHERE a.attrelid = $1 AND a.attnum > 0`
+const lookColumnsSQL = `SELECT a.attrelid, a.attnum::int4, a.attname, a.atttypid, a.atttypmod, a.attisdropped, a.attgenerated <> '', coalesce(format_type(nullif(a.atttypid, 0), a.atttypmod), ''),
+	pg_current_snapshot()::text, (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text
+	FROM pg_attribute a WHERE a.attrelid = ANY ($1::oid[]) AND a.attnum > 0`
 
 // lookPublishedSQL excludes columns that the publication does not have.
 const lookPublishedSQL = ` AND NOT EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
@@ -67,39 +67,18 @@ func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*change.Catal
 		}
 		c.conn = conn
 	}
-	sql, args := lookColumnsSQL, []any{table}
-	if c.e.Major >= 15 {
-		sql, args = sql+lookPublishedSQL, append(args, c.publication)
-	}
 	for {
-		out := &change.CatalogueLook{}
-		var col change.CatalogueColumn
-		var snapshot, at string
-		rows, err := c.conn.Query(ctx, sql+" ORDER BY a.attnum", args...)
-		if err == nil {
-			_, err = pgx.ForEachRow(rows, []any{&col.Number, &col.Name, &col.Type, &col.Mod, &col.Gone, &col.Generated, &snapshot, &at}, func() error {
-				out.Columns = append(out.Columns, col)
-				return nil
-			})
-		}
+		looks, sees, err := c.looks(ctx, []uint32{table})
 		if err != nil {
-			return nil, c.e.Fail(ctx, "follow", "the catalogue", err)
+			return nil, err
 		}
-		if len(out.Columns) == 0 {
-			return out, nil
-		}
-		sees, err := parseSnapshot(snapshot)
-		if err == nil {
-			out.At, err = wal.ParseLSN(at)
-		}
-		if err != nil {
-			return nil, c.e.Fail(ctx, "follow", "the catalogue", err)
+		out := looks[table]
+		if out == nil {
+			return &change.CatalogueLook{}, nil
 		}
 		if xid == 0 || sees(xid) {
 			for i := range out.Columns {
-				if out.Columns[i].Gone {
-					out.Columns[i].Name = ""
-				}
+				out.Columns[i].Native = ""
 			}
 			return out, nil
 		}
@@ -107,6 +86,45 @@ func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*change.Catal
 			return nil, err
 		}
 	}
+}
+
+// looks reads the columns of tables, and returns which transactions it has seen.
+func (c *cataloguer) looks(ctx context.Context, tables []uint32) (_ map[uint32]*change.CatalogueLook, sees func(xid uint32) bool, _ error) {
+	sql, args := lookColumnsSQL, []any{tables}
+	if c.e.Major >= 15 {
+		sql, args = sql+lookPublishedSQL, append(args, c.publication)
+	}
+	out := map[uint32]*change.CatalogueLook{}
+	var col change.CatalogueColumn
+	var table uint32
+	var snapshot, at string
+	rows, err := c.conn.Query(ctx, sql+" ORDER BY a.attrelid, a.attnum", args...)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&table, &col.Number, &col.Name, &col.Type, &col.Mod, &col.Gone, &col.Generated, &col.Native, &snapshot, &at}, func() error {
+			if out[table] == nil {
+				out[table] = &change.CatalogueLook{}
+			}
+			if col.Gone {
+				col.Name = ""
+			}
+			out[table].Columns = append(out[table].Columns, col)
+			return nil
+		})
+	}
+	if err == nil && len(out) > 0 {
+		sees, err = parseSnapshot(snapshot)
+	}
+	var place uint64
+	if err == nil && len(out) > 0 {
+		place, err = wal.ParseLSN(at)
+	}
+	if err != nil {
+		return nil, nil, c.e.Fail(ctx, "follow", "the catalogue", err)
+	}
+	for _, look := range out {
+		look.At = place
+	}
+	return out, sees, nil
 }
 
 // emptied records the tables of a message T.
@@ -142,20 +160,30 @@ func (s *Source) Looks(ctx context.Context, slot Slot, tables []tidemark.TableID
 		return nil, err
 	}
 	defer release()
-	c := &cataloguer{e: s, publication: slot.Publication, conn: conn}
-	out := map[tidemark.TableID]*change.CatalogueLook{}
-	for _, id := range tables {
-		var oid uint32
-		err := conn.QueryRow(ctx, "SELECT coalesce((SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2), 0)", id.Schema, id.Name).Scan(&oid)
-		if err != nil {
-			return nil, s.Fail(ctx, "follow", server.QuoteTable(id), err)
-		}
-		if oid == 0 {
-			continue
-		}
-		if out[id], err = c.look(ctx, oid, 0); err != nil {
-			return nil, err
-		}
+	schemas, names := make([]string, len(tables)), make([]string, len(tables))
+	for i, id := range tables {
+		schemas[i], names[i] = id.Schema, id.Name
 	}
-	return out, nil
+	rows, err := conn.Query(ctx, `SELECT c.oid, w.place FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, place)
+		JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name`, schemas, names)
+	var oids []uint32
+	at := map[uint32]tidemark.TableID{}
+	if err == nil {
+		var oid uint32
+		var place int
+		_, err = pgx.ForEachRow(rows, []any{&oid, &place}, func() error {
+			oids, at[oid] = append(oids, oid), tables[place-1]
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, s.Fail(ctx, "follow", "the catalogue", err)
+	}
+	c := &cataloguer{e: s, publication: slot.Publication, conn: conn}
+	looks, _, err := c.looks(ctx, oids)
+	out := map[tidemark.TableID]*change.CatalogueLook{}
+	for oid, look := range looks {
+		out[at[oid]] = look
+	}
+	return out, err
 }

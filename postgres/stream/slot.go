@@ -133,7 +133,12 @@ func (s *Source) Clock(ctx context.Context) (t time.Time, err error) {
 		return t, err
 	}
 	defer release()
-	return t, s.Fail(ctx, "read the clock", s.Object, conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&t))
+	asked := time.Now()
+	err = conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&t)
+	if err == nil {
+		s.Distance.Note(time.Since(asked))
+	}
+	return t, s.Fail(ctx, "read the clock", s.Object, err)
 }
 
 func (s *Source) checkSlot(ctx context.Context, slot Slot, after uint64) error {

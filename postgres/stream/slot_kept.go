@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -15,8 +16,12 @@ func (s *Source) SlotKeeps(ctx context.Context, slot Slot) (tidemark.LogKept, er
 	}
 	defer release()
 	var k tidemark.LogKept
-	err = conn.QueryRow(ctx, `SELECT coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint, coalesce(safe_wal_size, -1)
-		FROM pg_replication_slots WHERE slot_name = $1`, slot.Name).Scan(&k.Bytes, &k.Room)
+	var open float64
+	err = conn.QueryRow(ctx, `SELECT coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint, coalesce(safe_wal_size, -1), coalesce(extract(epoch FROM clock_timestamp() - at), 0)::float8, coalesce(who, '')
+		FROM pg_replication_slots LEFT JOIN (SELECT at, who FROM (
+			SELECT xact_start, 'process ' || pid || ' of ' || coalesce(usename, '?') || coalesce(' (' || nullif(application_name, '') || ')', '') FROM pg_stat_activity WHERE backend_xid IS NOT NULL
+			UNION ALL SELECT prepared, 'the prepared transaction ' || gid FROM pg_prepared_xacts) o(at, who) ORDER BY at LIMIT 1) oldest ON true WHERE slot_name = $1`, slot.Name).Scan(&k.Bytes, &k.Room, &open, &k.OpenBy)
+	k.Open = time.Duration(open * float64(time.Second))
 	if k.Room >= 0 { // a lost slot has none, and reports a negative one
 		k.Room = max(k.Room, 0)
 	}
