@@ -12,14 +12,16 @@ import (
 
 // A batch is a range of transactions whose net changes are applied in one transaction of the
 // target. It ends at a transaction boundary of the source, and starts only once everything before
-// it is applied: the target always shows a state that the source has had.
+// it is applied, or on its way in batches that the target commits first, or none of them (Sender):
+// the target always shows a state that the source has had.
 //
-// While one batch is applied, the next is gathered. With Auto, batches begin when a transaction had
-// to wait for room, which means that the agents are too slow; or when many old changes arrive,
-// which means that there is a backlog although the source delivers no faster: the agents would keep
-// up, but each row would cost far more CPU everywhere, and CPU is what is short while catching up.
-// Batches end when nothing waits, and what arrives is new, or so little that the agents keep up. If
-// the clocks of the two sides differ this is misjudged, which costs speed or latency, nothing else.
+// While a batch is applied, the next is gathered, and sent if the target can take it. With Auto,
+// batches begin when a transaction had to wait for room, which means that the agents are too slow;
+// or when many old changes arrive, which means that there is a backlog although the source delivers
+// no faster: the agents would keep up, but each row would cost far more CPU everywhere, and CPU is
+// what is short while catching up. Batches end when nothing waits, and what arrives is new, or so
+// little that the agents keep up. If the clocks of the two sides differ this is misjudged, which
+// costs speed or latency, nothing else.
 //
 // If the target refuses a batch, one agent applies it transaction by transaction. After that, and
 // after transactions that cannot be part of a batch, batches pause; each pause is twice as long as
@@ -168,6 +170,18 @@ func (r *runner) idle() bool {
 	return len(r.order) == 0
 }
 
+// due reports whether the target would take another batch now.
+func (b *browser) due() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.order) == 0 || b.follows()
+}
+
+// follows reports whether a batch may follow those that are not answered. The lock is held.
+func (b *browser) follows() bool {
+	return b.sends.Load() && len(b.order) < maxBatches && b.order[len(b.order)-1].batch != nil
+}
+
 // gather adds a transaction to the batch. It reports false if the transaction must be applied
 // separately; everything gathered is then applied first.
 func (b *browser) gather(ctx context.Context, it *item, tx *change.Tx) (bool, error) {
@@ -222,7 +236,7 @@ func (b *browser) add(ctx context.Context, it *item) error {
 	}
 	b.came()
 	b.mu.Unlock()
-	if n.bytes >= b.opt.MemoryLimit/2 || n.rows >= maxRows || n.rows >= goodRows && b.idle() {
+	if n.bytes >= b.opt.MemoryLimit/2 || n.rows >= maxRows || n.rows >= goodRows && b.due() {
 		return b.handOver(ctx)
 	}
 	return nil

@@ -25,11 +25,17 @@ func (r rig) each(t *testing.T, txs ...string) {
 // inBatches applies everything available, in batches, and returns the result.
 func (r rig) inBatches(t *testing.T) apply.Stats {
 	t.Helper()
+	return r.all(t, apply.Options{Mode: apply.Batch})
+}
+
+// all applies everything available, and returns the result.
+func (r rig) all(t *testing.T, opt apply.Options) apply.Stats {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan apply.Stats, 1)
 	go func() {
-		stats, _ := r.follow(t, ctx, apply.Options{Mode: apply.Batch})
+		stats, _ := r.follow(t, ctx, opt)
 		ended <- stats
 	}()
 	r.await(t)

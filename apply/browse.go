@@ -213,7 +213,7 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 	for {
 		b.mu.Lock()
 		n := len(b.order)
-		if n == 0 {
+		if n == 0 || it.batch != nil && b.follows() {
 			break
 		}
 		if !it.alone() && !b.order[n-1].alone() {
@@ -230,6 +230,9 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 	b.order = append(b.order, it)
 	if it.batch != nil {
 		b.front.gathered = nil
+		if b.sends.Load() && len(b.order) == maxBatches {
+			b.full = time.Now()
+		}
 	} else {
 		b.came()
 		b.enter(it)
@@ -249,6 +252,9 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 	default:
 		b.stats.Waited++
 		b.stats.WaitedBy.count(it.node.Why)
+		if on := it.node.behind; on > 0 {
+			b.wake(on - 1)
+		}
 	}
 	b.mu.Unlock()
 	if b.rest > 0 {

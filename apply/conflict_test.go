@@ -12,7 +12,14 @@ import (
 
 // A table that a change does not fit gets no more changes; all others continue.
 func TestDisable(t *testing.T) {
-	r := newRig(t)
+	t.Run("near", func(t *testing.T) { testDisable(t, newRig(t)) })
+	t.Run("far", func(t *testing.T) {
+		r, _ := farRig(t)
+		testDisable(t, r)
+	})
+}
+
+func testDisable(t *testing.T, r rig) {
 	testdb.Query(t, r.src, "INSERT INTO district VALUES (1, 'a', 0)")
 	testdb.Query(t, r.src, "INSERT INTO customer VALUES (1, 1), (2, 1), (3, 1)")
 	testdb.Query(t, r.dst, "INSERT INTO district VALUES (7, 'c', 2); INSERT INTO customer VALUES (1, 7)")

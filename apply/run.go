@@ -42,8 +42,9 @@ type Options struct {
 	// once for each version of a relation, at its first change, and again after Rebind. place is
 	// the transaction's.
 	Bind func(rel change.Relation, place uint64) (*Binding, error)
-	// Agents is how many transactions are applied at once, at most; default 16.
-	Agents int
+	// Agents is how many transactions are applied at once, at most; default 16. Most is to how many
+	// SetAgents may raise that; default: Agents.
+	Agents, Most int
 	// CommitCount is how many source transactions an agent combines in one target transaction, at
 	// most; default: one without a backlog, and up to 100 as the backlog grows.
 	CommitCount int
@@ -97,18 +98,20 @@ type Options struct {
 // Stats is what a Run has done so far, and what it is doing.
 type Stats struct {
 	Transactions, Rows int64
-	Waited             int64 // transactions that had to wait for others
-	WaitedBy           Waits // of these
-	Giants             int64 // transactions that were spooled to a file
-	Held               int64 // came too early, and were retried in their turn
-	Retried            int64 // attempts after errors that may be temporary
-	Exceptions         int64 // changes that conflicted with the target
-	Batches            int64 // those applied
-	Net                int64 // changes made in them
-	Refused            int64 // batches that the target refused: their transactions were applied one by one
-	Batching           bool  // transactions are applied in batches now
-	InFlight           int   // transactions read and not done
-	Bytes              int64 // of them
+	Waited             int64         // transactions that had to wait for others
+	WaitedBy           Waits         // of these
+	Giants             int64         // transactions that were spooled to a file
+	Held               int64         // came too early, and were retried in their turn
+	Retried            int64         // attempts after errors that may be temporary
+	Exceptions         int64         // changes that conflicted with the target
+	Batches            int64         // those applied
+	Net                int64         // changes made in them
+	Refused            int64         // batches that the target refused: their transactions were applied one by one
+	Batching           bool          // transactions are applied in batches now
+	InFlight           int           // transactions read and not done
+	Sent               int           // of these, those that a Sender has taken and not answered
+	Full               time.Duration // in which a Sender had as many batches as it gets
+	Bytes              int64         // of them
 	Low                uint64
 	LowTime            time.Time // commit time, on the source, of the transaction at Low: up to then the target is equal
 	// Latencies of what was applied since the last call, by the clocks of all three: EndToEnd is
@@ -152,7 +155,6 @@ type item struct {
 	known   bool // on the target when the run began
 	held    bool // has come too early once
 	free    bool // nothing blocks it, and the agents were notified
-	taken   bool // an agent has it, or has had it
 }
 
 // A runner is one call of Run.
@@ -161,16 +163,18 @@ type runner struct {
 	opt   Options
 	epoch int64
 
-	ready  chan *item    // has room for everything in flight
-	batch  chan *item    // for the first agent, one at a time: its session is prepared for batches
-	room   chan struct{} // something is done
-	start  chan struct{} // held by the agent that is next to begin
-	enough chan struct{} // there is enough for it
+	ready  chan *item      // has room for everything in flight
+	batch  chan *item      // for the first agent, in order: its session is prepared for batches
+	room   chan struct{}   // something is done
+	start  chan struct{}   // held by the agent that is next to begin
+	enough chan struct{}   // there is enough for it
+	wakes  []chan struct{} // by agent: something follows what it has sent, or may be sent again
 
 	mu      sync.Mutex
 	tracker *Tracker
 	inFlight
 	frontier
+	staff
 	safe    safety
 	bytes   int64
 	holding map[*item]bool // held back until they are the oldest
@@ -181,17 +185,20 @@ type runner struct {
 	// off are tables of the target that get no more changes, except by what Bind has bound since.
 	off    map[tidemark.TableID]map[*change.Bound]bool
 	rebind atomic.Bool
+	sends  atomic.Bool // the target takes groups before it has answered the last one
 }
 
 // inFlight are the transactions that agents have, or will get next.
 type inFlight struct {
 	order   []*item // in flight, in commit order; finished ones at the front are removed
 	front   front
-	flying  int  // transactions among them, or gathered for the next batch
-	rows    int  // of these
-	backlog bool // many old transactions arrive
-	waiting int  // rows of the transactions in ready
-	working int  // agents that have taken something
+	flying  int       // transactions among them, or gathered for the next batch
+	rows    int       // of these
+	backlog bool      // many old transactions arrive
+	waiting int       // rows of the transactions in ready
+	working int       // groups that agents have taken, on their way to the target or there
+	sent    int       // transactions that are sent ahead
+	full    time.Time // since then no further batch may be sent; zero: one may
 }
 
 // frontier is how far the target is: everything up to low is applied.
@@ -222,13 +229,22 @@ func New(tgt Target, opt Options) *Run {
 	if opt.Retries <= 0 {
 		opt.Retries = 3
 	}
+	first := opt.Agents
+	opt.Agents = max(opt.Agents, opt.Most)
 	if opt.SourceOrder {
-		opt.Agents++
+		first, opt.Agents = first+1, opt.Agents+1
 	}
 	safe := safety{moved: make(chan struct{}, 1), over: make(chan struct{})}
 	safe.tgt, _ = tgt.(Flusher)
-	return &Run{&runner{tgt: tgt, opt: opt, safe: safe, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), batch: make(chan *item, 1), room: make(chan struct{}, 1), start: make(chan struct{}, 1), enough: make(chan struct{}, 1),
+	wakes := make([]chan struct{}, opt.Agents)
+	for i := range wakes {
+		wakes[i] = make(chan struct{}, 1)
+	}
+	r := &Run{&runner{tgt: tgt, opt: opt, safe: safe, wakes: wakes, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), batch: make(chan *item, maxBatches), room: make(chan struct{}, 1), start: make(chan struct{}, 1), enough: make(chan struct{}, 1),
 		holding: map[*item]bool{}, frontier: frontier{done: make([][]uint64, opt.Agents)}, spools: map[*spool]bool{}, off: map[tidemark.TableID]map[*change.Bound]bool{}}}
+	r.staff.changed = make(chan struct{})
+	r.staff.active.Store(int64(first))
+	return r
 }
 
 // Start begins an epoch and returns how far the stream was applied: transactions after Low must be
@@ -250,8 +266,8 @@ func (r *Run) Go(g *flow.Group, in *flow.Buffer[*change.Tx], p change.Progress) 
 	if r.safe.tgt != nil {
 		g.Go("Flusher", r.flushing)
 	}
-	for agent := range r.opt.Agents {
-		g.Go("Agent", func(ctx context.Context, c *flow.Clock) error { return r.agent(ctx, c, agent) })
+	for n := range r.opt.Agents {
+		g.Go("Agent", func(ctx context.Context, c *flow.Clock) error { return (&agent{runner: r.runner, c: c, n: n}).run(ctx) })
 	}
 }
 
@@ -260,7 +276,10 @@ func (r *Run) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
-	s.InFlight, s.Bytes, s.Low, s.LowTime = r.flying, r.bytes, r.low, r.lowTime
+	s.InFlight, s.Sent, s.Bytes, s.Low, s.LowTime = r.flying, r.sent, r.bytes, r.low, r.lowTime
+	if !r.full.IsZero() {
+		s.Full += time.Since(r.full)
+	}
 	r.stats.EndToEnd, r.stats.Capture, r.stats.Queue, r.stats.Apply = flow.Histogram{}, flow.Histogram{}, flow.Histogram{}, flow.Histogram{}
 	return s
 }
@@ -308,8 +327,8 @@ func (r *runner) applied(low uint64) {
 	r.told = max(r.told, low)
 }
 
-// Agents returns the number of agents.
-func (r *Run) Agents() int { return r.opt.Agents }
+// Agents returns the number of agents that take transactions.
+func (r *Run) Agents() int { return r.agents() }
 
 // Low returns the place up to which everything is on the target, and would be after a crash now.
 func (r *Run) Low() uint64 {
@@ -361,6 +380,10 @@ func (r *runner) advance() {
 		moved++
 	}
 	r.order = r.order[moved:]
+	if moved > 0 && !r.full.IsZero() {
+		r.stats.Full += time.Since(r.full)
+		r.full = time.Time{}
+	}
 	if moved > 0 {
 		r.unsafe()
 		select {
@@ -380,51 +403,6 @@ func (r *runner) advance() {
 		close(r.turns.first)
 		close(r.safe.over)
 		r.closed = false // once
-	}
-}
-
-// agent applies free transactions until no more can arrive.
-func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
-	var free []*Node
-	for {
-		items, err := r.take(ctx, c, n)
-		if err != nil || items == nil {
-			return err
-		}
-		if len(items) == 0 {
-			continue // another agent has it
-		}
-		r.mu.Lock()
-		r.working++
-		r.mu.Unlock()
-		failed, err := r.attempt(ctx, c, n, items)
-		if err != nil {
-			return err
-		}
-		now := time.Now()
-		r.mu.Lock()
-		r.working--
-		for _, it := range items {
-			if slices.Contains(failed, it) {
-				r.holding[it] = true
-				r.stats.Held++
-				continue
-			}
-			it.done = true
-			free = r.tracker.Done(&it.node, free[:0])
-			for _, f := range free {
-				if it := f.Tx.(*item); !it.taken {
-					r.free(it)
-				}
-			}
-			r.count(it, now)
-			c.Count(int64(it.transactions()), it.bytes, int64(it.rows))
-			it.txs, it.bounds = nil, nil
-			r.unspool(it)
-		}
-		r.advance()
-		r.tellEnough()
-		r.mu.Unlock()
 	}
 }
 

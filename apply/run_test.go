@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,9 @@ func session(t *testing.T, url string, rnd *rand.Rand, n int) {
 type rig struct {
 	src, dst string
 	slot     stream.Slot
+	link     string                                    // the target's URL over a wire; "": dst
+	seen     *seen                                     // what is sent ahead to the target, if not nil
+	turn     func(ctx context.Context, run *apply.Run) // beside the agents, if not nil
 }
 
 func newRig(t *testing.T) rig {
@@ -112,7 +116,7 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		return apply.Stats{}, err
 	}
 	defer from.Close()
-	to, err := postgres.Open(ctx, r.dst, postgres.Options{})
+	to, err := postgres.Open(ctx, cmp.Or(r.link, r.dst), postgres.Options{})
 	if err != nil {
 		return apply.Stats{}, err
 	}
@@ -155,7 +159,11 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 	}
 	defer s.Close()
 	opt.Applied = s.Release
-	run := apply.New(to, opt)
+	var target apply.Target = to
+	if r.seen != nil {
+		r.seen.Engine, target = to, r.seen
+	}
+	run := apply.New(target, opt)
 	p, err := run.Start(ctx, 0)
 	if err != nil {
 		return apply.Stats{}, err
@@ -166,6 +174,9 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		c.Enter(flow.IO)
 		return s.Run(ctx, func(tx *change.Tx) error { return in.Put(ctx, c, tx) })
 	})
+	if r.turn != nil {
+		r.turn(ctx, run)
+	}
 	run.Go(g, in, p)
 	err = g.Wait()
 	return run.Stats(), err
@@ -192,6 +203,16 @@ func (r rig) await(t *testing.T) {
 	t.Errorf("the source has\n%s\nthe target\n%s", a, b)
 }
 
+// turnAlways sets all possible numbers of agents, and impossible ones, again and again.
+func turnAlways(ctx context.Context, run *apply.Run) {
+	go func() {
+		for ctx.Err() == nil {
+			run.SetAgents(rand.IntN(14))
+			time.Sleep(time.Millisecond)
+		}
+	}()
+}
+
 // Many agents that get in each other's way produce the source's rows.
 func TestParallelApply(t *testing.T) {
 	for _, x := range []struct {
@@ -208,6 +229,9 @@ func TestParallelApply(t *testing.T) {
 		{"source order", apply.Options{Agents: 6, SourceOrder: true}, false},
 		{"source order, late", apply.Options{SourceOrder: true}, true},
 		{"3 agents, late, 50 a commit", apply.Options{Agents: 3, CommitCount: 50}, true},
+		{"1 to 12 agents", apply.Options{Agents: 4, Most: 12}, false},
+		{"1 to 12 agents, late", apply.Options{Agents: 4, Most: 12, Mode: apply.Transactional}, true},
+		{"1 to 6 agents, source order", apply.Options{Agents: 3, Most: 6, SourceOrder: true}, false},
 		{"batches", apply.Options{Mode: apply.Batch}, false},
 		{"batches, late", apply.Options{Mode: apply.Batch}, true},
 		{"batches, little room", apply.Options{Mode: apply.Batch, MemoryLimit: 20_000}, true},
@@ -215,6 +239,9 @@ func TestParallelApply(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
+			if x.opt.Most > 0 {
+				r.turn = turnAlways
+			}
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -259,13 +286,14 @@ func TestStoppedAtAnyMoment(t *testing.T) {
 	for name, mode := range map[string]apply.Mode{"one by one": apply.Transactional, "batches": apply.Batch} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stopAtAnyMoment(t, mode)
+			stopAtAnyMoment(t, newRig(t), apply.Options{Agents: 6, Mode: mode}, nil)
 		})
 	}
 }
 
-func stopAtAnyMoment(t *testing.T, mode apply.Mode) {
-	r := newRig(t)
+// stopAtAnyMoment stops an apply, ends its sessions and cuts its connections on wire, if there is
+// one, until everything is applied.
+func stopAtAnyMoment(t *testing.T, r rig, opt apply.Options, wire *testdb.Wire) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 99))
@@ -284,28 +312,60 @@ func stopAtAnyMoment(t *testing.T, mode apply.Mode) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() {
-			_, err := r.follow(t, ctx, apply.Options{Agents: 6, CommitCount: 1 + round%3, Mode: mode})
-			ended <- err
-		}()
+		follow := func() error {
+			opt := opt
+			opt.CommitCount = 1 + round%3
+			_, err := r.follow(t, ctx, opt)
+			return err
+		}
 		if over {
+			go func() {
+				err := follow()
+				for ctx.Err() == nil && passes(err) { // the last session may not have ended yet
+					time.Sleep(100 * time.Millisecond)
+					err = follow()
+				}
+				ended <- err
+			}()
 			r.await(t)
 			cancel()
-			<-ended
+			if err := <-ended; !passes(err) {
+				t.Errorf("round %d: %v: %v", round, tidemark.KindOf(err), err)
+			}
 			t.Logf("%d rounds", round)
 			return
 		}
-		time.Sleep(time.Duration(100+rnd.IntN(500)) * time.Millisecond)
+		go func() { ended <- follow() }()
+		for range rnd.IntN(3) {
+			time.Sleep(time.Duration(100+rnd.IntN(300)) * time.Millisecond)
+			if wire == nil {
+				continue
+			}
+			wire.CutNext()
+			time.Sleep(30 * time.Millisecond)
+			if rnd.IntN(2) == 0 {
+				wire.Deliver()
+			}
+			wire.Lose()
+		}
+		if wire != nil {
+			wire.Spare()
+		}
+		time.Sleep(time.Duration(100+rnd.IntN(100)) * time.Millisecond)
 		if round%2 == 0 {
 			testdb.Query(t, r.dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tidemark' AND random() < 0.5")
 			time.Sleep(100 * time.Millisecond)
 		}
 		cancel()
-		err := <-ended
-		if kind := tidemark.KindOf(err); !slices.Contains([]tidemark.Kind{tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable}, kind) && !errors.Is(err, context.Canceled) {
-			t.Fatalf("round %d: %v: %v", round, kind, err)
+		if err := <-ended; !passes(err) {
+			t.Fatalf("round %d: %v: %v", round, tidemark.KindOf(err), err)
 		}
 	}
+}
+
+// passes tells whether a stream that ended so may be started again.
+func passes(err error) bool {
+	return slices.Contains([]tidemark.Kind{tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable}, tidemark.KindOf(err)) || errors.Is(err, context.Canceled)
 }
 
 // In source order the target never shows a state that the source never had: the second of two

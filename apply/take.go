@@ -22,7 +22,9 @@ func (r *runner) behind() bool { return r.backlog || len(r.order) > r.opt.MaxInF
 
 // isEnough reports whether one more agent should begin: with a large backlog, a few agents with
 // large groups do more than many with small ones. The lock is held.
-func (r *runner) isEnough() bool { return !r.behind() || r.waiting >= manyRows*r.working }
+func (r *runner) isEnough() bool {
+	return !r.behind() || r.waiting >= manyRows*min(r.working, r.agents())
+}
 
 // awaitEnough waits until one more agent should begin. The lock is held, and released meanwhile.
 func (r *runner) awaitEnough(ctx context.Context) {
@@ -58,83 +60,151 @@ func (r *runner) tellEnough() {
 // maxCommitCount: more transactions in one commit gain nothing measurable, and hold locks longer.
 const maxCommitCount = 100
 
-// take waits for a free transaction and takes more that one commit may hold, in commit order: its
-// share of the free ones; and, if those are few, transactions that wait only for what it has taken,
-// which no other agent could apply meanwhile.
-func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error) {
-	defer c.Enter(c.Enter(flow.WaitWork))
-	from := r.ready
-	if r.opt.SourceOrder && n == 0 {
+// A portion is what an agent takes at once, in commit order. nil: no more can arrive, or a group
+// has failed.
+type portion struct {
+	items   []*item
+	follows bool // some wait for what is on its way in the agent's session
+}
+
+// take waits for a free transaction and takes more that one commit may hold: its share of the free
+// ones; those that wait only for what the agent has sent, which its session executes in order; and,
+// if all these are few, those that wait only for what it has taken, which no other agent could
+// apply meanwhile. It returns nothing if no more can arrive, or once broken is closed.
+func (a *agent) take(ctx context.Context, broken <-chan struct{}) (p portion, err error) {
+	r := a.runner
+	from, start, batches, state := r.ready, r.start, r.batchesOf(a.n), flow.WaitWork
+	switch {
+	case r.opt.SourceOrder && a.n == 0:
 		from = r.turns.first
+	case a.full():
+		from, start, state = nil, nil, flow.IO // it waits for an answer
 	}
-	if !r.opt.SourceOrder && r.opt.CommitCount != 1 {
+	defer a.c.Enter(a.c.Enter(state))
+	woken := false
+	if start != nil && !r.opt.SourceOrder && r.opt.CommitCount != 1 {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
-		case r.start <- struct{}{}:
+			return p, ctx.Err()
+		case <-broken:
+			return p, nil
+		case it := <-batches:
+			return portion{items: []*item{it}}, nil
+		case <-r.wakes[a.n]:
+			woken = true
+		case start <- struct{}{}:
 			defer func() { <-r.start }()
-		case it := <-r.batchesOf(n):
-			return []*item{it}, nil
 		}
 	}
 	var first *item
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case it, ok := <-from:
-		if !ok {
-			return nil, nil
+	if !woken {
+		select {
+		case <-ctx.Done():
+			return p, ctx.Err()
+		case <-broken:
+			return p, nil
+		case it := <-batches:
+			return portion{items: []*item{it}}, nil
+		case <-r.wakes[a.n]:
+		case it, ok := <-from:
+			if !ok {
+				return p, nil
+			}
+			first = it
 		}
-		first = it
-	case it := <-r.batchesOf(n):
-		return []*item{it}, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.opt.SourceOrder {
-		return r.takeOne(first, n), nil
-	}
-	if r.opt.CommitCount != 1 {
+	switch {
+	case r.opt.SourceOrder && first != nil:
+		return portion{items: r.takeOne(first, a.n)}, nil
+	case first != nil && r.opt.CommitCount != 1:
 		r.awaitEnough(ctx)
 	}
-	first.taken = true
-	r.waiting -= first.rows
+	return a.gather(first), nil
+}
+
+// gather takes first, which may be nil, and what one commit may hold with it. The lock is held.
+func (a *agent) gather(first *item) portion {
+	r := a.runner
 	// The agents that wait share what is free. If none does, it would wait for this one.
-	share := len(r.ready) / max(1, r.opt.Agents-r.working)
+	share := len(r.ready) / max(1, r.width()-r.working)
 	limit, chain := r.opt.CommitCount, r.opt.CommitCount
 	if limit <= 0 {
-		limit = min(max(len(r.order)/(2*r.opt.Agents), 1+share), maxCommitCount)
+		limit = min(max(len(r.order)/(2*r.width()), 1+share), maxCommitCount)
 		if r.backlog {
 			limit = maxCommitCount
 		}
 		chain = min(max(len(r.order), limit), maxCommitCount)
 	}
-	if first.held || chain == 1 {
-		return []*item{first}, nil
+	var group []*Node
+	rows := 0
+	add := func(it *item) {
+		it.node.Taken = true
+		group = append(group, &it.node)
+		rows += it.rows
 	}
-	group, rows := []*Node{&first.node}, first.rows
+	if first != nil {
+		r.waiting -= first.rows
+		add(first)
+		if first.held || chain == 1 {
+			return portion{items: []*item{first}}
+		}
+	}
+	followers := a.followers(chain - len(group))
+	for _, n := range followers {
+		add(n.Tx.(*item))
+	}
+	if len(group) == 0 {
+		return portion{items: []*item{}}
+	}
 	for len(group) < limit && (len(group) <= share || r.behind() && rows < manyRows) {
 		select {
 		case it, ok := <-r.ready:
 			if ok {
-				it.taken = true
 				r.waiting -= it.rows
-				rows += it.rows
-				group = append(group, &it.node)
+				add(it)
 				continue
 			}
 		default:
 		}
 		break
 	}
-	if len(r.ready) < r.opt.Agents {
+	if len(r.ready) < r.agents() {
 		group = Chain(group, chain)
 	}
-	items := make([]*item, len(group))
+	p := portion{items: make([]*item, len(group)), follows: len(followers) > 0}
 	for i, n := range group {
-		items[i] = n.Tx.(*item)
-		items[i].taken = true
+		p.items[i] = n.Tx.(*item)
+		p.items[i].node.Taken = true
 	}
-	slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
-	return items, nil
+	slices.SortFunc(p.items, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
+	return p
+}
+
+// full reports whether the agent has as many groups on their way as it may send of what is free.
+// Its next one may only follow those.
+func (a *agent) full() bool { return a.pipe != nil && len(a.pipe.slots) > a.window() }
+
+// followers returns up to max transactions that wait only for what the agent has sent, and for each
+// other. The lock is held.
+func (a *agent) followers(max int) []*Node {
+	if a.pipe == nil || max <= 0 {
+		return nil
+	}
+	var sent []*Node
+	for _, out := range a.pipe.sent {
+		for _, it := range out.items {
+			sent = append(sent, &it.node)
+		}
+	}
+	return Chain(sent, len(sent)+max)[len(sent):]
+}
+
+// wake lets an agent look for followers.
+func (r *runner) wake(agent int) {
+	select {
+	case r.wakes[agent] <- struct{}{}:
+	default:
+	}
 }

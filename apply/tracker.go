@@ -45,9 +45,12 @@ var (
 
 // A Node is a transaction in a Tracker. The zero value is ready for Add, also after Done.
 type Node struct {
-	Tx  any   // for the caller's use
-	Why Cause // reason for which it had to wait, when it was added
+	Tx    any   // for the caller's use
+	Why   Cause // reason for which it had to wait, when it was added
+	Taken bool  // something applies it, or is about to
+	On    int   // the session on which it is on its way, from 1; 0: none
 
+	behind  int     // session on which everything was that it waits for, when it was added; 0: several, or none
 	waits   int     // nodes that must be done before this one may begin
 	waiters []*Node // nodes that wait for this one
 	entries []*entry
@@ -138,6 +141,11 @@ func (n *Node) waitFor(other *Node, why Cause) {
 	if k := len(other.waiters); k > 0 && other.waiters[k-1] == n {
 		return
 	}
+	if n.waits == 0 {
+		n.behind = other.On
+	} else if n.behind != other.On {
+		n.behind = 0
+	}
 	other.waiters = append(other.waiters, n)
 	n.waits++
 }
@@ -169,7 +177,8 @@ func (t *Tracker) Done(n *Node, ready []*Node) []*Node {
 }
 
 // Chain appends to group, whose nodes may begin or follow each other, nodes that wait only for
-// nodes of the group, until it has max. One agent can run them one by one in commit order.
+// nodes of the group and that nobody has taken, until it has max. One agent can run them one by one
+// in commit order.
 func Chain(group []*Node, max int) []*Node {
 	inside := map[*Node]int{} // how many of the group a node waits for
 	for i := 0; i < len(group); i++ {
@@ -177,7 +186,7 @@ func Chain(group []*Node, max int) []*Node {
 			if len(group) >= max {
 				return group
 			}
-			if inside[w]++; inside[w] == w.waits {
+			if inside[w]++; inside[w] == w.waits && !w.Taken {
 				group = append(group, w)
 			}
 		}

@@ -27,7 +27,7 @@ const patience = time.Second
 // free hands out a transaction that may begin. The lock is held.
 func (r *runner) free(it *item) {
 	if r.opt.SourceOrder && len(r.order) > 0 && r.order[0] == it {
-		it.taken = true
+		it.node.Taken = true
 		r.turns.first <- it
 		return
 	}
@@ -42,8 +42,8 @@ func (r *runner) free(it *item) {
 func (r *runner) next() {
 	close(r.turns.moved)
 	r.turns.moved, r.turns.at = make(chan struct{}), time.Now()
-	if len(r.order) > 0 && r.order[0].free && !r.order[0].taken {
-		r.order[0].taken = true
+	if len(r.order) > 0 && r.order[0].free && !r.order[0].node.Taken {
+		r.order[0].node.Taken = true
 		r.turns.first <- r.order[0]
 	}
 }
@@ -51,10 +51,10 @@ func (r *runner) next() {
 // takeOne returns the transaction that an agent received, unless the first agent has it already.
 // The lock is held.
 func (r *runner) takeOne(it *item, n int) []*item {
-	if n != 0 && it.taken && !it.held {
+	if n != 0 && it.node.Taken && !it.held {
 		return []*item{}
 	}
-	it.taken = true
+	it.node.Taken = true
 	return []*item{it}
 }
 

@@ -21,6 +21,7 @@ var (
 	_ = []capture.FilteredRowSource{pg{}, my{}}
 	_ = []capture.OldRowSource{pg{}, my{}}
 	_ = []apply.Flusher{pg{}}
+	_ = []apply.Sender{pg{}}
 	_ = []apply.Resolver{pg{}, my{}}
 	_ = []capture.TableFilter{(*MySQLStream)(nil)}
 	_ = []capture.OldRowStream{(*MySQLStream)(nil)}

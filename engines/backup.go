@@ -82,7 +82,9 @@ func OpenFiles(ctx context.Context, url string, opt FilesOptions) (Files, error)
 		return files, nil
 	}
 	files.Backup.Close()
-	return pgStream{e.BaseBackup(physical.BaseBackupOptions{Label: opt.Label, Spread: opt.Spread, Rate: opt.Rate, Why: why}), e}, nil
+	sent := e.BaseBackup(physical.BaseBackupOptions{Label: opt.Label, Spread: opt.Spread, Rate: opt.Rate, Why: why})
+	e.Others[tidemark.SendSide] = sent.Sessions
+	return pgStream{sent, e}, nil
 }
 
 // RestoreOptions adds to the options of a restore what only the engine knows about its files.
@@ -123,6 +125,9 @@ type pgFiles struct {
 	engine *postgres.Engine
 }
 
+// Gauges returns the server's counters.
+func (f pgFiles) Gauges(ctx context.Context) (tidemark.Gauges, error) { return f.engine.Gauges(ctx) }
+
 func (f pgFiles) Close() {
 	f.Backup.Close()
 	f.engine.Close()
@@ -131,6 +136,13 @@ func (f pgFiles) Close() {
 type pgStream struct {
 	*physical.BaseBackup
 	engine *postgres.Engine
+}
+
+// Gauges returns the server's counters, and Doing what its sessions that send do.
+func (s pgStream) Gauges(ctx context.Context) (tidemark.Gauges, error) { return s.engine.Gauges(ctx) }
+
+func (s pgStream) Doing(ctx context.Context, side tidemark.Side) ([]tidemark.Wait, error) {
+	return s.engine.Doing(ctx, side)
 }
 
 func (s pgStream) Close() {

@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	neturl "net/url"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/db2"
+	db2schema "github.com/tidemarkdb/tidemark/db2/schema"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mysql"
@@ -21,12 +24,13 @@ import (
 )
 
 var (
-	_ = []load.Source{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
-	_ = []load.Target{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
-	_ = []load.Distant{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []load.Source{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
+	_ = []load.Target{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
+	_ = []load.Distant{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []load.Pipeliner{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
-	_ = []load.Ledger{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
-	_ = []diff.Side{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []load.Joiner{(*postgres.Engine)(nil)}
+	_ = []load.Ledger{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
+	_ = []diff.Side{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []diff.Summer{(*postgres.Engine)(nil)}
 )
 
@@ -36,22 +40,33 @@ type Options struct {
 	MySQL    server.Options
 }
 
-// A Database is an open engine, as jobs use it.
-type Database interface {
-	load.Source
+// A Destination is what a copy writes to: an open engine, or one that a relay has opened
+// (relay/far).
+type Destination interface {
 	load.Target
 	load.Ledger
-	// Name is the kind of server: "postgres", "mysql" or "mariadb".
-	Name() string
+	Looker // its Name is the kind of server: "postgres", "mysql" or "mariadb"
 	// Default returns the schema (PostgreSQL) or database (MySQL) of tables without one; "" if each
 	// keeps its source's.
 	Default() string
-	// Preflight reports what would fail or be slow on this end. db describes the source; role is
-	// "source" or "target".
-	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
 	// Access reports what a copy needs to do with tables on this end but the user has no privilege
 	// for: read these, create those, fill existing ones. It is cheap.
 	Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error)
+	// Preflight reports what would fail or be slow on this end. db describes the source; role is
+	// "source" or "target".
+	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
+	// Tables describes the tables of these names that exist.
+	Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error)
+	// Claim begins a run's claim to tables.
+	Claim(ctx context.Context, run string) (tidemark.Claim, error)
+	// DropClaim releases what a run or stream has claimed, whether its process is alive or not.
+	DropClaim(ctx context.Context, run string) error
+}
+
+// A Database is an open engine, as jobs use it.
+type Database interface {
+	load.Source
+	Destination
 }
 
 // Open connects to a database by its URL; the scheme picks the engine.
@@ -70,11 +85,17 @@ func Open(ctx context.Context, url string, opt Options) (Database, error) {
 			return nil, err
 		}
 		return my{e, database(url)}, nil
+	case "db2":
+		e, err := db2.Open(ctx, url, opt.MySQL.Warn)
+		if err != nil {
+			return nil, err
+		}
+		return d2{e}, nil
 	}
 	if !ok {
 		scheme = ""
 	}
-	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or file:PATH for a dump."}
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, db2://user@host/DB, or file:PATH for a dump."}
 }
 
 // OpenDump opens a dump file as a script of tables, rows and statements.
@@ -93,14 +114,17 @@ type TypeRule struct{ From, To, Note string }
 
 // TypeMaps returns the tables, as the engines' renderers follow them.
 func TypeMaps() []TypeMap {
-	toPostgres, toMySQL := TypeMap{Title: "MySQL and MariaDB to PostgreSQL"}, TypeMap{Title: "PostgreSQL to MySQL and MariaDB"}
+	toPostgres, toMySQL, toDb2 := TypeMap{Title: "MySQL, MariaDB and Db2 to PostgreSQL"}, TypeMap{Title: "PostgreSQL and Db2 to MySQL and MariaDB"}, TypeMap{Title: "PostgreSQL, MySQL and MariaDB to Db2"}
 	for _, r := range pgschema.TypeMap(false) {
 		toPostgres.Rules = append(toPostgres.Rules, TypeRule{r.Source, r.Target, r.Why})
 	}
 	for _, r := range schema.TypeMap() {
 		toMySQL.Rules = append(toMySQL.Rules, TypeRule{r.From, r.To, r.Loses})
 	}
-	return []TypeMap{toPostgres, toMySQL}
+	for _, r := range db2schema.TypeMap() {
+		toDb2.Rules = append(toDb2.Rules, TypeRule{r.From, r.To, r.Loses})
+	}
+	return []TypeMap{toPostgres, toMySQL, toDb2}
 }
 
 type pg struct{ *postgres.Engine }
@@ -121,42 +145,63 @@ func database(raw string) string {
 
 func (e my) Default() string { return e.db }
 
+func (e pg) Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error) {
+	return tables(ctx, e, names)
+}
+
+func (e my) Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error) {
+	return tables(ctx, e, names)
+}
+
+func tables(ctx context.Context, e load.Source, names []tidemark.TableID) ([]*tidemark.Table, error) {
+	wanted := map[tidemark.TableID]bool{}
+	for _, id := range names {
+		wanted[id] = true
+	}
+	db, err := e.Describe(ctx, func(id tidemark.TableID) bool { return wanted[id] })
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(db.Tables, func(t *tidemark.Table) bool { return !wanted[t.TableID] }), nil
+}
+
 // A Capability is one line of the feature matrix: how each engine supports it, "" if it does not.
 type Capability struct {
 	Job        string `json:"job"`
 	What       string `json:"what"`
 	PostgreSQL string `json:"postgresql"`
 	MySQL      string `json:"mysql"`
+	Db2        string `json:"db2"`
 	File       string `json:"file"`
 }
 
 // Matrix reports what each engine can do, for `tidemark engines` and the manual.
 func Matrix() []Capability {
 	return []Capability{
-		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "mysqldump, mariadb-dump, mydumper; plain, gzip, zstd, bzip2"},
-		{"copy", "source", "yes", "yes", "yes"},
-		{"copy", "target", "yes", "yes", ""},
-		{"copy", "one consistent view", "exported snapshot", "consistent snapshots; a brief lock where the binlog cannot replace it", "the file"},
-		{"copy", "reading", "COPY TO, text or binary", "text protocol, streamed", "streaming scan"},
-		{"copy", "writing", "COPY FROM, FREEZE", "LOAD DATA LOCAL; INSERT where refused", ""},
-		{"copy", "splitting one table", "heap blocks (ctid), partitions, boundaries", "sampled keys, partitions, boundaries", "byte ranges"},
-		{"copy", "native schema", "all objects, by catalogue", "SHOW CREATE, all objects", "the dump's statements"},
-		{"copy", "exactly once on resume", "marker row in the range's transaction", "marker row (transactional tables)", "by offset"},
-		{"copy", "bad rows rejected", "yes", "yes", "yes"},
-		{"replicate", "source", "a slot with pgoutput", "row binlog, by position", ""},
-		{"replicate", "target", "yes", "yes", ""},
-		{"replicate", "applying", "in parallel by dependencies; many rows a statement", "in parallel by dependencies; many rows a statement", ""},
-		{"replicate", "exactly once", "progress in the rows' transaction", "progress in the rows' transaction (transactional tables)", ""},
-		{"diff", "compare", "yes", "yes", ""},
-		{"diff", "compare definitions, with the SQL that makes them equal", "yes", "yes", ""},
-		{"diff", "compare while a stream runs", "tables with a key", "tables with a key", ""},
-		{"repair", "make the target's rows equal", "tables with a key", "tables with a key", ""},
-		{"check", "before anything moves", "yes", "yes", "yes"},
-		{"check", "what a stream needs (--replicate)", "yes", "yes", "-"},
-		{"backup", "rows and definitions (--logical)", "COPY text and SQL, as psql reads them", "LOAD DATA text and SQL, as mysql reads them", ""},
-		{"backup", "files of the server, and restore", "all of it, or pages that have changed, while it runs; pages checked", "", ""},
-		{"ha", "scan of the log", "files, archives, live; flushes inferred", "files, archives, live; groups as the log has them", ""},
-		{"ha", "what a standby would cost", "off to remote_apply, quorums", "AFTER_SYNC, AFTER_COMMIT", ""},
+		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "LUW; not yet run against a real Db2 server: what was shown is Apache Derby 10.8 and 10.16, and a recording of Db2 8.2", "mysqldump, mariadb-dump, mydumper; plain, gzip, zstd, bzip2"},
+		{"copy", "source", "yes", "yes", "yes", "yes"},
+		{"copy", "target", "yes", "yes", "yes", ""},
+		{"copy", "one consistent view", "exported snapshot", "consistent snapshots; a brief lock where the binlog cannot replace it", "share locks on the tables, until the end", "the file"},
+		{"copy", "reading", "COPY TO, text or binary", "text protocol, streamed", "DRDA blocks", "streaming scan"},
+		{"copy", "writing", "COPY FROM, FREEZE", "LOAD DATA LOCAL; INSERT where refused", "INSERT of many rows, many in a message", ""},
+		{"copy", "splitting one table", "heap blocks (ctid), partitions, boundaries", "sampled keys, partitions, boundaries", "even steps of an integer key, boundaries", "byte ranges"},
+		{"copy", "native schema", "all objects, by catalogue", "SHOW CREATE, all objects", "", "the dump's statements"},
+		{"copy", "exactly once on resume", "marker row in the range's transaction", "marker row (transactional tables)", "marker row in the range's transaction", "by offset"},
+		{"copy", "bad rows rejected", "yes", "yes", "yes", "yes"},
+		{"replicate", "source", "a slot with pgoutput", "row binlog, by position", "", ""},
+		{"replicate", "target", "yes", "yes", "", ""},
+		{"replicate", "applying", "in parallel by dependencies; many rows a statement", "in parallel by dependencies; many rows a statement", "", ""},
+		{"replicate", "exactly once", "progress in the rows' transaction", "progress in the rows' transaction (transactional tables)", "", ""},
+		{"diff", "compare", "yes", "yes", "yes", ""},
+		{"diff", "compare definitions, with the SQL that makes them equal", "yes", "yes", "", ""},
+		{"diff", "compare while a stream runs", "tables with a key", "tables with a key", "", ""},
+		{"repair", "make the target's rows equal", "tables with a key", "tables with a key", "", ""},
+		{"check", "before anything moves", "yes", "yes", "yes", "yes"},
+		{"check", "what a stream needs (--replicate)", "yes", "yes", "", "-"},
+		{"backup", "rows and definitions (--logical)", "COPY text and SQL, as psql reads them", "LOAD DATA text and SQL, as mysql reads them", "", ""},
+		{"backup", "files of the server, and restore", "all of it, or pages that have changed, while it runs; pages checked", "", "", ""},
+		{"ha", "scan of the log", "files, archives, live; flushes inferred", "files, archives, live; groups as the log has them", "", ""},
+		{"ha", "what a standby would cost", "off to remote_apply, quorums", "AFTER_SYNC, AFTER_COMMIT", "", ""},
 	}
 }
 

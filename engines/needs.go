@@ -61,6 +61,10 @@ func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tid
 // to raise it.
 func LargestValue(ctx context.Context, db any, bytes bool) (most int64, remedy string, err error) {
 	switch e := db.(type) {
+	case interface { // it is elsewhere
+		LargestValue(ctx context.Context, bytes bool) (most int64, remedy string, err error)
+	}:
+		return e.LargestValue(ctx, bytes)
 	case pg:
 		if bytes {
 			return 1<<29 - 1<<10, "", nil // as hex digits they are text
