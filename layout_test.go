@@ -105,6 +105,7 @@ var rooms = map[string]room{
 	"relay": {floor: 30, imports: ". internal/crash"},
 
 	// Databases beside which it stands.
+	"relay/far": {floor: 45, imports: ". flow internal/crash load engines"},
 
 	// What measures for ha, and what prints it.
 	"ha/measure": {floor: 31, imports: ". flow ha internal/crash"},
@@ -131,7 +132,7 @@ var rooms = map[string]room{
 	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/screen":   {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical store"},
-	"cmd/tidemark":          {floor: 60, imports: ". advisor db2/advise db2/text cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
+	"cmd/tidemark":          {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
 
 	"proof/ddl": {floor: 90},
 
