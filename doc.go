@@ -8,7 +8,9 @@
 //
 //	6  cmd/tidemark                       flags, printing, exit codes
 //	5  job                                a run's life; with the next the only one that knows all verbs
-//	   job/stream                         the life of a stream, and what limits it
+//	   job/stream job/stream/limit        the life of a stream, and what limits it
+//	   job/forecast                       how long a copy will take
+//	   job/workload                       test transactions into a server, measured
 //	   cmd/tidemark/option                what options commands have, on command lines and in files
 //	   cmd/tidemark/address               where databases are, as users write it; passwords
 //	   cmd/tidemark/help                  what commands are for: --help and --help-all
@@ -16,6 +18,9 @@
 //	   cmd/tidemark/notation              how users write disks, links and changes of them
 //	   cmd/tidemark/metrics               figures for Prometheus
 //	   cmd/tidemark/screen                what commands show: progress, reports, numbers as text
+//	   cmd/tidemark/archiving             the progress of a log archive, shown
+//	   cmd/tidemark/bundle                what a helper needs of a run, without secrets and values
+//	   cmd/tidemark/holdings              what a repository of backups holds
 //	4  queue/jetstream queue/kafka        where a queue's messages are kept
 //	   engines                            the explicit list of engines, and what each can do
 //	   relay/far                          the target of a copy, opened by a relay beside its server

@@ -116,23 +116,29 @@ var rooms = map[string]room{
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines internal/crash"},
 
 	// How long a copy will take.
+	"job/forecast": {floor: 55, imports: ". catalog flow job load"},
 
 	// Transactions for tests of servers.
+	"job/workload": {floor: 55, imports: ". catalog flow job"},
 
 	// The life of a stream, which begins with a copy.
-	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job advisor sample internal/crash"},
+	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/limit advisor sample internal/crash"},
 
 	// What limits it.
+	"job/stream/limit": {floor: 54, imports: ". advisor capture flow load job sample"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark/option":   {floor: 57, imports: "."},
-	"cmd/tidemark/address":  {floor: 57, imports: ". relay"},
-	"cmd/tidemark/help":     {floor: 58, imports: ". cmd/tidemark/option"},
-	"cmd/tidemark/manual":   {floor: 59, imports: ". cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream"},
-	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
-	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
-	"cmd/tidemark/screen":   {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical store"},
-	"cmd/tidemark":          {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
+	"cmd/tidemark/option":    {floor: 57, imports: "."},
+	"cmd/tidemark/address":   {floor: 57, imports: ". relay"},
+	"cmd/tidemark/help":      {floor: 58, imports: ". cmd/tidemark/option"},
+	"cmd/tidemark/manual":    {floor: 59, imports: ". cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream"},
+	"cmd/tidemark/notation":  {floor: 58, imports: ". ha cmd/tidemark/option"},
+	"cmd/tidemark/metrics":   {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
+	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},
+	"cmd/tidemark/holdings":  {floor: 58, imports: ". backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
+	"cmd/tidemark/bundle":    {floor: 58, imports: ". catalog cmd/tidemark/screen job load"},
+	"cmd/tidemark/screen":    {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store job/workload"},
+	"cmd/tidemark":           {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream internal/filelock internal/crash mysql/server postgres/physical job/workload"},
 
 	"proof/ddl": {floor: 90},
 

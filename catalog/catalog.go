@@ -1,10 +1,10 @@
-// Package catalog stores runs: what was requested, what was planned, which tables, ranges and
-// objects are done, and the final report. It hides a SQLite file that any number of tidemark
+// Package catalog stores runs: what was requested, what was planned, which tables and objects are
+// done, and the final report. It hides a SQLite file that any number of tidemark
 // processes may use at once.
 //
-// The nouns: a Run, and what belongs to it: TableStats, ranges, Objects; and the Lock that keeps
-// two processes from working on one run. Which rows have reached the target is not decided here but
-// by the markers on the target itself: the catalogue is what people query.
+// The nouns: a Run, and what belongs to it: the Parts of its plan, TableStats, what is built; and
+// the Lock that keeps two processes from working on one run. Which rows have reached the target is
+// not decided here but by the markers on the target itself: the catalogue is what people query.
 //
 // Start reading at Open, then run.go, progress.go, lock.go.
 package catalog

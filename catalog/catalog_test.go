@@ -3,9 +3,11 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,42 +173,108 @@ func TestTables(t *testing.T) {
 	}
 }
 
-func TestRangesAndObjects(t *testing.T) {
+// parts are those of a plan, whose writing ends with err.
+func parts(err error, all ...string) Parts {
+	return func(put func([]byte) error) error {
+		for _, p := range all {
+			if err := put([]byte(p)); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+}
+
+// TestPlanParts: a plan is written with its run or not at all, and replaced as a whole.
+func TestPlanParts(t *testing.T) {
+	ctx := t.Context()
+	c := fresh(t)
+	r := someRun()
+	check := func(want ...string) {
+		t.Helper()
+		var got []string
+		must(t, c.PlanParts(ctx, r.ID, func(p []byte) error { got = append(got, string(p)); return nil }))
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+	}
+	r.Parts = parts(errors.New("no more"), "{}")
+	if err := c.Begin(ctx, r); err == nil {
+		t.Error("a run begins whose plan could not be written")
+	}
+	if _, err := c.Run(ctx, r.ID); tidemark.KindOf(err) != tidemark.NotFound {
+		t.Errorf("a run without its plan: %v", err)
+	}
+	long := `["` + strings.Repeat("table public.orders, ", 100_000) + `"]`
+	r.Parts = parts(nil, long, `{"é": 1}`)
+	must(t, c.Begin(ctx, r))
+	check(long, `{"é": 1}`)
+	r.Parts = nil
+	must(t, c.Update(ctx, r)) // leaves them
+	check(long, `{"é": 1}`)
+	r.Parts = parts(errors.New("no more"), "{}")
+	if err := c.Update(ctx, r); err == nil {
+		t.Error("half a plan is written")
+	}
+	check(long, `{"é": 1}`)
+	r.Parts = parts(nil, "[]")
+	must(t, c.Update(ctx, r))
+	check("[]")
+}
+
+func TestBuilt(t *testing.T) {
 	ctx := t.Context()
 	c := fresh(t)
 	r := someRun()
 	must(t, c.Begin(ctx, r))
-	want := []tidemark.Range{
-		{ID: 1, Kind: tidemark.Blocks, ToBlock: -1},
-		{ID: 2, Move: 3, Kind: tidemark.Keys, Columns: []string{"a"}, Lower: []string{"x\ty"}, Nulls: true, Rows: 7, Part: &tidemark.Part{Name: "p"}},
-		{ID: 10},
-	}
-	must(t, c.PutRanges(ctx, r.ID, want))
-	must(t, c.MarkRanges(ctx, r.ID, map[int]int64{2: 0, 10: 55}))
-	must(t, c.PutRanges(ctx, r.ID, want)) // done stays done
-	got, err := c.Ranges(ctx, r.ID)
+	must(t, c.PutBuilt(ctx, r.ID, []string{"index z", `key "a, b"`}))
+	must(t, c.PutBuilt(ctx, r.ID, nil))
+	must(t, c.PutBuilt(ctx, r.ID, []string{"index é'"}))
+	got, err := c.Built(ctx, r.ID)
 	must(t, err)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+	if want := map[string]bool{"index z": true, `key "a, b"`: true, "index é'": true}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v", got)
 	}
-	done, err := c.DoneRanges(ctx, r.ID)
+	if err := c.PutBuilt(ctx, "no such run", []string{"x"}); err == nil {
+		t.Error("objects of a run that does not exist")
+	}
+}
+
+// TestCatalogBeforePlanParts opens a catalogue as a tidemark wrote it that had a row for each range
+// and object: what is built is still known.
+func TestCatalogBeforePlanParts(t *testing.T) {
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "c.db")
+	old := fstest.MapFS{}
+	names, err := fs.Glob(migrations, "migrations/*.sql")
 	must(t, err)
-	if want := map[int]int64{2: 0, 10: 55}; !reflect.DeepEqual(done, want) {
-		t.Errorf("done: %v", done)
+	for _, name := range names[:10] {
+		text, err := fs.ReadFile(migrations, name)
+		must(t, err)
+		old[name] = &fstest.MapFile{Data: text}
 	}
-	objects := []Object{
-		{ID: "index z", State: Pending, SQL: []string{"CREATE INDEX z", "COMMENT 'x'"}},
-		{ID: "index a", State: Pending, SQL: []string{}},
-	}
-	must(t, c.PutObjects(ctx, r.ID, objects))
-	objects[0].State, objects[0].Error, objects[0].Seconds = ObjectError, "duplicate key", 1.5
-	objects[1].State = ObjectDone
-	must(t, c.PutObjects(ctx, r.ID, objects))
-	back, err := c.Objects(ctx, r.ID)
+	must(t, os.WriteFile(path, nil, 0o600))
+	db, err := sql.Open("sqlite", "file:"+path)
 	must(t, err)
-	if d := cmp.Diff(objects, back); d != "" {
-		t.Error(d)
+	must(t, (&Catalog{db: db, path: path}).migrate(ctx, old))
+	for _, q := range []string{`INSERT INTO run VALUES ('R', 'copy', 'a', 'b', '', '', 'failed', '', '', '{}', NULL, '{"moves": []}', NULL, 1, 'h')`,
+		`INSERT INTO range VALUES ('R', 1, '{}', 5)`, `INSERT INTO object VALUES ('R', 1, 'index "a"', 'done', '', 1, '[]'), ('R', 2, 'index b', 'failed', 'no', 1, '[]'), ('R', 3, 'key c', 'done', '', 1, '[]')`} {
+		_, err := db.Exec(q)
+		must(t, err)
 	}
+	must(t, db.Close())
+	c := open(t, path)
+	got, err := c.Built(ctx, "R")
+	must(t, err)
+	if want := map[string]bool{`index "a"`: true, "key c": true}; !reflect.DeepEqual(got, want) {
+		t.Errorf("built are %v", got)
+	}
+	r, err := c.Run(ctx, "R")
+	must(t, err)
+	if string(r.Plan) != `{"moves": []}` {
+		t.Errorf("the plan is %s", r.Plan)
+	}
+	must(t, c.PlanParts(ctx, "R", func(p []byte) error { return fmt.Errorf("a part %s", p) }))
 }
 
 func TestFolderAndFileArePrivate(t *testing.T) {
@@ -248,7 +316,7 @@ func TestMigration(t *testing.T) {
 func rawOpen(t *testing.T, path string) *Catalog {
 	t.Helper()
 	c := open(t, path)
-	for _, q := range []string{"PRAGMA foreign_keys = off", "DROP TABLE object", "DROP TABLE range", "DROP TABLE table_stat", "DROP TABLE run", "PRAGMA user_version = 0"} {
+	for _, q := range []string{"PRAGMA foreign_keys = off", "DROP TABLE built", "DROP TABLE plan_part", "DROP TABLE table_stat", "DROP TABLE run", "PRAGMA user_version = 0"} {
 		_, err := c.db.Exec(q)
 		must(t, err)
 	}
@@ -471,23 +539,6 @@ func TestLockIsExclusive(t *testing.T) {
 	wg.Wait()
 	if turns == 0 {
 		t.Error("nobody got it")
-	}
-}
-
-func BenchmarkMarkRange(b *testing.B) {
-	c, err := Open(filepath.Join(b.TempDir(), "c.db"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close()
-	r := someRun()
-	if err := errors.Join(c.Begin(b.Context(), r), c.PutRanges(b.Context(), r.ID, []tidemark.Range{{ID: 1}})); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if err := c.MarkRanges(b.Context(), r.ID, map[int]int64{1: 5}); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

@@ -3,10 +3,7 @@ package catalog
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"time"
-
-	"github.com/tidemarkdb/tidemark"
 )
 
 // The states of a table, in the terms of AWS DMS.
@@ -70,95 +67,6 @@ func (c *Catalog) Tables(ctx context.Context, run string) ([]TableStat, error) {
 		}
 		t.End, err = textTime(end)
 		return t, err
-	})
-}
-
-// PutRanges writes the ranges of a run, by their IDs. A known range stays done if it was.
-func (c *Catalog) PutRanges(ctx context.Context, run string, ranges []tidemark.Range) error {
-	const query = `INSERT INTO range (run, id, body) VALUES (?, ?, ?) ON CONFLICT (run, id) DO UPDATE SET body = excluded.body`
-	return each(ctx, c, "write ranges", query, ranges, func(r tidemark.Range) ([]any, error) {
-		body, err := json.Marshal(r)
-		return []any{run, r.ID, string(body)}, err
-	})
-}
-
-// Ranges lists the ranges of a run by ID.
-func (c *Catalog) Ranges(ctx context.Context, run string) ([]tidemark.Range, error) {
-	return list(ctx, c, "read ranges", `SELECT body FROM range WHERE run = ? ORDER BY id`, []any{run}, func(rows *sql.Rows) (r tidemark.Range, err error) {
-		var body string
-		if err := rows.Scan(&body); err != nil {
-			return r, err
-		}
-		return r, json.Unmarshal([]byte(body), &r)
-	})
-}
-
-// MarkRanges records which ranges are done, with the rows that were written of each.
-func (c *Catalog) MarkRanges(ctx context.Context, run string, done map[int]int64) error {
-	ids := make([]int, 0, len(done))
-	for id := range done {
-		ids = append(ids, id)
-	}
-	return each(ctx, c, "mark ranges", `UPDATE range SET done = ? WHERE run = ? AND id = ?`, ids, func(id int) ([]any, error) {
-		return []any{done[id], run, id}, nil
-	})
-}
-
-// DoneRanges gives the rows that were written of each range that is done.
-func (c *Catalog) DoneRanges(ctx context.Context, run string) (map[int]int64, error) {
-	type mark struct {
-		id   int
-		rows int64
-	}
-	marks, err := list(ctx, c, "read ranges", `SELECT id, done FROM range WHERE run = ? AND done IS NOT NULL`, []any{run}, func(rows *sql.Rows) (m mark, err error) {
-		return m, rows.Scan(&m.id, &m.rows)
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[int]int64, len(marks))
-	for _, m := range marks {
-		out[m.id] = m.rows
-	}
-	return out, nil
-}
-
-// The states of an Object.
-const (
-	Pending     = "pending"
-	ObjectDone  = "done"
-	ObjectError = "failed"
-)
-
-// An Object is the outcome of a tidemark.Object of a run, by its ID.
-type Object struct {
-	ID      string   `json:"id"`
-	State   string   `json:"state"`
-	Error   string   `json:"error,omitempty"`
-	Seconds float64  `json:"seconds"`
-	SQL     []string `json:"sql"`
-}
-
-// PutObjects writes the outcomes of objects of a run, over those known before.
-func (c *Catalog) PutObjects(ctx context.Context, run string, objects []Object) error {
-	const query = `INSERT INTO object (run, seq, id, state, error, seconds, sql)
-		VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM object WHERE run = ?1), ?, ?, ?, ?, ?)
-		ON CONFLICT (run, id) DO UPDATE SET state = excluded.state, error = excluded.error, seconds = excluded.seconds, sql = excluded.sql`
-	return each(ctx, c, "write objects", query, objects, func(o Object) ([]any, error) {
-		text, err := json.Marshal(o.SQL)
-		return []any{run, o.ID, o.State, o.Error, o.Seconds, string(text)}, err
-	})
-}
-
-// Objects lists the objects of a run in the order in which they were first put.
-func (c *Catalog) Objects(ctx context.Context, run string) ([]Object, error) {
-	const query = `SELECT id, state, error, seconds, sql FROM object WHERE run = ? ORDER BY seq`
-	return list(ctx, c, "read objects", query, []any{run}, func(rows *sql.Rows) (o Object, err error) {
-		var text string
-		if err := rows.Scan(&o.ID, &o.State, &o.Error, &o.Seconds, &text); err != nil {
-			return o, err
-		}
-		return o, json.Unmarshal([]byte(text), &o.SQL)
 	})
 }
 

@@ -37,7 +37,8 @@ type Run struct {
 	Hint     string            `json:"hint,omitempty"`
 	Position tidemark.Position `json:"position,omitzero"`
 	Options  json.RawMessage   `json:"options,omitempty"`
-	Plan     json.RawMessage   `json:"plan,omitempty"`
+	Plan     json.RawMessage   `json:"plan,omitempty"` // without what is in its parts
+	Parts    Parts             `json:"-"`              // of the plan; only for Begin and Update, see PlanParts
 	Report   json.RawMessage   `json:"report,omitempty"`
 	PID      int               `json:"pid"`
 	Host     string            `json:"host"`
@@ -72,11 +73,14 @@ func (c *Catalog) Begin(ctx context.Context, r Run) error {
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO run (verb, source, target, started, ended, state, error, hint, position,
 			options, plan, report, pid, host, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
-		return err
+		if err != nil {
+			return err
+		}
+		return putParts(ctx, tx, r)
 	})
 }
 
-// Update writes all of a run again, by its ID; the plan, which may be large, only if it is given.
+// Update writes all of a run again, by its ID; the plan and its parts only if they are given.
 // The error's Kind is NotFound if there is no such run.
 func (c *Catalog) Update(ctx context.Context, r Run) error {
 	return c.keep(ctx, "update run", func(tx *sql.Tx) error {
@@ -89,8 +93,10 @@ func (c *Catalog) Update(ctx context.Context, r Run) error {
 		if err != nil {
 			return err
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 1 {
+		if n, err := res.RowsAffected(); err != nil {
 			return err
+		} else if n == 1 {
+			return putParts(ctx, tx, r)
 		}
 		return noRun("update run", r.ID, "is not in the catalogue")
 	})
@@ -157,6 +163,12 @@ func (c *Catalog) LastRun(ctx context.Context, verb, source, target string) (Run
 		return Run{}, err
 	}
 	return runs[0], nil
+}
+
+// RunsBetween lists the newest runs of a verb between a source and a target, as a Run names them,
+// newest first.
+func (c *Catalog) RunsBetween(ctx context.Context, verb, source, target string, limit int) ([]Run, error) {
+	return c.runs(ctx, "list runs", "WHERE verb = ? AND source = ? AND target = ? ORDER BY started DESC, id DESC LIMIT ?", verb, source, target, limit)
 }
 
 func noRun(op, id, cause string) error {

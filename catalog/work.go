@@ -15,6 +15,8 @@ type Work struct {
 	Done  int64         `json:"done"`       // of it
 	Rate  float64       `json:"per_second"` // over the last seconds
 	Left  time.Duration `json:"left_ns"`    // estimated; -1: not known
+
+	Workers json.RawMessage `json:"workers,omitempty"` // where their time went so far: a flow.Report
 }
 
 // An OpenRun is a run that has not ended, as far as the catalogue knows. Its process may be gone:

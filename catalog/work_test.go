@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 )
@@ -38,7 +39,7 @@ func TestOpenRuns(t *testing.T) {
 		t.Fatalf("got %+v, %v", open, err)
 	}
 	a, b := open[0], open[1]
-	if want := (Work{Phase: "copy", Unit: "bytes", Total: 10, Done: 2, Rate: 1, Left: 8 * time.Second}); a.ID != "A" || a.Work == nil || *a.Work != want || !a.Heard.Equal(now.Add(2*time.Second)) {
+	if want := (Work{Phase: "copy", Unit: "bytes", Total: 10, Done: 2, Rate: 1, Left: 8 * time.Second}); a.ID != "A" || a.Work == nil || !reflect.DeepEqual(*a.Work, want) || !a.Heard.Equal(now.Add(2*time.Second)) {
 		t.Errorf("A is %+v, %+v", a, a.Work)
 	}
 	if b.ID != "B" || b.Work != nil || !b.Heard.IsZero() {

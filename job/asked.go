@@ -7,6 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/dump"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/load"
+	"github.com/tidemarkdb/tidemark/sample"
 )
 
 // The optional interfaces that a job asks an open database for at run time. The assertions below
@@ -17,6 +18,8 @@ var (
 	_ = []spacer{engines.Postgres{}}
 	_ = []versioner{engines.Postgres{}, engines.MySQL{}}
 	_ = []waiter{engines.Postgres{}}
+	_ = []sample.Server{engines.Postgres{}, engines.MySQL{}}
+	_ = []sample.Watcher{engines.Postgres{}}
 
 	_ = []load.Keeper{(*dump.Source)(nil)}
 	_ = []load.Worker{(*dump.Writer)(nil)}

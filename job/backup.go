@@ -10,6 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/sample"
+	"github.com/tidemarkdb/tidemark/store"
 )
 
 // A BackupSpec says what to back up, and where to.
@@ -44,6 +46,8 @@ type StorageReport struct {
 	Tables   int                `json:"tables,omitempty"`
 	Position tidemark.Position  `json:"position,omitzero"` // in the server's log, of the view that was backed up
 	Report   backup.Report      `json:"report"`
+	Store    store.Spent        `json:"store"`             // at the repository, if it is in one place
+	Servers  *sample.Account    `json:"servers,omitempty"` // of a backup: what its workers' I/O consisted of
 	Limit    string             `json:"limit"`
 	Advice   []string           `json:"advice,omitempty"`
 	Findings []tidemark.Finding `json:"findings,omitempty"`
@@ -66,19 +70,23 @@ func Backup(ctx context.Context, env Env, spec BackupSpec) (run string, rep *Sto
 	}
 	defer src.Close()
 	spec.Options.Origin = tidemark.MaskURL(spec.Source)
+	servers, watch := watchFiles(src, spec.Repo.Store().String(), spec.Files.Rate > 0)
+	spec.Options.Watch = watch
 	b, err := backup.New(src, spec.Repo, spec.Options)
 	if err != nil {
 		return "", nil, err
 	}
 	spec.Watch(b)
-	return env.recorded(ctx, "backup", spec.Options.Origin, spec.Repo.Store().String(), b, func(ctx context.Context) (*StorageReport, error) {
+	return env.recorded(ctx, "backup", spec.Options.Origin, spec.Repo.Store().String(), spec.Repo, b, func(ctx context.Context) (*StorageReport, error) {
 		result, err := b.Run(ctx)
 		if err != nil {
-			return (&StorageReport{Verb: "backup", Report: b.Report()}).mirrored(spec.Repo, err)
+			rep := &StorageReport{Verb: "backup", Report: b.Report()}
+			rep.Servers = servers.account(rep.Report.Workers)
+			return rep.mirrored(spec.Repo, err)
 		}
 		m := result.Manifest
 		rep := &StorageReport{Verb: "backup", Backup: m.ID, Origin: m.Origin(), Bytes: m.Bytes, Stored: m.Stored, Files: m.Count, Gone: result.GoneN,
-			Report: result.Report, Findings: result.Findings, Damaged: result.Damaged, Increment: result.Increment, Spread: spec.Files.Spread}
+			Report: result.Report, Servers: servers.account(result.Report.Workers), Findings: result.Findings, Damaged: result.Damaged, Increment: result.Increment, Spread: spec.Files.Spread}
 		if len(result.Damaged) > 0 {
 			err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "back up", Object: m.ID, Err: errors.New("the backup is complete, but it has damaged pages"), Hint: "Repair the pages that the report names, and back up again."}
 		}
@@ -97,7 +105,7 @@ func Restore(ctx context.Context, env Env, spec RestoreSpec) (run string, rep *S
 	}
 	spec.Watch(x)
 	m := spec.Manifest
-	return env.recorded(ctx, "restore", spec.Repo.Store().String()+" "+m.ID, spec.Options.Dir, x, func(ctx context.Context) (*StorageReport, error) {
+	return env.recorded(ctx, "restore", spec.Repo.Store().String()+" "+m.ID, spec.Options.Dir, spec.Repo, x, func(ctx context.Context) (*StorageReport, error) {
 		rep := &StorageReport{Verb: "restore", Backup: m.ID, Origin: m.Origin(), Bytes: m.Bytes, Stored: m.Stored, Files: m.Count}
 		err := x.Run(ctx)
 		rep.Over, rep.Findings = x.Over()
@@ -119,12 +127,14 @@ func Restore(ctx context.Context, env Env, spec RestoreSpec) (run string, rep *S
 }
 
 // recorded runs a job that the catalogue records as a run; of reports its progress.
-func (e Env) recorded(ctx context.Context, verb, source, target string, of interface{ Status() backup.Status }, do func(context.Context) (*StorageReport, error)) (string, *StorageReport, error) {
+func (e Env) recorded(ctx context.Context, verb, source, target string, r *repo.Repo, of interface{ Status() backup.Status }, do func(context.Context) (*StorageReport, error)) (string, *StorageReport, error) {
 	var rep *StorageReport
+	meter := store.MeterOf(r.Store())
+	before := meter.Spent()
 	run, err := e.Record(ctx, verb, source, target, storageWork(of), func(ctx context.Context) (any, error) {
 		var err error
 		rep, err = do(ctx)
-		rep.PeakRSS = PeakRSS()
+		rep.PeakRSS, rep.Store = PeakRSS(), meter.Spent().Since(before)
 		rep.explain()
 		if rep.slowest != "" {
 			rep.Advice = append(rep.Advice, rep.slowest)
@@ -149,7 +159,8 @@ func (r *StorageReport) explain() {
 		r.Limit, r.Advice = advisor.ExplainDump(r.Report.Workers, advisor.DumpFacts{Lanes: r.Report.Parallelism, LanesTried: r.Report.LanesTried, Codec: r.Report.Codec, Took: r.Report.Took()})
 		return
 	}
-	f := advisor.StorageFacts{Restore: r.Report.Restore, Parallelism: r.Report.Parallelism, Sessions: r.Report.Sessions, Buffers: r.Report.Buffers,
+	f := advisor.StorageFacts{Writing: r.Store.Writing, Committing: r.Store.Committing, Commits: r.Store.Commits,
+		Restore: r.Report.Restore, Parallelism: r.Report.Parallelism, Sessions: r.Report.Sessions, Buffers: r.Report.Buffers,
 		Codec: r.Report.Codec, Prepare: r.Report.In("prepare"), Server: r.Report.In("begin") + r.Report.In("end"), Spread: r.Spread, Took: r.Report.Took()}
 	if s := r.Report.Space; s != nil {
 		f.Free = advisor.FreeSpace{Bytes: s.Free, Of: s.Of}

@@ -50,11 +50,16 @@ func (c *Checked) Blocked() bool {
 // What would stop a copy is a finding here, not an error: Check fails only if it cannot reach a
 // database at all.
 func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checked, error) {
-	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
+	src, err := env.Open(ctx, spec.Source)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer src.Close()
+	tgt, err := env.openTarget(ctx, spec.Target)
+	if err != nil {
+		return nil, err
+	}
+	defer tgt.Close()
 	db, err := src.Describe(ctx, spec.Rules.Wants)
 	if err != nil {
 		return nil, err
@@ -62,7 +67,9 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 	out := &Checked{Source: db.Engine + " " + db.Version, Target: tgt.Name(), Findings: spec.Findings}
 	for _, end := range []struct {
 		role string
-		db   Database
+		db   interface {
+			Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
+		}
 	}{{"source", src}, {"target", tgt}} {
 		findings, err := end.db.Preflight(ctx, end.role, db)
 		if err != nil {
@@ -87,7 +94,11 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 		return out, nil
 	}
 	if more.Stream != nil {
-		if err := more.Stream(ctx, out, src, tgt); err != nil {
+		near, ok := tgt.(Database)
+		if !ok {
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "check", Object: spec.Target, Err: errors.New("a stream cannot be checked through a relay"), Hint: "Leave out --relay, or run this beside the target; or leave out --replicate."}
+		}
+		if err := more.Stream(ctx, out, src, near); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +139,7 @@ func readBy(p *load.Plan) []tidemark.TableID {
 }
 
 // access checks that the users of both databases have the privileges that the plan needs.
-func access(ctx context.Context, src origin, tgt Database, p *load.Plan) ([]tidemark.Finding, error) {
+func access(ctx context.Context, src origin, tgt Destination, p *load.Plan) ([]tidemark.Finding, error) {
 	var create, fill []tidemark.TableID
 	for i, m := range p.Moves {
 		if m.From.Form == tidemark.LargeObjects {

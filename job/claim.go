@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -28,7 +27,7 @@ var theRun tidemark.TableID
 // take claims tables for the run, and refuses those that another process is filling now.
 func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed bool, err error) {
 	if c.claims.Claim == nil {
-		if c.claims.Claim, err = engines.Claim(ctx, c.tgt, c.run.ID); err != nil {
+		if c.claims.Claim, err = c.tgt.Claim(ctx, c.run.ID); err != nil {
 			return false, err
 		}
 		c.claims.others = map[tidemark.TableID][]tidemark.Claimant{}
@@ -92,9 +91,13 @@ func (c *copying) settle(ctx context.Context, p *load.Plan) error {
 	if len(c.claims.others) == 0 {
 		return nil
 	}
+	clear := map[tidemark.TableID]bool{}
+	for _, table := range p.Clear {
+		clear[table] = true
+	}
 	for i := range p.Moves {
 		table := p.Moves[i].To.TableID
-		if err := c.contested(table, p.Fresh[i], slices.Contains(p.Clear, table)); err != nil {
+		if err := c.contested(table, p.Fresh[i], clear[table]); err != nil {
 			return err
 		}
 	}
@@ -159,7 +162,7 @@ func targets(moves []tidemark.Move) []tidemark.TableID {
 // claimTables keeps copies out of the tables that are being repaired. If the user may not create
 // the table of claims, they are not kept out.
 func (r *repairing) claimTables(ctx context.Context) (release func(), err error) {
-	c, err := engines.Claim(ctx, r.tgt, RepairClaim+catalog.NewRunID())
+	c, err := r.tgt.Claim(ctx, RepairClaim+catalog.NewRunID())
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -31,16 +32,23 @@ type CopySpec struct {
 	PlanOnly       bool
 	Findings       []tidemark.Finding // of reading the configuration; reported with the plan's
 	Run            string             // the ID of the run, if not ""
+	Pace           *Pace              // nil: as fast as it can
+	Volumes        []advisor.Volume   // of the user, for the advice
 }
 
 // Copy carries out a copy, or with PlanOnly only plans it. It gives the run's ID, and the report
 // even if it fails.
 func Copy(ctx context.Context, env Env, spec CopySpec) (string, *Report, error) {
-	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
+	src, err := env.Open(ctx, spec.Source)
 	if err != nil {
 		return "", nil, err
 	}
-	defer done()
+	defer src.Close()
+	tgt, err := env.openTarget(ctx, spec.Target)
+	if err != nil {
+		return "", nil, err
+	}
+	defer tgt.Close()
 	return CopyBetween(ctx, env, "copy", spec, src, tgt)
 }
 
@@ -52,7 +60,7 @@ type origin interface {
 }
 
 // copyBetween is Copy with both ends open. verb is the run's, in the catalogue.
-func CopyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src origin, tgt Database) (string, *Report, error) {
+func CopyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src origin, tgt Destination) (string, *Report, error) {
 	defer watchLocks(ctx, env, src, tgt)()
 	c := &copying{env: env, verb: verb, spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}
 	if spec.PlanOnly {
@@ -94,7 +102,7 @@ type copying struct {
 	verb     string // what the run and, unless it is an import, its catalogue entry are called: copy or restore
 	spec     CopySpec
 	src      origin
-	tgt      Database
+	tgt      Destination
 	position tidemark.Position
 	run      catalog.Run
 	lock     *catalog.Lock
@@ -104,23 +112,24 @@ type copying struct {
 	built    map[string]bool
 
 	mu       sync.Mutex
-	marked   map[int]int64    // ranges, and
-	settled  []catalog.Object // objects of which the catalogue does not know yet
-	objects  []ObjectTime
+	marked   bool // ranges are done of which the catalogue does not know yet
+	made     made
 	rejected int64
 	cut      int64
 	rejects  *lineFile
 	cuts     *lineFile
 	load     *load.Run // once it runs
-	status   *load.Status
-	unmarked bool // there is no table of marker rows yet
+	servers  *serverWatch
+	unmarked bool        // there is no table of marker rows yet
+	left     atomic.Bool // the source may have the table of a killed copy's canary
 	flushed  time.Time
 	pause    time.Duration // until the catalogue is updated again: an update costs more the more tables there are
 }
 
 // plan describes the source and plans the copy.
 func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
-	db, err := c.src.Describe(ctx, c.spec.Rules.Wants)
+	c.env.Phase("reading the source's definitions")
+	db, err := c.src.Describe(ctx, noting(c.spec.Rules.Wants, &c.left))
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +137,7 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.env.Phase(fmt.Sprintf("planning the copy (tables: %d)", len(moves)))
 	if err := Distinct(ctx, c.verb, c.src, c.tgt, moves, true); err != nil {
 		return nil, err
 	}
@@ -175,19 +185,16 @@ func (c *copying) begin(ctx context.Context) (err error) {
 		return err
 	}
 	c.p = p
-	text, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
 	if err := c.settle(ctx, p); err != nil {
 		return err
 	}
 	id := c.run.ID // whose claims there are
 	c.run = c.env.NewRun(c.verb, tidemark.MaskURL(c.spec.Source), tidemark.MaskURL(c.spec.Target))
-	c.run.ID, c.run.Position, c.run.Plan = id, p.Position, text
+	c.run.ID, c.run.Position, c.run.Options = id, p.Position, c.spec.settings()
 	if c.lock, err = c.env.Catalog.Lock(c.run.ID); err != nil {
 		return err
 	}
+	c.env.Phase("recording the plan")
 	if err := c.record(ctx); err != nil {
 		return err
 	}
@@ -206,23 +213,35 @@ func (c *copying) begin(ctx context.Context) (err error) {
 
 // record writes the whole plan to the catalogue.
 func (c *copying) record(ctx context.Context) error {
-	if err := c.env.Catalog.Begin(ctx, c.run); err != nil {
+	if err := c.putPlan(ctx, c.env.Catalog.Begin); err != nil {
 		return err
 	}
-	c.run.Plan = nil // it has many megabytes if there are many tables
-	if err := c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges); err != nil {
-		return err
-	}
-	return c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(nil))
+	return c.env.Catalog.PutTables(ctx, c.run.ID, planned(c.run.ID, c.p))
 }
 
 // carryOut runs the plan and finishes the run's record.
 func (c *copying) carryOut(ctx context.Context) (*Report, error) {
-	run := load.NewRun(c.src, c.tgt, c.p, c, c.options(), c.done, c.built)
+	opt := c.options()
+	dropLeft(ctx, c)
+	pace, stop, err := startPace(ctx, c)
+	if err != nil {
+		return nil, c.end(context.WithoutCancel(ctx), nil, err)
+	}
+	defer stop()
+	if pace != nil {
+		opt.Pace = pace.lanesNow
+	}
+	run := load.NewRun(c.src, c.tgt, c.p, c, opt, c.done, c.built)
+	if pace != nil {
+		pace.mu.Lock()
+		pace.run = run
+		pace.mu.Unlock()
+	}
 	return c.watchOver(ctx, run, copyProgress{run.Status}, nil)
 }
 
-// options are the run's load options, with the places of rejected rows and truncated values.
+// options are the run's load options, with the places of rejected rows and truncated values, and
+// whoever watches the servers.
 func (c *copying) options() load.Options {
 	opt := c.spec.Load
 	opt.Run = c.run.ID
@@ -230,16 +249,22 @@ func (c *copying) options() load.Options {
 		opt.Reject = c.reject
 	}
 	opt.Cut = c.cutValue
+	if opt.Auto {
+		opt.Turned = func(t load.Turn) { c.env.Event(Event{Kind: "turn", Object: t.Setting, Text: t.String()}) }
+	}
+	if opt.Sample {
+		c.servers = newServerWatch(c.src, c.tgt, opt)
+		opt.Watch = c.servers.watch
+	}
 	return opt
 }
 
 // watchOver runs the plan, does what is left to do after it, and finishes the run's record.
 func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progress, after func(context.Context) ([]load.Failed, error)) (*Report, error) {
-	c.load, c.status = run, run.Status
-	c.marked = map[int]int64{}
+	c.load = run
 	started := time.Now()
 	c.env.Watch.Running(progress)
-	defer c.env.tell(ctx, c.run.ID, progressWork(progress))()
+	defer c.env.tell(ctx, c.run.ID, withWorkers(progressWork(progress), run.Report))()
 	err := run.Do(ctx, c.built)
 	var failed []load.Failed
 	if after != nil && (err == nil || tidemark.KindOf(err) == tidemark.Incomplete) {
@@ -250,6 +275,9 @@ func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progres
 	}
 	rep := c.report(run, time.Since(started))
 	rep.Failed = append(rep.Failed, failed...)
+	if err == nil && rep.EarlierRows == 0 {
+		rep.Foreseen = foreseen(ctx, c, time.Since(c.run.Started))
+	}
 	return rep, c.end(context.WithoutCancel(ctx), rep, err)
 }
 
@@ -277,7 +305,7 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	if uerr := c.env.Catalog.Update(ctx, c.run); uerr != nil && err == nil {
 		err = uerr
 	}
-	c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(err))
+	c.putTables(ctx, err)
 	done := err == nil || tidemark.KindOf(err) == tidemark.Empty
 	if done {
 		c.forget(ctx)
@@ -318,13 +346,13 @@ func resumable(err error, run string) error {
 // report gathers what the screen and the catalogue show at the end.
 func (c *copying) report(run *load.Run, took time.Duration) *Report {
 	rep := &Report{Verb: c.verb, Seconds: took.Seconds(), Workers: run.Report(), Findings: slices.Concat(c.p.Findings, run.Fewer()), Failed: run.Failures(),
-		Position: c.p.Position, PeakRSS: PeakRSS()}
-	for _, t := range run.Status.Snapshot() {
-		rep.Rows += t.Done
-		rep.Bytes += t.Bytes
-		rep.EarlierRows += t.Earlier.Rows
-		rep.EarlierBytes += t.Earlier.Bytes
+		Position: c.p.Position, PeakRSS: PeakRSS(), Ends: endFacts(c.src, c.tgt)}
+	rep.Turns, rep.Experiments = run.Tried()
+	if c.spec.Load.Experiment && len(rep.Experiments) == 0 {
+		rep.Findings = append(rep.Findings, tidemark.Finding{Severity: tidemark.Note, Object: "experiment", Text: "rows moved for too short a time to measure anything", Hint: "It takes 15 s, once the number of lanes is found."})
 	}
+	sum := run.Status.Totals()
+	rep.Rows, rep.Bytes, rep.EarlierRows, rep.EarlierBytes = sum.Done, sum.Bytes, sum.Earlier.Rows, sum.Earlier.Bytes
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rep.Rejected, rep.Cut = c.rejected, c.cut
@@ -333,17 +361,20 @@ func (c *copying) report(run *load.Run, took time.Duration) *Report {
 			rep.Files = append(rep.Files, f.path)
 		}
 	}
-	sort.Slice(c.objects, func(i, j int) bool { return c.objects[i].Seconds > c.objects[j].Seconds })
-	rep.Objects = c.objects[:min(len(c.objects), 20)]
-	facts := advisor.Facts{Target: c.tgt.Name(), Lanes: run.Lanes(), LanesTried: run.LanesTried(), LanesFixed: c.spec.Load.Lanes > 0, Finishers: c.spec.Load.Finishers, Methods: map[string]int{}}
+	rep.Objects = slices.Clone(slowest(c.made.slowest))
+	facts := advisor.Facts{Target: c.tgt.Name(), Lanes: run.Lanes(), LanesTried: run.LanesTried(), LanesFixed: c.spec.Load.Lanes > 0, Finishers: c.spec.Load.Finishers, Methods: map[string]int{}, Volumes: c.spec.Volumes}
 	for _, t := range run.Status.Snapshot() {
 		for _, method := range strings.Split(t.Method, ", ") {
 			facts.Methods[method]++
 		}
 	}
-	for _, o := range c.objects {
-		facts.ObjectSeconds += o.Seconds
+	facts.ObjectSeconds = c.made.seconds
+	rep.Servers = c.servers.account(rep.Workers)
+	facts.Servers = rep.Servers
+	if c.src != nil {
+		facts.Source = c.src.Name()
 	}
 	rep.Limit, rep.Advice = advisor.Explain(rep.Workers, facts)
+	rep.Reasons = advisor.Reasons(rep.Workers, facts)
 	return rep
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -27,7 +26,7 @@ func (c *copying) endOfCopy(ctx context.Context, run catalog.Run) (*Report, erro
 	if err := c.tgt.Forget(ctx, run.ID, nil); err != nil {
 		return nil, err
 	}
-	if err := engines.DropClaim(ctx, c.tgt, run.ID); err != nil {
+	if err := c.tgt.DropClaim(ctx, run.ID); err != nil {
 		return nil, err
 	}
 	rep := &Report{Verb: "copy", Position: run.Position}
@@ -166,7 +165,7 @@ func (c *resuming) renew(ctx context.Context) error {
 	if err := c.discard(ctx); err != nil {
 		return err
 	}
-	src := c.src.(Database) // see ResumeBefore
+	src := c.src.(Database) // as the target is: see ResumeBefore
 	kept := map[tidemark.TableID]bool{}
 	for i := range c.p.Moves {
 		if c.kept[i] {
@@ -189,7 +188,7 @@ func (c *resuming) renew(ctx context.Context) error {
 	for i := range c.p.Moves {
 		again[c.p.Moves[i].From.TableID] = !c.kept[i]
 	}
-	moves, err := c.stream.Enroll(ctx, src, c.tgt, again)
+	moves, err := c.stream.Enroll(ctx, src, c.tgt.(Database), again)
 	if err == nil {
 		err = c.stream.View(ctx, src, moves, len(kept) > 0)
 	}
@@ -283,7 +282,11 @@ func (c *resuming) recut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.redefine(ctx, db, moves); err != nil {
+	there := make(map[tidemark.TableID]*tidemark.Move, len(moves))
+	for i := range moves {
+		there[moves[i].From.TableID] = &moves[i]
+	}
+	if err := c.redefine(ctx, db, there); err != nil {
 		return err
 	}
 	last := 0
@@ -292,7 +295,7 @@ func (c *resuming) recut(ctx context.Context) error {
 	}
 	c.p.Ranges = slices.DeleteFunc(c.p.Ranges, func(r tidemark.Range) bool { return !c.kept[r.Move] })
 	for i := range c.p.Moves {
-		if c.kept[i] || find(moves, c.p.Moves[i].From.TableID) == nil {
+		if c.kept[i] || there[c.p.Moves[i].From.TableID] == nil {
 			continue
 		}
 		ranges, err := c.cutAgain(ctx, i, &last)
@@ -302,22 +305,15 @@ func (c *resuming) recut(ctx context.Context) error {
 		c.p.Ranges = append(c.p.Ranges, ranges...)
 	}
 	c.p.Position = c.position
-	return c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges)
-}
-
-func find(moves []tidemark.Move, id tidemark.TableID) *tidemark.Move {
-	if i := slices.IndexFunc(moves, func(m tidemark.Move) bool { return m.From.TableID == id }); i >= 0 {
-		return &moves[i]
-	}
 	return nil
 }
 
 // redefine replaces what the plan has of tables that were altered.
-func (c *resuming) redefine(ctx context.Context, db *tidemark.Database, moves []tidemark.Move) error {
+func (c *resuming) redefine(ctx context.Context, db *tidemark.Database, moves map[tidemark.TableID]*tidemark.Move) error {
 	drop := map[int]bool{}
 	for i := range c.p.Moves {
 		was := &c.p.Moves[i]
-		now := find(moves, was.From.TableID)
+		now := moves[was.From.TableID]
 		if c.kept[i] || now == nil || sameDefinition(was.From, now.From) {
 			continue
 		}

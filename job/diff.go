@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mapping"
+	"github.com/tidemarkdb/tidemark/sample"
 )
 
 // A DiffSpec says what to compare.
@@ -20,7 +21,7 @@ type DiffSpec struct {
 	Source, Target string
 	Rules          *mapping.Rules
 	TargetSchema   string
-	Lanes          int // sessions on each side; 0 means 2
+	Lanes          int // sessions on each side; 0: as many as the distance needs
 	MaxPrinted     int
 	ZeroDates      string // "null" or "epoch" if a copy was made with that policy
 	ReadRows       bool   // instead of having the servers hash them
@@ -28,6 +29,8 @@ type DiffSpec struct {
 	// RetryFor is how long broken connections are retried, since both sides last answered; 0 means
 	// not at all.
 	RetryFor time.Duration
+	// Servers, if not nil, is called at the end with what the readers' I/O consisted of.
+	Servers func(*sample.Account)
 	// Only, if not nil, tells which of the source's tables are compared; for partitions, by their
 	// root table.
 	Only func(tidemark.TableID) bool
@@ -51,12 +54,11 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 		return diff.Result{}, nil, err
 	}
 	defer done()
-	for _, end := range []Database{src, tgt} {
-		if _, err := end.Freeze(ctx, lanesOf(spec)); err != nil {
-			return diff.Result{}, nil, err
-		}
+	if err := freezeBoth(ctx, &spec, src, tgt); err != nil {
+		return diff.Result{}, nil, err
 	}
 	there()
+	env.Phase("reading both sides' definitions")
 	pairs, findings, err := pair(ctx, src, tgt, spec)
 	if err != nil {
 		return diff.Result{}, findings, err
@@ -82,7 +84,14 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 		}
 		w.event(e)
 	}
+	var servers *serverWatch
+	if spec.Servers != nil {
+		servers, opt.Watch = watchSides(ctx, src, tgt)
+	}
 	result, err := diff.Compare(ctx, src, tgt, open, opt)
+	if servers != nil {
+		spec.Servers(servers.account(result.Report))
+	}
 	if err != nil {
 		return result, findings, err
 	}
@@ -104,15 +113,33 @@ func inOrder(pairs []diff.Pair, at []int, now []diff.TableResult, equal map[tide
 	return out
 }
 
-func lanesOf(spec DiffSpec) int {
+// The default of --lanes. Far away most of the time of a small table is its round trip.
+const (
+	diffLanes    = 2
+	diffLanesFar = 8
+)
+
+// freezeBoth opens the lanes of both sides, and decides how many these are.
+func freezeBoth(ctx context.Context, spec *DiffSpec, src, tgt Database) error {
 	if spec.Lanes == 0 {
-		return 2
+		d, err := distance(ctx, src, tgt)
+		if err != nil {
+			return err
+		}
+		if spec.Lanes = diffLanes; d > 0 {
+			spec.Lanes = diffLanesFar
+		}
 	}
-	return spec.Lanes
+	for _, end := range []Database{src, tgt} {
+		if _, err := end.Freeze(ctx, spec.Lanes); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func diffOptions(spec DiffSpec, src, tgt Database, w *diffProgress) diff.Options {
-	return diff.Options{SourceEngine: src.Name(), TargetEngine: tgt.Name(), Lanes: lanesOf(spec), MaxPrinted: spec.MaxPrinted,
+	return diff.Options{SourceEngine: src.Name(), TargetEngine: tgt.Name(), Lanes: spec.Lanes, MaxPrinted: spec.MaxPrinted,
 		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, ReadRows: spec.ReadRows, Progress: w.event}
 }
 
@@ -242,7 +269,7 @@ func match(tgt Database, m *tidemark.Move, t *tidemark.Table) (diff.Pair, []stri
 
 // clip gives a name as the target keeps it: PostgreSQL cuts names to 63 bytes, at
 // a character (NAMEDATALEN, "Identifiers and Key Words").
-func Clip(tgt Database, name string) string {
+func Clip(tgt Destination, name string) string {
 	if tgt.Name() != "postgres" || len(name) <= 63 {
 		return name
 	}
@@ -253,42 +280,34 @@ func Clip(tgt Database, name string) string {
 	return name[:n]
 }
 
-func ClipID(tgt Database, id tidemark.TableID) tidemark.TableID {
+func ClipID(tgt Destination, id tidemark.TableID) tidemark.TableID {
 	return tidemark.TableID{Schema: Clip(tgt, id.Schema), Name: Clip(tgt, id.Name)}
 }
 
 // diffProgress is the Progress of a comparison: both sides' rows and bytes.
 type diffProgress struct {
-	mu     sync.Mutex
-	start  time.Time
-	tables []load.TableStatus
+	*load.Tally
+	start time.Time
 }
 
 func newDiffProgress(pairs []diff.Pair) *diffProgress {
-	w := &diffProgress{start: time.Now(), tables: make([]load.TableStatus, len(pairs))}
+	tables := make([]load.TableStatus, len(pairs))
 	for i, p := range pairs {
-		w.tables[i] = load.TableStatus{Move: i, State: load.BeforeLoad, Expected: p.Source.From.Bytes + p.Target.From.Bytes}
+		tables[i] = load.TableStatus{Move: i, State: load.BeforeLoad, Expected: p.Source.From.Bytes + p.Target.From.Bytes}
 	}
-	return w
+	return &diffProgress{load.NewTally(tables), time.Now()}
 }
 
 func (w *diffProgress) event(e diff.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t := &w.tables[e.Pair]
-	t.Rows += e.Rows
-	t.Bytes += e.Bytes
-	t.Expected += e.More
-	t.State = load.FullLoad
-	if e.Done != nil {
-		t.State = load.TableCompleted
-	}
-}
-
-func (w *diffProgress) Snapshot() []load.TableStatus {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append([]load.TableStatus(nil), w.tables...)
+	w.Change(e.Pair, func(t *load.TableStatus) {
+		t.Rows += e.Rows
+		t.Bytes += e.Bytes
+		t.Expected += e.More
+		t.State = load.FullLoad
+		if e.Done != nil {
+			t.State = load.TableCompleted
+		}
+	})
 }
 
 func (w *diffProgress) Objects() load.Build { return load.Build{} }
@@ -296,9 +315,6 @@ func (w *diffProgress) Objects() load.Build { return load.Build{} }
 func (w *diffProgress) Elapsed() time.Duration { return time.Since(w.start) }
 
 func (w *diffProgress) Position() (done, total int64) {
-	for _, t := range w.Snapshot() {
-		done += t.Bytes
-		total += max(t.Expected, t.Bytes)
-	}
-	return done, total
+	t := w.Totals()
+	return t.Bytes, t.Expected
 }

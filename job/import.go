@@ -61,7 +61,7 @@ func openImport(ctx context.Context, env Env, spec CopySpec, open func(path stri
 	if err != nil {
 		return nil, err
 	}
-	tgt, err := env.Open(ctx, spec.Target)
+	tgt, err := env.openTarget(ctx, spec.Target)
 	if err != nil {
 		dump.Close()
 		return nil, err
@@ -88,7 +88,7 @@ func (im *importJob) begin(ctx context.Context) (err error) {
 		return im.resume(ctx)
 	}
 	c.run = c.env.NewRun("import", tidemark.MaskURL(c.spec.Source), tidemark.MaskURL(c.spec.Target))
-	c.run.Position = c.position
+	c.run.Position, c.run.Options = c.position, c.spec.settings()
 	recorded := false
 	defer func() {
 		if err != nil && !recorded {
@@ -295,12 +295,12 @@ func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidema
 		if id.Schema == "" {
 			id.Schema = im.tgt.Default()
 		}
-		db, err := im.tgt.Describe(ctx, func(t tidemark.TableID) bool { return t == id })
+		there, err := im.tgt.Tables(ctx, []tidemark.TableID{id})
 		if err != nil {
 			return nil, err
 		}
-		if len(db.Tables) == 1 {
-			return db.Tables[0], nil
+		if len(there) == 1 {
+			return there[0], nil
 		}
 	}
 	return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the file has its rows (line %d) but no CREATE TABLE", p.Line), Hint: "Use a dump with the table's definition, or create the table on a MySQL target first and use --prep keep."}

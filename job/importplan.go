@@ -267,10 +267,13 @@ func (s *survey) summary() []tidemark.Finding {
 	return []tidemark.Finding{{Severity: tidemark.Note, Object: "other statements", Text: text + ": " + strings.Join(kinds, ", ")}}
 }
 
-// Snapshot and the rest make a survey the Progress of a plan.
+// Totals and the rest make a survey the Progress of a plan.
 
-// Snapshot gives one line, for the file.
-func (s *survey) Snapshot() []load.TableStatus {
+// Totals counts the file as one table.
+func (s *survey) Totals() load.Totals { return load.Sum(s.Moving()) }
+
+// Moving gives one line, for the file.
+func (s *survey) Moving() []load.TableStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return []load.TableStatus{s.sum}

@@ -7,21 +7,28 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/load"
+	"github.com/tidemarkdb/tidemark/sample"
 )
 
 // Database is an engine connected to one database, as any verb sees it.
 type Database = engines.Database
+
+// Destination is what a copy writes to.
+type Destination = engines.Destination
 
 // Opener connects to a database by its URL.
 type Opener func(ctx context.Context, url string) (Database, error)
 
 // Env is what a job needs of the program around it.
 type Env struct {
-	Open    Opener
+	Open Opener
+	// Far, if not nil, opens the target of a copy through a relay.
+	Far     func(ctx context.Context, url string) (Destination, error)
 	Catalog *catalog.Catalog
 	Watch   Watcher
 	Files   string // folder for reject and truncation files
@@ -35,11 +42,22 @@ func (e Env) Time() time.Time {
 	return time.Now()
 }
 
+// openTarget connects to the target of a copy.
+func (e Env) openTarget(ctx context.Context, url string) (Destination, error) {
+	if e.Far != nil {
+		return e.Far(ctx, url)
+	}
+	return e.Open(ctx, url)
+}
+
 // Event tells the watcher of something that has just happened.
 func (e Env) Event(x Event) {
 	x.Time = e.Time()
 	e.Watch.Event(x)
 }
+
+// Phase tells the watcher what the job begins to do.
+func (e Env) Phase(text string) { e.Event(Event{Kind: "phase", Text: text}) }
 
 // OpenEnds connects to source and target. If there is no error, the caller calls close.
 func (e Env) OpenEnds(ctx context.Context, source, target string) (src, tgt Database, close func(), err error) {
@@ -57,7 +75,8 @@ func (e Env) OpenEnds(ctx context.Context, source, target string) (src, tgt Data
 type Watcher interface {
 	// Planned comes once, before anything is changed.
 	Planned(run string, p *load.Plan)
-	// Running comes once, when rows begin to move.
+	// Running comes once, when definitions are created and rows begin to move. What a job does
+	// before, which takes a while if there are many tables, comes as events of kind phase.
 	Running(p Progress)
 	// Following comes when a stream starts to follow, after the copy.
 	Following(p StreamProgress)
@@ -67,7 +86,8 @@ type Watcher interface {
 
 // Progress lets a watcher look at a running job.
 type Progress interface {
-	Snapshot() []load.TableStatus
+	Totals() load.Totals
+	Moving() []load.TableStatus // the tables that are being loaded
 	Objects() load.Build
 	Elapsed() time.Duration
 	Position() (done, total int64) // bytes of the whole job; total 0 unknown
@@ -84,7 +104,7 @@ type StreamProgress interface {
 // An Event is one thing that happened.
 type Event struct {
 	Time    time.Time `json:"time"`
-	Kind    string    `json:"event"` // state, range, table, object, retry, finding, reject, truncated
+	Kind    string    `json:"event"` // phase, state, range, table, object, retry, finding, reject, truncated
 	Object  string    `json:"object,omitempty"`
 	Rows    int64     `json:"rows,omitempty"`
 	Bytes   int64     `json:"bytes,omitempty"`
@@ -102,8 +122,12 @@ type Report struct {
 	EarlierRows  int64              `json:"earlier_rows,omitempty"` // of Rows: committed by earlier attempts
 	EarlierBytes int64              `json:"earlier_bytes,omitempty"`
 	Workers      flow.Report        `json:"workers"`
-	Limit        string             `json:"limit,omitempty"` // the sentence that names the limiting stage
+	Servers      *sample.Account    `json:"servers,omitempty"` // what the workers' I/O consisted of
+	Limit        string             `json:"limit,omitempty"`   // the sentence that names the limiting stage
 	Advice       []string           `json:"advice,omitempty"`
+	Reasons      []advisor.Advice   `json:"reasons,omitempty"` // of the advice that rests on what servers told
+	Experiments  []load.Experiment  `json:"experiments,omitempty"`
+	Turns        []load.Turn        `json:"turns,omitempty"`
 	Findings     []tidemark.Finding `json:"findings,omitempty"`
 	Failed       []load.Failed      `json:"failed,omitempty"`
 	Rejected     int64              `json:"rejected,omitempty"`
@@ -111,6 +135,8 @@ type Report struct {
 	Files        []string           `json:"files,omitempty"`
 	Objects      []ObjectTime       `json:"objects,omitempty"` // the slowest first, at most 20
 	Position     tidemark.Position  `json:"position,omitzero"`
+	Ends         []EndFact          `json:"ends,omitempty"`
+	Foreseen     *Foreseen          `json:"foreseen,omitempty"` // if there was a forecast
 	PeakRSS      int64              `json:"peak_rss,omitempty"` // bytes
 	Stream       *StreamReport      `json:"stream,omitempty"`
 	Sequences    []string           `json:"sequences,omitempty"` // advanced on the target at the end of a stream

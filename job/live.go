@@ -131,13 +131,11 @@ func (v *living) first(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	lanes := lanesOf(v.spec.Diff)
-	for _, end := range []Database{src, tgt} {
-		if _, err := end.Freeze(ctx, lanes); err != nil {
-			return err
-		}
+	if err := freezeBoth(ctx, &v.spec.Diff, src, tgt); err != nil {
+		return err
 	}
 	if v.live == nil {
+		v.env.Phase("reading both sides' definitions")
 		pairs, findings, err := pair(ctx, src, tgt, v.spec.Diff)
 		v.findings = append(v.findings, findings...)
 		if err != nil {

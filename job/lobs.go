@@ -33,24 +33,33 @@ func (c *Checked) lobs(ctx context.Context, src, tgt any, moves []tidemark.Move,
 			column[[2]string{moves[i].From.String(), name}] = &moves[i]
 		}
 	}
+	type limit struct {
+		most   int64
+		remedy string
+	}
+	limits := map[bool]limit{} // of bytes, and of text
 	for _, l := range c.Lobs {
 		m := column[[2]string{l.Table, l.Column}]
 		policy := m.Lob
 		if policy == (tidemark.Lob{}) {
 			policy = spec.Lob
 		}
-		most, remedy, err := engines.LargestValue(ctx, tgt, m.From.Column(l.Column).Type.Kind.Bytes())
-		if err != nil {
-			return err
+		bytes := m.From.Column(l.Column).Type.Kind.Bytes()
+		target, asked := limits[bytes]
+		if !asked {
+			if target.most, target.remedy, err = engines.LargestValue(ctx, tgt, bytes); err != nil {
+				return err
+			}
+			limits[bytes] = target
 		}
 		f := tidemark.Finding{Severity: tidemark.Warning, Object: "column " + l.Table + "." + l.Column}
 		switch at := slices.Index(m.Source, l.Column); {
 		case policy.Mode == tidemark.LimitedLob && l.Bytes > policy.MaxBytes:
 			f.Text = fmt.Sprintf("has values of %d bytes, and those above %d are truncated", l.Bytes, policy.MaxBytes)
 			f.Hint = fmt.Sprintf("Raise --lob-max (DMS: LobMaxSize, bulk-max-size) to %d kB, or copy whole values.", (l.Bytes+1023)>>10)
-		case most > 0 && l.Bytes > most:
-			f.Text = fmt.Sprintf("has values of %d bytes, but the target accepts at most %d in a statement or a change of a stream", l.Bytes, most)
-			f.Hint = remedy
+		case target.most > 0 && l.Bytes > target.most:
+			f.Text = fmt.Sprintf("has values of %d bytes, but the target accepts at most %d in a statement or a change of a stream", l.Bytes, target.most)
+			f.Hint = target.remedy
 		case at >= 0 && tooLong(m.To.Stored(), at, l.Bytes):
 			f.Text = fmt.Sprintf("has values of %d bytes, but its column on the target, %s, holds %d", l.Bytes, m.To.Stored()[at].Type.Native, m.To.Stored()[at].Type.Length)
 			f.Hint = "Give the column a larger type with a rule, or allow rejected rows with --reject-limit."

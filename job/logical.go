@@ -43,7 +43,7 @@ func BackupLogical(ctx context.Context, env Env, spec LogicalSpec) (run string, 
 	defer src.Close()
 	d := &dumping{spec: spec, src: src, level: level}
 	spec.Watch(d)
-	return env.recorded(ctx, "backup", tidemark.MaskURL(spec.Source), spec.Repo.Store().String(), d, d.do)
+	return env.recorded(ctx, "backup", tidemark.MaskURL(spec.Source), spec.Repo.Store().String(), spec.Repo, d, d.do)
 }
 
 // dumping is one logical backup in progress. It is the load.Sink of its run.
@@ -56,6 +56,7 @@ type dumping struct {
 	out      *dump.Writer
 	content  dump.Content
 	run      *load.Run
+	servers  *serverWatch
 	findings []tidemark.Finding
 
 	phases backup.Phases
@@ -98,7 +99,10 @@ func (d *dumping) write(ctx context.Context) (*repo.Manifest, error) {
 	}
 	d.phases.Enter("copy")
 	d.out = dump.NewWriter(d.w, d.spec.Repo.Encrypted(), d.level)
-	run := load.NewRun(d.src, d.out, plan, d, d.spec.Load, nil, nil)
+	opt := d.spec.Load
+	d.servers = newServerWatch(d.src, nil, opt)
+	opt.Watch = d.servers.watch
+	run := load.NewRun(d.src, d.out, plan, d, opt, nil, nil)
 	d.mu.Lock()
 	d.run, d.status = run, run.Status
 	d.mu.Unlock()
@@ -194,6 +198,7 @@ func (d *dumping) flow() backup.Report {
 
 func (d *dumping) report(m *repo.Manifest) *StorageReport {
 	rep := &StorageReport{Verb: "backup", Report: d.flow(), Findings: d.findings}
+	rep.Servers = d.servers.account(rep.Report.Workers)
 	if m == nil {
 		return rep
 	}

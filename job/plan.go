@@ -2,6 +2,8 @@ package job
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -11,7 +13,7 @@ import (
 
 // planAll is load.MakePlan with what only a job can find: what is not copied between engines, and
 // whether existing tables have the columns.
-func planAll(ctx context.Context, src load.Source, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
+func planAll(ctx context.Context, src load.Source, tgt Destination, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
 	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
 	if p == nil {
 		return nil, err
@@ -50,7 +52,7 @@ func notCarried(db *tidemark.Database, tgt End, moves []tidemark.Move) []tidemar
 
 // sameColumns checks that existing tables of the target have the columns that are to be filled. If
 // their types are those of a backup's text, the text is loaded without conversion.
-func sameColumns(ctx context.Context, src load.Source, tgt Database, p *load.Plan) error {
+func sameColumns(ctx context.Context, src load.Source, tgt Destination, p *load.Plan) error {
 	kept := map[tidemark.TableID]*tidemark.Move{}
 	at := map[*tidemark.Move]int{}
 	for i := range p.Moves {
@@ -61,15 +63,12 @@ func sameColumns(ctx context.Context, src load.Source, tgt Database, p *load.Pla
 	if len(kept) == 0 {
 		return nil
 	}
-	db, err := tgt.Describe(ctx, func(id tidemark.TableID) bool { return kept[id] != nil })
+	there, err := tgt.Tables(ctx, slices.Collect(maps.Keys(kept)))
 	if err != nil {
 		return err
 	}
-	for _, t := range db.Tables {
+	for _, t := range there {
 		m := kept[t.TableID]
-		if m == nil {
-			continue
-		}
 		same := true
 		for _, c := range m.To.Stored() {
 			there := t.Column(Clip(tgt, c.Name))
@@ -118,7 +117,7 @@ func schemaDefaults(src, tgt End, chosen string) mapping.Defaults {
 	switch {
 	case chosen != "":
 		into = chosen
-	case from == "postgres" && to == "postgres":
+	case from == to && (from == "postgres" || from == "db2"):
 		into = ""
 	case tidemark.Family(from) == "mysql" && src.Default() == "":
 		into = "" // several databases: each keeps its name
@@ -134,7 +133,7 @@ func schemaDefaults(src, tgt End, chosen string) mapping.Defaults {
 
 // needed finds the columns of a table on the target that every row must have, and that the source
 // lacks.
-func needed(tgt Database, there, filled *tidemark.Table) []tidemark.Finding {
+func needed(tgt Destination, there, filled *tidemark.Table) []tidemark.Finding {
 	has := map[string]bool{}
 	for _, c := range filled.Stored() {
 		has[Clip(tgt, c.Name)] = true

@@ -2,15 +2,14 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -31,11 +30,11 @@ func (c *copying) reopen(ctx context.Context) error {
 	if err := c.claim(ctx, c.verb); err != nil {
 		return err
 	}
-	c.p = &load.Plan{}
-	if err := json.Unmarshal(c.run.Plan, c.p); err != nil {
+	p, err := load.ReadPlan(c.run.Plan, func(use func([]byte) error) error { return c.env.Catalog.PlanParts(ctx, c.run.ID, use) })
+	if err != nil {
 		return &tidemark.Error{Kind: tidemark.Bug, Op: "resume", Object: c.run.ID, Err: err}
 	}
-	c.run.Plan = nil
+	c.p, c.run.Plan = p, nil
 	if err := Distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
 		return err
 	}
@@ -48,7 +47,7 @@ func (c *copying) reopen(ctx context.Context) error {
 // running records that the run is active again, with its plan.
 func (c *copying) running(ctx context.Context) error {
 	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
-	if err := c.putPlan(ctx); err != nil {
+	if err := c.putPlan(ctx, c.env.Catalog.Update); err != nil {
 		return err
 	}
 	c.env.Watch.Planned(c.run.ID, c.p)
@@ -65,19 +64,18 @@ func (c *copying) clearFirst(ctx context.Context) error {
 		return err
 	}
 	c.p.Clear = nil
-	return c.putPlan(ctx)
+	return c.putPlan(ctx, c.env.Catalog.Update)
 }
 
 // putPlan writes the run with its plan as it is now.
-func (c *copying) putPlan(ctx context.Context) error {
-	text, err := json.Marshal(c.p)
+func (c *copying) putPlan(ctx context.Context, write func(context.Context, catalog.Run) error) error {
+	head, err := c.p.Head()
 	if err != nil {
 		return err
 	}
-	c.run.Plan = text
-	err = c.env.Catalog.Update(ctx, c.run)
-	c.run.Plan = nil
-	return err
+	run := c.run
+	run.Plan, run.Parts = head, c.p.Parts
+	return write(ctx, run)
 }
 
 // claim finds the run to resume and takes its lock. It reads the run's state under the lock: the
@@ -105,7 +103,7 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 	if c.run.State == catalog.Done {
 		// If it was killed as it ended, it may have left its marker rows and its claims.
 		c.forget(ctx)
-		if err := engines.DropClaim(ctx, c.tgt, c.run.ID); err != nil {
+		if err := c.tgt.DropClaim(ctx, c.run.ID); err != nil {
 			return err
 		}
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: run.ID, Err: errors.New("has already finished"), Hint: "Start a new " + verb + " without --resume."}
@@ -155,6 +153,7 @@ func (c *copying) reclaim(ctx context.Context) error {
 	if err := c.finished(ctx); err != nil {
 		return err
 	}
+	c.env.Phase("reading the source's definitions")
 	// Describe takes the locks that keep the tables unaltered while they are read.
 	if _, err := c.src.Describe(ctx, c.spec.Rules.Wants); err != nil {
 		return err
@@ -182,16 +181,9 @@ func (c *copying) finished(ctx context.Context) error {
 
 // finishedObjects finds the objects that are on the target.
 func (c *copying) finishedObjects(ctx context.Context) error {
-	objects, err := c.env.Catalog.Objects(ctx, c.run.ID)
-	if err != nil {
-		return err
-	}
-	for _, o := range objects {
-		if o.State == catalog.ObjectDone {
-			c.built[o.ID] = true
-		}
-	}
-	return nil
+	built, err := c.env.Catalog.Built(ctx, c.run.ID)
+	maps.Copy(c.built, built)
+	return err
 }
 
 // restartPartial deletes what is on the target of tables that are not complete, and splits these
@@ -251,7 +243,7 @@ func (c *copying) restartPartial(ctx context.Context) error {
 			Text: fmt.Sprintf("has changed since the run started (position %s, now %s): %d finished tables are from the earlier snapshot, the others are read again from a new one", c.p.Position.Text, c.position.Text, full),
 			Hint: "Run tidemark diff, or copy again with --prep drop to have everything from one snapshot."})
 	}
-	return c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges)
+	return nil
 }
 
 // cutAgain splits the table of a move again. last is the number of the last range so far.

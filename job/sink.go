@@ -1,7 +1,9 @@
 package job
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -9,42 +11,71 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// list gives the moves known so far.
-func (c *copying) list() []*tidemark.Move {
+// move gives a move.
+func (c *copying) move(i int) *tidemark.Move {
 	if c.load != nil {
-		return c.load.Moves()
+		return c.load.Moves()[i]
 	}
-	moves := make([]*tidemark.Move, len(c.p.Moves))
-	for i := range c.p.Moves {
-		moves[i] = &c.p.Moves[i]
-	}
-	return moves
+	return &c.p.Moves[i]
 }
 
-// tableStats is the catalogue's form of the tables' progress.
-func (c *copying) tableStats(failure error) []catalog.TableStat {
-	moves := c.list()
-	var now []load.TableStatus
-	if c.status != nil {
-		now = c.status.Snapshot()
+// planned is the catalogue's form of the tables of a plan.
+func planned(run string, p *load.Plan) []catalog.TableStat {
+	ranges := make([]int, len(p.Moves))
+	for i := range p.Ranges {
+		ranges[p.Ranges[i].Move]++
 	}
-	ranges := map[int]int{}
-	for _, r := range c.p.Ranges {
-		ranges[r.Move]++
-	}
-	var out []catalog.TableStat
-	at := map[tidemark.TableID]int{}
-	for i, m := range moves {
-		stat := catalog.TableStat{Run: c.run.ID, Schema: m.From.Schema, Name: m.From.Name, TargetSchema: m.To.Schema, TargetName: m.To.Name,
-			State: load.BeforeLoad, Ranges: ranges[i]}
-		if i < len(now) {
-			fillStat(&stat, now[i], failure != nil)
+	out := make([]catalog.TableStat, len(ranges))
+	for i, n := range ranges {
+		out[i] = stat(run, &p.Moves[i])
+		if out[i].Ranges = n; n == 0 {
+			out[i].State = load.TableCompleted
 		}
-		if k, ok := at[m.From.TableID]; ok { // rows of a dump with fewer columns are a move of their own
+	}
+	return merged(out)
+}
+
+func stat(run string, m *tidemark.Move) catalog.TableStat {
+	return catalog.TableStat{Run: run, Schema: m.From.Schema, Name: m.From.Name, TargetSchema: m.To.Schema, TargetName: m.To.Name, State: load.BeforeLoad}
+}
+
+// putTables writes the progress of the tables for which it has changed.
+func (c *copying) putTables(ctx context.Context, failure error) {
+	if c.load == nil {
+		return
+	}
+	now := c.load.Status.Changed()
+	switch {
+	case len(now) == 0 && failure == nil:
+		return
+	case c.p.Moves == nil: // an import: several moves may be one table
+		now = c.load.Status.Snapshot()
+	case failure != nil: // what is being loaded is not any more
+		now = append(now, c.load.Status.Moving()...)
+	}
+	out := make([]catalog.TableStat, len(now))
+	for i, t := range now {
+		out[i] = stat(c.run.ID, c.move(t.Move))
+		fillStat(&out[i], t, failure != nil)
+	}
+	if c.p.Moves == nil {
+		out = merged(out)
+	}
+	c.env.Catalog.PutTables(ctx, c.run.ID, out)
+}
+
+// merged adds up the moves of the same table: rows of a dump with fewer columns are one of their
+// own.
+func merged(stats []catalog.TableStat) []catalog.TableStat {
+	at := make(map[tidemark.TableID]int, len(stats))
+	out := stats[:0]
+	for _, stat := range stats {
+		id := tidemark.TableID{Schema: stat.Schema, Name: stat.Name}
+		if k, ok := at[id]; ok {
 			addStat(&out[k], stat)
 			continue
 		}
-		at[m.From.TableID] = len(out)
+		at[id] = len(out)
 		out = append(out, stat)
 	}
 	return out
@@ -75,16 +106,16 @@ func addStat(s *catalog.TableStat, t catalog.TableStat) {
 // the target are what counts.
 func (c *copying) RangeDone(r *tidemark.Range, w tidemark.Written) {
 	c.mu.Lock()
-	c.marked[r.ID] = w.Rows
+	c.marked = true
 	c.mu.Unlock()
-	c.env.Event(Event{Kind: "range", Object: c.list()[r.Move].To.String(), Rows: w.Rows, Bytes: w.Bytes, Text: w.Method})
+	c.env.Event(Event{Kind: "range", Object: c.move(r.Move).To.String(), Rows: w.Rows, Bytes: w.Bytes, Text: w.Method})
 	c.flush(context.Background(), false)
 }
 
 // TableFull notes that all rows of a table are on the target.
 func (c *copying) TableFull(move int) {
-	t := c.status.Table(move)
-	c.env.Event(Event{Kind: "table", Object: c.list()[move].To.String(), Rows: t.Done, Bytes: t.Bytes,
+	t := c.load.Status.Table(move)
+	c.env.Event(Event{Kind: "table", Object: c.move(move).To.String(), Rows: t.Done, Bytes: t.Bytes,
 		Seconds: t.End.Sub(t.Start).Seconds(), Text: load.TableCompleted})
 }
 
@@ -92,16 +123,40 @@ func (c *copying) TableFull(move int) {
 // the catalogue does not have.
 func (c *copying) ObjectDone(o *tidemark.Object, err error, took time.Duration) {
 	e := Event{Kind: "object", Object: o.ID, Seconds: took.Seconds()}
-	state := catalog.Object{ID: o.ID, State: catalog.ObjectDone, Seconds: took.Seconds(), SQL: o.SQL}
 	if err != nil {
-		e.Error, state.State, state.Error = err.Error(), catalog.ObjectError, err.Error()
+		e.Error = err.Error()
 	}
 	c.mu.Lock()
-	c.objects = append(c.objects, ObjectTime{o.ID, took.Seconds()})
-	c.settled = append(c.settled, state)
+	c.made.add(o, took.Seconds(), err)
 	c.mu.Unlock()
 	c.env.Event(e)
 	c.flush(context.Background(), false)
+}
+
+// made is what is known of the objects that are created.
+type made struct {
+	new     []string // those of which the catalogue does not know yet
+	slowest []ObjectTime
+	seconds float64 // of all
+}
+
+// mostSlow is how many objects a report lists.
+const mostSlow = 20
+
+func (m *made) add(o *tidemark.Object, seconds float64, err error) {
+	m.seconds += seconds
+	if m.slowest = append(m.slowest, ObjectTime{o.ID, seconds}); len(m.slowest) > 50*mostSlow {
+		m.slowest = slowest(m.slowest)
+	}
+	if err == nil {
+		m.new = append(m.new, o.ID)
+	}
+}
+
+// slowest sorts objects by the time that they took, and gives the first of them.
+func slowest(objects []ObjectTime) []ObjectTime {
+	slices.SortStableFunc(objects, func(a, b ObjectTime) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return objects[:min(len(objects), mostSlow)]
 }
 
 // Retry reports an attempt that failed and is repeated.
@@ -114,23 +169,20 @@ func (c *copying) Fewer(why error) {
 	c.env.Event(Event{Kind: "finding", Object: "connections", Text: "a server has none left: the run continues with fewer sessions. " + tidemark.HintOf(why), Error: why.Error()})
 }
 
-// flush writes the finished ranges and objects to the catalogue.
+// flush writes to the catalogue which tables have moved on and which objects are created.
 func (c *copying) flush(ctx context.Context, last bool) {
 	c.mu.Lock()
-	marked, settled := c.marked, c.settled
-	if len(marked)+len(settled) == 0 || !last && time.Since(c.flushed) < max(time.Second, c.pause) {
+	marked, made := c.marked, c.made.new
+	if !marked && len(made) == 0 || !last && time.Since(c.flushed) < max(time.Second, c.pause) {
 		c.mu.Unlock()
 		return
 	}
-	c.marked, c.settled, c.flushed = map[int]int64{}, nil, time.Now()
+	c.marked, c.made.new, c.flushed, c.pause = false, nil, time.Now(), time.Hour // until this one is done
 	c.mu.Unlock()
 	start := time.Now()
-	if len(settled) > 0 {
-		c.env.Catalog.PutObjects(ctx, c.run.ID, settled)
-	}
-	if len(marked) > 0 {
-		c.env.Catalog.MarkRanges(ctx, c.run.ID, marked)
-		c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(nil))
+	c.env.Catalog.PutBuilt(ctx, c.run.ID, made)
+	if marked {
+		c.putTables(ctx, nil)
 	}
 	c.mu.Lock()
 	c.pause = 20 * time.Since(start) // a twentieth of one lane's time at most
@@ -142,13 +194,6 @@ type copyProgress struct{ *load.Status }
 // Position is bytes written of bytes expected; the estimate is of bytes on disk, so it is scaled by
 // what the finished tables have shown.
 func (p copyProgress) Position() (done, total int64) {
-	for _, t := range p.Snapshot() {
-		expect := t.Expected
-		if t.State == load.TableCompleted {
-			expect = t.Bytes
-		}
-		done += t.Bytes
-		total += max(expect, t.Bytes)
-	}
-	return done, total
+	t := p.Totals()
+	return t.Bytes, t.Expected
 }

@@ -1,6 +1,12 @@
 package job
 
-import "time"
+import (
+	"time"
+
+	"github.com/tidemarkdb/tidemark/advisor"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/sample"
+)
 
 // A StreamStatus is one sample of a stream, over the time since the previous one. The latencies'
 // names are those of IBMQREP_APPLYMON.
@@ -21,12 +27,28 @@ type StreamStatus struct {
 	Capturing
 	Idle bool `json:"idle"` // everything committed on the source is applied
 	Clocks
-	Busy   float64 `json:"agents_busy"` // how many agents were busy, on average
-	Agents int     `json:"agents"`
-	Limit  string  `json:"limit,omitempty"`
+	Busy float64 `json:"agents_busy"` // how many agents were busy, on average
+	Far
+	Agents int `json:"agents"`
+	Why
 	Queueing
 	Stopped string `json:"queue_stopped,omitempty"` // why nothing of the queue is applied
 	TableCounts
+}
+
+// Why is what limits a stream.
+type Why struct {
+	Limit   string           `json:"limit,omitempty"`
+	Servers []sample.Split   `json:"servers,omitempty"` // what the I/O of Capture and the agents consisted of
+	Machine *sample.Machine  `json:"machine,omitempty"` // this one
+	Reasons []advisor.Advice `json:"reasons,omitempty"` // what can be done, by the last minute
+}
+
+// Far is what the distance to the target costs the agents of a stream.
+type Far struct {
+	RoundTrips int64   `json:"round_trips"`       // that they waited for
+	RoundTrip  float64 `json:"round_trip"`        // mean, in milliseconds
+	InTransit  float64 `json:"agents_in_transit"` // of those busy, how many waited for one, on average
 }
 
 // Amounts are what a stream has done since it was started, and its present load.
@@ -103,6 +125,10 @@ type Standing struct {
 	LogKept       int64     `json:"log_kept"`             // bytes of log that the source keeps because the stream may ask for them
 	LogRoom       int64     `json:"log_room"`             // bytes until the source removes what the stream needs; -1: no known limit
 	LogExpiry     float64   `json:"log_expiry,omitempty"` // seconds after which the source removes its log, even if it is unread
+	LogGrowth     float64   `json:"log_growth,omitempty"` // bytes a second by which LogKept grows; 0: it does not
+	// OldestOpen is the age, in seconds, of the oldest transaction that is open on the source.
+	OldestOpen   float64 `json:"oldest_open,omitempty"`
+	OldestOpenBy string  `json:"oldest_open_by,omitempty"`
 }
 
 // A State is what a stream is doing.
@@ -123,15 +149,17 @@ var States = []State{Idle, Applying, OneAlone, Retrying, Halted, Waiting, Connec
 
 // Capturing is the state of a capture.
 type Capturing struct {
-	LogTime       time.Time `json:"current_log_time,omitzero"` // commit time of the last transaction captured
-	LogEnd        time.Time `json:"last_eol_time,omitzero"`    // when the log was last read to its end
-	LogLag        float64   `json:"log_lag"`                   // age of the oldest log that is not read yet, in seconds
-	CaptureRows   int64     `json:"rows_captured"`             // since it was started
-	CaptureMemory int64     `json:"capture_memory"`            // of transactions that are not committed yet
-	Spilled       int64     `json:"trans_spilled"`             // of these, spilled to files
-	CaptureWaits  float64   `json:"capture_wait_buffer"`       // share of the time in which it waited for the next stage
-	Current       uint64    `json:"current_seq"`               // log position of the last transaction read
-	Restart       uint64    `json:"restart_seq"`               // log before this is not needed again
+	LogTime       time.Time              `json:"current_log_time,omitzero"` // commit time of the last transaction captured
+	LogEnd        time.Time              `json:"last_eol_time,omitzero"`    // when the log was last read to its end
+	LogLag        float64                `json:"log_lag"`                   // age of the oldest log that is not read yet, in seconds
+	CaptureRows   int64                  `json:"rows_captured"`             // since it was started
+	CaptureMemory int64                  `json:"capture_memory"`            // of transactions that are not committed yet
+	Spilled       int64                  `json:"trans_spilled"`             // of these, spilled to files
+	CaptureWaits  float64                `json:"capture_wait_buffer"`       // share of the time in which it waited for the next stage
+	Tables        []capture.TableChanges `json:"table_changes,omitempty"`   // in the interval, the most first, at most ten
+	HotRow        *capture.HotRow        `json:"hot_row,omitempty"`         // of the interval
+	Current       uint64                 `json:"current_seq"`               // log position of the last transaction read
+	Restart       uint64                 `json:"restart_seq"`               // log before this is not needed again
 }
 
 // Queueing is the state of a durable queue.
@@ -163,5 +191,6 @@ type Latency struct {
 // A StreamReport is the report of a stream's run.
 type StreamReport struct {
 	StreamStatus
-	Sessions int `json:"sessions"` // times it was connected
+	Sessions int                    `json:"sessions"`                    // times it was connected
+	Tables   []capture.TableChanges `json:"all_table_changes,omitempty"` // of the last session, the most first
 }

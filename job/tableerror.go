@@ -10,7 +10,7 @@ import (
 )
 
 // makePlan is planAll; if tables may be rejected, without those that the target would reject.
-func makePlan(ctx context.Context, src load.Source, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
+func makePlan(ctx context.Context, src load.Source, tgt Destination, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
 	var rejected []load.Failed
 	for {
 		p, err := planAll(ctx, src, tgt, db, moves, spec, findings, at)

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
@@ -81,9 +82,25 @@ func storageWork(of interface{ Status() backup.Status }) func() catalog.Work {
 func progressWork(p Progress) func() catalog.Work {
 	return func() catalog.Work {
 		w := catalog.Work{Phase: "rows", Unit: "bytes", Left: -1}
+		o := p.Objects()
+		if o.Defined < o.Definitions {
+			w.Phase, w.Unit, w.Done, w.Total = "definitions", "objects", int64(o.Defined), int64(o.Definitions)
+			return w
+		}
 		w.Done, w.Total = p.Position()
-		if o := p.Objects(); w.Done >= w.Total && o.Done+o.Failed < o.Total {
+		if w.Done >= w.Total && o.Done+o.Failed < o.Total {
 			w.Phase = "keys, indexes and the rest"
+		}
+		return w
+	}
+}
+
+// withWorkers adds the times of the workers, for whoever watches the run.
+func withWorkers(look func() catalog.Work, report func() flow.Report) func() catalog.Work {
+	return func() catalog.Work {
+		w := look()
+		if text, err := json.Marshal(report()); err == nil {
+			w.Workers = text
 		}
 		return w
 	}

@@ -2,25 +2,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
-	"github.com/tidemarkdb/tidemark/backup/repo"
-	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/archiving"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
-	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/postgres"
 	"github.com/tidemarkdb/tidemark/postgres/physical"
-	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // archiveOptions are the options of archive.
@@ -124,7 +117,7 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 		return err
 	}
 	defer done()
-	watch := &archiveWatch{view: o.view(), codec: o.codec.String(), to: cmd.ErrOrStderr(), r: r, begun: time.Now()}
+	watch := &archiving.Watch{View: o.view(), Codec: o.codec.String(), To: cmd.ErrOrStderr(), Repo: r}
 	a := logs.New(r, o.codec)
 	state, err := a.State(ctx)
 	if err != nil {
@@ -139,36 +132,36 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 			state.System = of[0] // refused before a slot is created
 		}
 	}
-	opt := physical.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: o.slot, SlotUse: o.use, Partial: o.partial, Reconnect: true, Event: watch.event}
+	opt := physical.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: o.slot, SlotUse: o.use, Partial: o.partial, Reconnect: true, Event: watch.Event}
 	if o.skipGap {
 		if opt.Ends, err = o.behindGap(ctx, e, state); err != nil {
 			return err
 		}
 	}
-	if watch.receiver, err = e.Receive(opt); err != nil {
+	if watch.Receiver, err = e.Receive(opt); err != nil {
 		return err
 	}
 	if !option.Given(cmd, "compress") {
-		a.Hurry(watch.hurried)
+		a.Hurry(watch.Hurried)
 	}
-	stop, err := watch.start(o.metrics)
+	stop, err := watch.Start(o.metrics)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	err = o.recorded(ctx, "archive", tidemark.MaskURL(source), r.Store().String(), watch.work, func(ctx context.Context) error {
-		return watch.receiver.Run(ctx, func(ctx context.Context, f *tidemark.LogFile) error {
+	err = o.recorded(ctx, "archive", tidemark.MaskURL(source), r.Store().String(), watch.Work, func(ctx context.Context) error {
+		return watch.Receiver.Run(ctx, func(ctx context.Context, f *tidemark.LogFile) error {
 			err := a.Keep(ctx, f, func(name string, next time.Duration, err error) {
-				watch.event(fmt.Sprintf("%s is not archived, retry in %s", name, next), err)
+				watch.Event(fmt.Sprintf("%s is not archived, retry in %s", name, next), err)
 			})
 			if err == nil {
-				watch.kept(f)
+				watch.Kept(f)
 			}
 			return err
 		})
 	})
 	if ctx.Err() != nil && tidemark.KindOf(err) == tidemark.Cancelled {
-		watch.event("stopped", nil)
+		watch.Event("stopped", nil)
 		return nil // it does not end otherwise
 	}
 	return err
@@ -187,187 +180,6 @@ func (o *archiveOptions) behindGap(ctx context.Context, e *postgres.Engine, stat
 		}
 	}
 	return ends, nil
-}
-
-// An archiveWatch shows the progress of an archive on the screen and to Prometheus.
-type archiveWatch struct {
-	view     screen.View
-	codec    string // the compression while it is not in a hurry
-	to       io.Writer
-	r        *repo.Repo
-	receiver *physical.Receiver
-	begun    time.Time
-	from     uint64 // where it was at the start
-	hurry    bool
-
-	mu       sync.Mutex
-	segments int64
-	bytes    int64
-	failures int64
-	damaged  int64
-	last     time.Time // when something was archived
-	commit   int64     // time of the last commit in it, microseconds
-}
-
-// An archiveEvent is an event, as JSON.
-type archiveEvent struct {
-	Event     string  `json:"event"` // the event, or "state"
-	Time      string  `json:"time"`
-	Error     string  `json:"error,omitempty"`
-	Connected bool    `json:"connected"`
-	Timeline  uint32  `json:"timeline,omitempty"`
-	Received  string  `json:"received,omitempty"` // LSN
-	Archived  string  `json:"archived,omitempty"`
-	Behind    uint64  `json:"behind_bytes"`
-	Lag       float64 `json:"lag_seconds"`
-	Segments  int64   `json:"segments"`
-	Bytes     int64   `json:"bytes"`
-	Failures  int64   `json:"failures"`
-}
-
-// How far an archive has to be behind a server's log to be in a hurry, and how close to be no
-// longer.
-const (
-	farBehind = 128 << 20
-	caughtUp  = 32 << 20
-)
-
-// hurried reports whether the log is to be compressed in the fastest way, and announces changes.
-func (w *archiveWatch) hurried() bool {
-	st := w.receiver.Status()
-	behind := st.ServerEnd - min(st.ServerEnd, max(st.Taken, w.from))
-	switch {
-	case w.from == 0:
-		w.from = st.Received // nothing was archived yet
-	case !w.hurry && behind > farBehind:
-		w.hurry = true
-		w.event("is "+screen.Bytes(int64(behind))+" behind: compressing with s2 until it has caught up", nil)
-	case w.hurry && behind < caughtUp:
-		w.hurry = false
-		w.event("has caught up: compressing with "+w.codec, nil)
-	}
-	return w.hurry
-}
-
-func (w *archiveWatch) state() archiveEvent {
-	st := w.receiver.Status()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return archiveEvent{Event: "state", Time: time.Now().UTC().Format(time.RFC3339Nano), Connected: st.Connected, Timeline: st.Timeline,
-		Received: wal.FormatLSN(st.Received), Archived: wal.FormatLSN(st.Taken), Behind: st.ServerEnd - min(st.ServerEnd, st.Taken), Lag: st.Lag.Seconds(),
-		Segments: w.segments, Bytes: w.bytes, Failures: w.failures}
-}
-
-// work is the progress for the catalogue.
-func (w *archiveWatch) work() catalog.Work {
-	out := catalog.Work{Phase: "waiting for the server", Unit: "bytes", Left: -1}
-	if w.receiver.Status().Connected {
-		out.Phase = "receiving"
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	out.Done = w.bytes
-	return out
-}
-
-// event prints an event. Errors that are retried are counted.
-func (w *archiveWatch) event(what string, err error) {
-	if err != nil {
-		w.mu.Lock()
-		w.failures++
-		w.mu.Unlock()
-	}
-	if w.view.JSON {
-		out := archiveEvent{Event: what, Time: time.Now().UTC().Format(time.RFC3339Nano)}
-		if w.receiver != nil {
-			out = w.state()
-			out.Event = what
-		}
-		if err != nil {
-			out.Error = tidemark.MaskText(err.Error())
-		}
-		w.print(out)
-		return
-	}
-	if err != nil {
-		what += ": " + tidemark.MaskText(err.Error())
-	}
-	fmt.Fprintf(w.to, "%s %s\n", time.Now().Format(time.DateTime), what)
-}
-
-func (w *archiveWatch) print(e archiveEvent) {
-	line, err := json.Marshal(e)
-	if err == nil {
-		_, _ = fmt.Fprintf(w.to, "%s\n", line) // a reader that is gone does not need it
-	}
-}
-
-// kept counts an archived file.
-func (w *archiveWatch) kept(f *tidemark.LogFile) {
-	w.mu.Lock()
-	w.last = time.Now()
-	if f.Whole() && f.Place > 0 {
-		w.segments++
-		w.bytes += int64(f.Size)
-	}
-	w.commit = max(w.commit, f.LastCommit)
-	if f.Damage != "" {
-		w.damaged++
-	}
-	w.mu.Unlock()
-	if f.Damage != "" {
-		w.event("the server's segment "+f.Name+" is damaged, and a recovery would stop in it: "+f.Damage, nil)
-	}
-}
-
-// start begins to show the state; stop ends that.
-func (w *archiveWatch) start(addr string) (stop func(), err error) {
-	var end func()
-	if addr != "" {
-		if f, all := metrics.Everywhere(addr); all {
-			screen.Warn(w.to, w.view.JSON, f)
-		}
-		if end, err = w.serve(addr); err != nil {
-			return nil, err
-		}
-	}
-	done := make(chan struct{})
-	var wait crash.Group
-	if w.view.Progress != "none" {
-		wait.Go(func() { w.lines(done) })
-	}
-	return func() {
-		close(done)
-		wait.Wait()
-		if end != nil {
-			end()
-		}
-	}, nil
-}
-
-// stateEvery is how often the state is shown.
-const stateEvery = 10 * time.Second
-
-func (w *archiveWatch) lines(done <-chan struct{}) {
-	tick := time.NewTicker(stateEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-		}
-		e := w.state()
-		if w.view.JSON {
-			w.print(e)
-			continue
-		}
-		how := ""
-		if !e.Connected {
-			how = ", not connected"
-		}
-		fmt.Fprintf(w.to, "%s timeline %d archived up to %s, %s behind, lag %.1f s%s\n", time.Now().Format(time.DateTime), e.Timeline, e.Archived, screen.Bytes(int64(e.Behind)), e.Lag, how)
-	}
 }
 
 func archivePushCommand() *cobra.Command {

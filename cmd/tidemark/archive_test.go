@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/archiving"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
@@ -250,7 +251,7 @@ func TestArchiveRefusals(t *testing.T) {
 	a.stop(t)
 	var events []string
 	for line := range strings.Lines(a.said.String()) {
-		var e archiveEvent
+		var e archiving.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
@@ -422,12 +423,12 @@ func TestArchivePush(t *testing.T) {
 	if o := cli(t, "archive", "get", place, first, filepath.Join(t.TempDir(), "segment")); o.code != 200 || !strings.Contains(o.errOut, hole) {
 		t.Errorf("get: exit %d\n%s", o.code, o.errOut)
 	}
-	ages := &backupAges{r: aRepository(t, place, repo.Keys{})}
+	ages := &archiving.BackupAges{Repo: aRepository(t, place, repo.Keys{})}
 	shown := make(chan prometheus.Metric, 10)
 	ages.Collect(shown)
 	close(shown)
-	if ages.lost < 2 || len(shown) != 4 {
-		t.Errorf("metrics: %d files lost, %d figures", ages.lost, len(shown))
+	if ages.Lost < 2 || len(shown) != 4 {
+		t.Errorf("metrics: %d files lost, %d figures", ages.Lost, len(shown))
 	}
 }
 

@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/holdings"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
@@ -60,7 +58,7 @@ is then 18.`,
 		Args: args(1, 1, "backups REPO"),
 	}
 	cmd.RunE = onRepository(flags[backupsOptions](cmd), func(cmd *cobra.Command, _ []string, o *backupsOptions, r *repo.Repo) error {
-		all, damaged, err := readableBackups(cmd.Context(), r)
+		all, damaged, err := holdings.Readable(cmd.Context(), r)
 		if err != nil {
 			return err
 		}
@@ -75,32 +73,32 @@ is then 18.`,
 		if err != nil {
 			return err
 		}
-		archive, err := archiveOf(cmd.Context(), r)
+		archive, err := holdings.ArchiveOf(cmd.Context(), r)
 		if err != nil {
 			return err
 		}
-		windows, err := windowsOf(cmd.Context(), r, all)
+		windows, err := holdings.Windows(cmd.Context(), r, all)
 		if repo.IsDamage(err) && err != nil {
 			damaged, err = errors.Join(damaged, err), nil
 		}
 		if err != nil {
 			return err
 		}
-		if o.server != "" {
-			all = slices.DeleteFunc(all, func(m *repo.Manifest) bool { return !m.IsOf(o.server) })
+		if o.Server != "" {
+			all = slices.DeleteFunc(all, func(m *repo.Manifest) bool { return !m.IsOf(o.Server) })
 		}
 		open, err := r.Unfinished(cmd.Context())
 		if err != nil {
 			return err
 		}
-		list := listed(r, all, pins, gaps)
+		list := holdings.Listed(r, all, pins, gaps)
 		for _, m := range open {
 			m.Packs, m.Lists = nil, nil
 		}
-		list.Unfinished, list.Archive, list.Windows = open, archive, listWindows(windows)
+		list.Unfinished, list.Archive, list.Windows = open, archive, holdings.ListWindows(windows)
 		screen.As(cmd.OutOrStdout(), o.json, any(list), func(w io.Writer, _ any) {
-			printBackups(w, all, pins)
-			printServers(w, &list)
+			holdings.Print(w, all, pins)
+			holdings.PrintServers(w, &list)
 			for i := range gaps {
 				fmt.Fprintf(w, "gap in the log: %s; backups before it cannot be recovered past it\n", &gaps[i])
 			}
@@ -113,7 +111,7 @@ is then 18.`,
 				fmt.Fprintf(w, "%s is unfinished: at %s it had %s of files. If nothing is writing it any more, tidemark backup --resume %s continues it.\n",
 					m.ID, m.Ended.Local().Format(time.DateTime), screen.Bytes(m.Plain), m.ID)
 			}
-			if places := placesOf(r); places != nil {
+			if places := holdings.Places(r); places != nil {
 				fmt.Fprintf(w, "striped over %s\n", strings.Join(places, " "))
 			}
 		})
@@ -128,7 +126,7 @@ func (o *backupsOptions) pinOrUnpin(ctx context.Context, r *repo.Repo, all []*re
 		if name == "" {
 			continue
 		}
-		id, err := o.backupNamed(all, name)
+		id, err := o.Named(all, name)
 		if err == nil {
 			err = do(ctx, id)
 		}
@@ -152,97 +150,5 @@ func onRepository[P interface{ repository() *repoOptions }](read func(map[string
 		}
 		defer done()
 		return do(cmd, given, o, r)
-	}
-}
-
-// readableBackups gives the backups whose manifests can be read, oldest first, and as damaged the
-// error of the first one that cannot.
-func readableBackups(ctx context.Context, r *repo.Repo) (all []*repo.Manifest, damaged, err error) {
-	ids, err := r.IDs(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, id := range ids {
-		m, err := r.Brief(ctx, id)
-		switch kind := tidemark.KindOf(err); {
-		case err == nil:
-			all = append(all, m)
-		case kind == tidemark.NotFound: // removed
-		case kind == tidemark.Corrupt || kind == tidemark.Unsupported:
-			damaged = errors.Join(damaged, err)
-		default:
-			return nil, nil, err
-		}
-	}
-	repo.SortByAge(all)
-	return all, damaged, nil
-}
-
-// backupsList is what --json prints.
-type backupsList struct {
-	Repository string           `json:"repository"`
-	Encrypted  bool             `json:"encrypted"`
-	Places     []string         `json:"places,omitempty"` // over which it is striped
-	Backups    []*repo.Manifest `json:"backups"`
-	Pinned     []string         `json:"pinned,omitempty"`
-	Archive    *archiveList     `json:"archive,omitempty"`    // of the log
-	Windows    []windowList     `json:"windows,omitempty"`    // moments that can be recovered with it
-	Gaps       []repo.Gap       `json:"gaps,omitempty"`       // of the log, where files were dropped
-	Unfinished []*repo.Manifest `json:"unfinished,omitempty"` // that can be resumed, the newest first
-}
-
-func listed(r *repo.Repo, all []*repo.Manifest, pins map[string]bool, gaps []repo.Gap) backupsList {
-	return backupsList{Repository: r.ID(), Encrypted: r.Encrypted(), Places: placesOf(r), Backups: all, Pinned: slices.Sorted(maps.Keys(pins)), Gaps: gaps}
-}
-
-// placesOf gives the places over which a repository is striped.
-func placesOf(r *repo.Repo) (out []string) {
-	if s := r.Stripe(); s != nil {
-		for _, p := range s.Places() {
-			out = append(out, p.String())
-		}
-	}
-	return out
-}
-
-func printBackups(w io.Writer, all []*repo.Manifest, pins map[string]bool) {
-	if len(all) == 0 {
-		fmt.Fprintln(w, "there is no backup")
-		return
-	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "BACKUP\tKIND\tSTARTED\tTOOK\tFILES\tSIZE\tSTORED\tTIMELINE\tLOG\tSERVER\tLABEL")
-	for _, m := range all {
-		kind, of := m.Kind, m.Engine+" "+m.Version
-		if m.Server != "" {
-			of = m.Server + ", " + of
-		}
-		if m.Form == repo.Logical {
-			kind = m.Form
-			of += " " + m.Database + ", " + screen.Count(m.Tables, "table") + ", " + screen.Commas(m.Rows) + " rows"
-		}
-		if m.Parent != "" {
-			kind += " on " + m.Parent
-		}
-		if pins[m.ID] {
-			kind += ", pinned"
-		}
-		timeline, log := "-", "-"
-		if n := len(m.Ranges); n > 0 {
-			timeline, log = fmt.Sprint(m.Ranges[n-1].Timeline), m.Ranges[0].Start+" to "+m.Ranges[n-1].End
-			if first := m.Ranges[0].Timeline; n > 1 {
-				timeline = fmt.Sprint(first, " to ", timeline)
-			}
-		} else if m.Form == repo.Logical && m.Position.Text != "" {
-			log = m.Position.Text
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, kind, m.Started.Local().Format("2006-01-02 15:04:05"), m.Ended.Sub(m.Started).Round(10*time.Millisecond),
-			screen.Commas(m.Count), screen.Bytes(m.Bytes), screen.Bytes(m.Stored), timeline, log, of, m.Label)
-	}
-	t.Flush()
-	for _, m := range all {
-		for _, note := range m.Notes {
-			fmt.Fprintf(w, "%s: %s\n", m.ID, note)
-		}
 	}
 }

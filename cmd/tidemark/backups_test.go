@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/holdings"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/store"
 )
@@ -113,7 +114,7 @@ func TestBackupsVerifyPrune(t *testing.T) {
 3 backups of postgres, system identifier 7
 the repository is not encrypted
 `)
-	var list backupsList
+	var list holdings.List
 	if err := json.Unmarshal([]byte(cli(t, "backups", dir, "--json").out), &list); err != nil || len(list.Backups) != 3 || list.Backups[2].ID != ids[2] || list.Encrypted {
 		t.Errorf("%v: %+v", err, list)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
@@ -18,6 +19,7 @@ import (
 type checkOptions struct {
 	movingOptions
 	streamOptions
+	farOptions
 	replicate bool        // --replicate off: a copy needs far less than a stream
 	lobs      job.LobLook // --lobs sample: quick, and large values are seldom alone
 }
@@ -30,7 +32,7 @@ func (o *checkOptions) own() option.Table {
 }
 
 func (o *checkOptions) Table() option.Table {
-	return option.Join(o.movingOptions.table(), o.streamOptions.table(), o.own())
+	return option.Join(o.movingOptions.table(), o.streamOptions.table(), o.farOptions.own(), o.own())
 }
 
 func (o *checkOptions) warnBy(warn func(tidemark.Finding)) {
@@ -59,11 +61,11 @@ func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: o.targetSchema, Plan: o.plan,
 		Load: o.load, Lob: o.lob, Findings: r.findings}
 	spec.Load.RejectTables = o.rejectTables
-	env := job.Env{Open: r.opener(&o.engineOptions)}
+	env := job.Env{Open: r.opener(&o.engineOptions), Far: o.far(&o.engineOptions)}
 	var found *job.Checked
 	var err error
 	switch {
-	case !isDump(r.source):
+	case !address.IsDump(r.source):
 		more := job.CheckSpec{Lobs: o.lobs}
 		if o.replicate {
 			of := o.stream(stream.Whole)

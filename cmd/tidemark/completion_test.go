@@ -28,6 +28,12 @@ var completions = []struct {
 	words []string
 }{
 	{"tidemark repl", []string{"replicate"}},
+	{"tidemark adv", []string{"advise"}},
+	{"tidemark fore", []string{"forecast"}},
+	{"tidemark forecast --pro", []string{"--probe", "--probe-size"}},
+	{"tidemark load x --conn", []string{"--connections"}},
+	{"tidemark copy --finish", []string{"--finish-by"}},
+	{"tidemark advise x --operation ", []string{"backup", "restore"}},
 	{"tidemark ha ", []string{"calculate", "check", "measure", "plan", "scan", "simulate"}},
 	{"tidemark copy --lan", []string{"--lanes"}},
 	{"tidemark copy --prep ", []string{"empty", "keep", "drop", "truncate"}},

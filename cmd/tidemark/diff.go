@@ -70,12 +70,17 @@ func (o *diffOptions) diff(cmd *cobra.Command, r *request) error {
 	env := job.Env{Open: r.opener(&o.engineOptions), Watch: watch}
 	var defined *define.Result
 	var result diff.Result
+	var servers *job.Servers
 	var findings []tidemark.Finding
 	var err error
 	if o.live {
 		result, findings, err = job.DiffLive(cmd.Context(), env, o.liveDiff(r))
 	} else {
-		result, findings, err = job.Diff(cmd.Context(), env, o.diffSpec(r))
+		spec := o.diffSpec(r)
+		if o.load.Sample {
+			spec.Servers = func(a *job.Servers) { servers = a }
+		}
+		result, findings, err = job.Diff(cmd.Context(), env, spec)
 	}
 	if err == nil && o.definitions == "on" {
 		defined, err = definitions(cmd.Context(), r, &o.engineOptions, env, o.diffSpec(r))
@@ -88,11 +93,15 @@ func (o *diffOptions) diff(cmd *cobra.Command, r *request) error {
 	if o.json {
 		screen.JSON(w, struct {
 			diff.Result
+			Servers     *job.Servers       `json:"servers,omitempty"`
 			Findings    []tidemark.Finding `json:"findings,omitempty"`
 			Definitions *define.Result     `json:"definitions,omitempty"`
-		}{result, findings, defined})
+		}{result, servers, findings, defined})
 	} else {
 		screen.Diff(w, result, findings, o.verbose)
+		if o.verbose {
+			screen.Servers(w, servers, true)
+		}
 		if defined != nil {
 			fmt.Fprintln(w)
 			screen.Definitions(w, defined)

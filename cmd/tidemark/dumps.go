@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func joined(sources []string, usage string) (string, error) {
 	}
 	for _, s := range sources {
 		switch {
-		case !isDump(s):
+		case !address.IsDump(s):
 			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: tidemark.MaskURL(s), Err: errors.New("several sources are possible only for dump files"), Hint: "Usage: tidemark " + usage}
 		case strings.Contains(s, ","):
 			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: s, Err: errors.New("one of several dump files has a comma in its name"), Hint: "Rename it, or put the files into a folder and name the folder."}

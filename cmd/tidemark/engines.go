@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"text/tabwriter"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
@@ -23,23 +20,8 @@ func enginesCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if o.json {
-			screen.JSON(cmd.OutOrStdout(), engines.Matrix())
-			return nil
-		}
-		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-		fmt.Fprintln(t, "JOB\tWHAT\tPostgreSQL\tMySQL, MariaDB\tdump file")
-		for _, c := range engines.Matrix() {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Job, c.What, dash(c.PostgreSQL), dash(c.MySQL), dash(c.File))
-		}
-		return t.Flush()
+		screen.As(cmd.OutOrStdout(), o.json, engines.Matrix(), screen.Engines)
+		return nil
 	}
 	return cmd
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/flow"
@@ -63,9 +64,9 @@ func finish(err error, asJSON bool, stderr io.Writer, args ...string) int {
 	if err == nil || errors.As(err, new(changing)) || errors.As(err, new(differ)) {
 		return code
 	}
-	text, hint, stack := withoutSecrets(err.Error(), args), withoutSecrets(tidemark.HintOf(err), args), ""
+	text, hint, stack := address.WithoutSecrets(err.Error(), args), address.WithoutSecrets(tidemark.HintOf(err), args), ""
 	if where := panicked(err); where != nil {
-		hint, stack = "This is a bug in tidemark: please report it with the lines that follow.", whereText(where)
+		hint, stack = "This is a bug in tidemark: please report it with the lines that follow.", screen.Stack(where)
 	}
 	if asJSON {
 		screen.Event(stderr, struct {
@@ -133,25 +134,4 @@ func panicked(err error) []byte {
 		return p.Stack
 	}
 	return nil
-}
-
-// whereText gives the functions and lines of a stack. Arguments, which are bits of memory, are left
-// out.
-func whereText(stack []byte) string {
-	var out strings.Builder
-	function := ""
-	for line := range strings.Lines(string(stack)) {
-		line = strings.TrimRight(line, "\n")
-		if file, isFile := strings.CutPrefix(line, "\t"); isFile {
-			file, _, _ = strings.Cut(file, " +0x")
-			fmt.Fprintf(&out, "  %s %s\n", function, file)
-			continue
-		}
-		if by, _, is := strings.Cut(line, " in goroutine "); is {
-			function = by
-		} else {
-			function = line[:max(0, strings.LastIndexByte(line, '('))]
-		}
-	}
-	return out.String()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha/measure"
 )
@@ -83,7 +84,7 @@ secret shared by both sides: in a file (--secret-file) or in TIDEMARK_HA_SECRET.
 		if err != nil {
 			return err
 		}
-		if err := o.secret.read(); err != nil {
+		if err := o.secret.Read(address.HASecret); err != nil {
 			return err
 		}
 		if o.listen {
@@ -92,7 +93,7 @@ secret shared by both sides: in a file (--secret-file) or in TIDEMARK_HA_SECRET.
 		if len(given) == 0 {
 			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha measure network", Err: errors.New("no peer is named"), Hint: "Usage: tidemark ha measure network HOST[:PORT], and on that host the same with --listen."}
 		}
-		report, err := measure.MeasureLink(cmd.Context(), measure.LinkSpec{Peer: given[0], Time: o.time, Line: o.line(), Secret: o.secret.text, Flush: float64(o.flush)})
+		report, err := measure.MeasureLink(cmd.Context(), measure.LinkSpec{Peer: given[0], Time: o.time, Line: o.line(), Secret: o.secret.Text, Flush: float64(o.flush)})
 		if err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ secret shared by both sides: in a file (--secret-file) or in TIDEMARK_HA_SECRET.
 
 // listenAt listens at the named address, or everywhere, and prints who connects.
 func (o *trialOptions) listenAt(cmd *cobra.Command, given []string) error {
-	return measure.Listen(cmd.Context(), measure.ListenSpec{Addr: strings.Join(given, ""), Once: o.once, Secret: o.secret.text,
+	return measure.Listen(cmd.Context(), measure.ListenSpec{Addr: strings.Join(given, ""), Once: o.once, Secret: o.secret.Text,
 		Standby: measure.StandbySpec{Dir: o.dir, Disk: o.simulatedDisk(), Force: o.force},
 		Note:    func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", time.Now().Format("15:04:05"), text) }})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/notation"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/ha"
@@ -70,16 +71,16 @@ func (o *sitesOptions) table() option.Table { return option.Join(o.diskTable(), 
 
 // measureOptions tell how disks and links are measured, and how a log is shipped for a trial.
 type measureOptions struct {
-	time   time.Duration // --time 20s: until slow writes are seen too
-	size   int64         // --size 64MB: a segment or two of a log
-	force  bool          // --force off: a database's disk is not written to by mistake
-	listen bool          // --listen off: this end measures
-	once   bool          // --once off: a listener keeps running
-	secret linkSecret    // --secret-file; none: TIDEMARK_HA_SECRET
-	delay  time.Duration // --delay 0s: no proxy
-	rate   float64       // --bandwidth 0, bytes a second: no limit
-	flush  int64         // --flush-size 0: not known
-	dir    string        // --dir; none: writes take no time
+	time   time.Duration        // --time 20s: until slow writes are seen too
+	size   int64                // --size 64MB: a segment or two of a log
+	force  bool                 // --force off: a database's disk is not written to by mistake
+	listen bool                 // --listen off: this end measures
+	once   bool                 // --once off: a listener keeps running
+	secret address.SharedSecret // --secret-file; none: TIDEMARK_HA_SECRET
+	delay  time.Duration        // --delay 0s: no proxy
+	rate   float64              // --bandwidth 0, bytes a second: no limit
+	flush  int64                // --flush-size 0: not known
+	dir    string               // --dir; none: writes take no time
 }
 
 // line is what the proxy adds.
@@ -92,7 +93,7 @@ func (o *measureOptions) wayTable() option.Table {
 		option.New("force", "on/off", "off", "Write even where a database's files are.", option.OnOff(&o.force)).For("ha-measure-disk ha-measure-network ha-simulate ha-plan").CommonTo("ha-measure-disk"),
 		option.New("listen", "on/off", "off", "Be the other end, at this address. The default is all addresses, port 7455.", option.OnOff(&o.listen)).For("ha-measure-network").CommonTo("ha-measure-network"),
 		option.New("once", "on/off", "off", "As the other end: exit when the first peer disconnects.", option.OnOff(&o.once)).For("ha-measure-network ha-simulate").CommonTo("ha-measure-network"),
-		option.New("secret-file", "file", "", "File with the secret that both sides share. At least 16 bytes; default: TIDEMARK_HA_SECRET. Needed to listen where other machines can connect.", option.Text(&o.secret.file)).For("ha-measure-network ha-simulate ha-plan").CommonTo("ha-measure-network ha-simulate ha-plan"),
+		option.New("secret-file", "file", "", "File with the secret that both sides share. At least 16 bytes; default: TIDEMARK_HA_SECRET. Needed to listen where other machines can connect.", option.Text(&o.secret.File)).For("ha-measure-network ha-simulate ha-plan").CommonTo("ha-measure-network ha-simulate ha-plan"),
 		option.New("delay", "duration", "0s", "Add this much to each round trip. Traffic goes through a proxy in this process.", option.Duration(&o.delay)).For("ha-measure-network ha-simulate ha-plan").CommonTo("ha-simulate ha-plan"),
 		option.New("bandwidth", "text", "0", "Limit the rate in the same proxy, such as 10MiB/s or 100Mbit/s; 0: no limit.", bytesPerSecond(&o.rate)).For("ha-measure-network ha-simulate ha-plan"),
 		option.New("flush-size", "size", "0", "Size of flushes: for the buffer's size (ha measure network); in Db2's modes, where 0 is 64kB (ha simulate).", option.Size(&o.flush)).For("ha-measure-network ha-simulate"),

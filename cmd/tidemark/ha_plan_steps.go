@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/ha"
@@ -71,11 +72,11 @@ func (p *planner) prepare(ctx context.Context) error {
 		}
 	}
 	if p.standby != "" {
-		err := p.secret.read()
+		err := p.secret.Read(address.HASecret)
 		if err != nil {
 			return err
 		}
-		if p.hasDisk, err = measure.LookAtPeer(ctx, p.standby, p.secret.text); err != nil {
+		if p.hasDisk, err = measure.LookAtPeer(ctx, p.standby, p.secret.Text); err != nil {
 			return err
 		}
 	}
@@ -346,7 +347,7 @@ func (p *planner) measureNetwork(ctx context.Context, s *ha.PlanSpec) error {
 		s.Sites.Standbys = []ha.Standby{b}
 		return nil
 	}
-	spec := measure.LinkSpec{Peer: p.standby, Time: p.each, Line: p.line(), Secret: p.secret.text}
+	spec := measure.LinkSpec{Peer: p.standby, Time: p.each, Line: p.line(), Secret: p.secret.Text}
 	r, err := taken(p, "network", spec, func() (*measure.LinkReport, error) {
 		p.say("the network: to %s, for %s", cmp.Or(p.standby, "a standby in this process"), p.each)
 		return measure.MeasureLink(ctx, spec)
@@ -378,7 +379,7 @@ func (p *planner) measureStandby(ctx context.Context, s *ha.PlanSpec) error {
 		p.step++
 		r, err := taken(p, "standby-disk", []any{p.standby, s.Sites.Engine, p.each}, func() (*measure.DiskReport, error) {
 			p.say("the standby's disk: on %s, for %s", p.standby, p.each)
-			return measure.MeasurePeerDisk(ctx, p.standby, p.secret.text, s.Sites.Engine, p.each)
+			return measure.MeasurePeerDisk(ctx, p.standby, p.secret.Text, s.Sites.Engine, p.each)
 		})
 		if err != nil {
 			return err
@@ -402,7 +403,7 @@ func (p *planner) simulateAll(ctx context.Context, s *ha.PlanSpec) error {
 		return nil
 	}
 	p.step++
-	sim := measure.SimSpec{Peer: p.standby, Line: p.line(), Secret: p.secret.text, Dir: p.primaryDir, Disk: p.primaryDisk, Force: p.force, Time: p.simulate, Standby: measure.StandbySpec{Disk: &s.Sites.Standbys[0].Disk}}
+	sim := measure.SimSpec{Peer: p.standby, Line: p.line(), Secret: p.secret.Text, Dir: p.primaryDir, Disk: p.primaryDisk, Force: p.force, Time: p.simulate, Standby: measure.StandbySpec{Disk: &s.Sites.Standbys[0].Disk}}
 	if len(p.networks) > 0 && p.standby == "" {
 		n := p.networks[0]
 		sim.Line = measure.Line{Delay: time.Duration(n.RTT * float64(time.Second)), Rate: n.Rate}

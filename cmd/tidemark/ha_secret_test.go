@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // TestHASharedSecret: without a secret nobody listens on a reachable address; with one, both sides
 // read it from a file or the environment, and it is stored nowhere.
 func TestHASharedSecret(t *testing.T) {
-	t.Setenv(secretVariable, "")
+	t.Setenv(address.HASecret, "")
 	const secret = "5d1f0a7bfe9b4c6d"
 	file := writtenFile(t, "ha.secret", secret+"\n")
 	for _, args := range [][]string{{"measure", "network", "--listen", ":0"}, {"measure", "network", "--listen", "0.0.0.0:0"}, {"simulate", "--standby", ":0"}} {
@@ -29,7 +30,7 @@ func TestHASharedSecret(t *testing.T) {
 
 	addr, far, out := testdb.FreeAddress(t), t.TempDir(), t.TempDir()
 	listener := process(t, "ha", "measure", "network", "--listen", addr, "--dir", far)
-	listener.Env = append(listener.Env, secretVariable+"="+secret)
+	listener.Env = append(listener.Env, address.HASecret+"="+secret)
 	var said strings.Builder
 	listener.Stderr = &said
 	if err := listener.Start(); err != nil {
@@ -54,7 +55,7 @@ func TestHASharedSecret(t *testing.T) {
 		}
 		all = append(all, other, must(t, append(args, "--secret-file", file)...))
 	}
-	t.Setenv(secretVariable, secret)
+	t.Setenv(address.HASecret, secret)
 	all = append(all, must(t, "ha", "simulate", "--primary", addr, "--count=5"))
 	listener.Process.Signal(os.Interrupt)
 	if _ = listener.Wait(); listener.ProcessState.ExitCode() != 130 {

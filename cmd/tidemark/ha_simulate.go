@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha"
@@ -89,7 +90,7 @@ secret, in a file (--secret-file) or in TIDEMARK_HA_SECRET.`,
 		if err != nil {
 			return err
 		}
-		if err := o.secret.read(); err != nil {
+		if err := o.secret.Read(address.HASecret); err != nil {
 			return err
 		}
 		switch {
@@ -126,7 +127,7 @@ func (o *sitesOptions) simulatedDisk() *ha.Disk {
 
 // simulation is what the options say of the primary.
 func (o *simulateOptions) simulation(given []string) (measure.SimSpec, error) {
-	spec := measure.SimSpec{Mode: o.mode, Engine: o.engine, Peer: strings.Join(given, ""), Line: o.line(), Secret: o.secret.text, Dir: o.dir, Disk: o.simulatedDisk(), Force: o.force,
+	spec := measure.SimSpec{Mode: o.mode, Engine: o.engine, Peer: strings.Join(given, ""), Line: o.line(), Secret: o.secret.Text, Dir: o.dir, Disk: o.simulatedDisk(), Force: o.force,
 		Committers: o.committers, Think: o.think, Time: o.time, Count: o.count, Target: o.target,
 		Buffer: int(o.buffer), Receive: o.receive, SyncRelay: o.syncRelay, ApplyDelay: o.applyDelay,
 		Standby: measure.StandbySpec{Dir: o.standbyDir, Disk: o.simulatedDisk(), Force: o.force}}

@@ -12,6 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/archiving"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/holdings"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
@@ -20,13 +22,14 @@ import (
 	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream"
+	"github.com/tidemarkdb/tidemark/job/workload"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
 // printed are the documents and events that commands print with --json.
 var printed = []any{engines.Capability{}, load.Plan{}, job.Report{}, job.Event{}, job.StreamStatus{}, job.Checked{}, job.Repaired{}, job.StorageReport{}, catalog.Run{}, catalog.TableStat{},
 	catalog.StreamTable{}, diff.Result{}, diff.Repaired{}, define.Result{}, tidemark.Finding{}, change.Exception{}, stream.Proof{}, repo.Manifest{}, repo.VerifyReport{}, backup.Status{},
-	backupsList{}, archiveEvent{}, startedReport{}, screen.Utility{}, screen.StreamState{}, ha.Profile{}, ha.Forecast{}, measure.DiskReport{}, measure.SimReport{}, measure.LinkReport{}, measure.LiveReport{}, screen.Pruned{}, screen.StartedBackup{}, ha.Db2Report{}, ha.Plan{}}
+	holdings.List{}, archiving.Event{}, startedReport{}, screen.Utility{}, screen.StreamState{}, ha.Profile{}, ha.Forecast{}, measure.DiskReport{}, measure.SimReport{}, measure.LinkReport{}, measure.LiveReport{}, screen.Pruned{}, screen.StartedBackup{}, ha.Db2Report{}, ha.Plan{}, screen.Versus{}, bundled{}, job.Forecast{}, job.Foreseen{}, workload.Report{}}
 
 // TestJSONKeys checks that all printed keys are lower case.
 func TestJSONKeys(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/holdings"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -51,7 +52,7 @@ func copyOf(t *testing.T, dir string) string {
 func sound(t *testing.T, when, dir string, keys repo.Keys) (backups int, v *repo.VerifyReport) {
 	t.Helper()
 	r := aRepository(t, dir, keys)
-	v, err := r.Verify(t.Context(), repo.VerifyOptions{NextLog: nextLog(t.Context(), r, manifests(t, r))})
+	v, err := r.Verify(t.Context(), repo.VerifyOptions{NextLog: holdings.NextLog(t.Context(), r, manifests(t, r))})
 	if err != nil || len(v.Damages) > 0 {
 		t.Fatalf("%s: %v %+v", when, err, v)
 	}

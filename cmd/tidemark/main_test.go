@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	collectFrom = func(int64) int64 { return 0 }
+	collectOften = func(int) int { return 0 }
 	testdb.Main(m)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/archiving"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/flow"
@@ -45,8 +46,8 @@ func TestArchiveMetricsAddress(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		for addr, all := range map[string]bool{":99999": true, "0.0.0.0:99999": true, "127.0.0.1:99999": false} { // invalid ports
 			var said bytes.Buffer
-			w := &archiveWatch{view: screen.View{JSON: asJSON, Progress: "none"}, to: &said}
-			if _, err := w.start(addr); err == nil {
+			w := &archiving.Watch{View: screen.View{JSON: asJSON, Progress: "none"}, To: &said}
+			if _, err := w.Start(addr); err == nil {
 				t.Errorf("%s: no error", addr)
 			}
 			if warned := strings.Contains(said.String(), "all addresses of this machine") && strings.Contains(said.String(), "Write 127.0.0.1:99999"); warned != all || asJSON && all && !json.Valid(said.Bytes()) {

@@ -47,7 +47,7 @@ func flagsAs[O any, P interface {
 // companions are the commands that share a task file with a command: their options in it are not
 // mistakes.
 var companions = map[string][]string{"capture": {"apply"}, "apply": {"capture"},
-	"check": {"copy", "replicate"}, "diff": {"copy", "replicate"}, "repair": {"copy", "replicate"}, "cutover": {"replicate"}}
+	"check": {"copy", "replicate"}, "forecast": {"copy", "replicate"}, "diff": {"copy", "replicate"}, "repair": {"copy", "replicate"}, "cutover": {"replicate"}}
 
 // stranger is the error of an option in a task file that a command does not have.
 func stranger(verb, name string, v option.Value) error {
@@ -100,6 +100,12 @@ func optionBook() option.Book {
 		verify    verifyOptions
 		backups   backupsOptions
 		exception exceptionsOptions
+		far       relayOptions
+		texts     adviseOptions
+		copies    copyOptions
+		bundles   bundleOptions
+		foretold  forecastOptions
+		writes    writeOptions
 	)
 	return option.Book{
 		{Table: moving.ruleOptions.table()}, {Table: moving.loadOptions.table()}, {Table: moving.valueTable()}, {Table: moving.loginTable()}, {Table: moving.rejectOptions.table()}, {Table: moving.sessionTable()},
@@ -110,9 +116,10 @@ func optionBook() option.Book {
 		{Table: list.table()}, {Verb: "exceptions", Table: exception.own()}, {Table: output.progressTable()},
 		{Verb: "ha-scan", Table: scan.own()}, {Table: sites.diskTable()}, {Table: measure.wayTable()}, {Verb: "ha-simulate", Table: simulate.endsTable()}, {Table: measure.dirTable()}, {Verb: "ha-simulate", Table: simulate.loadTable()},
 		{Table: sites.relayTable()}, {Verb: "ha-simulate", Table: simulate.applyTable()}, {Verb: "ha-plan", Table: plan.own()}, {Verb: "ha-check", Table: watch.own()},
+		{Verb: "relay", Table: far.own()}, {Table: copies.farOptions.own()}, {Verb: "copy", Table: copies.own()}, {Verb: "bundle", Table: bundles.own()}, {Verb: "forecast", Table: foretold.own()}, {Verb: "load", Table: writes.own()},
 		{Table: backup.repoOptions.table()}, {Table: backup.pipelineOptions.table()}, {Verb: "backup", Table: backup.kindTable()}, {Verb: "restore", Table: restore.overTable()}, {Table: server.table()}, {Verb: "backup", Table: backup.own()},
 		{Verb: "restore", Table: restore.own()}, {Table: server.databaseTable()}, {Verb: "restore", Table: restore.recoveryOptions.table()},
 		{Verb: "archive", Table: archive.own()}, {Table: files.own()}, {Verb: "verify", Table: verify.own()}, {Verb: "prune", Table: prune.keepTable()}, {Verb: "backups", Table: backups.own()}, {Verb: "prune", Table: prune.own()},
-		{Table: output.jsonTable()}, {Table: moving.stateOptions.table()},
+		{Verb: "advise", Table: texts.own()}, {Table: output.jsonTable()}, {Table: moving.stateOptions.table()},
 	}
 }

@@ -25,7 +25,7 @@ type outputOptions struct {
 
 func (o *outputOptions) progressTable() option.Table {
 	return option.Table{
-		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress: auto uses bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
+		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress: auto uses bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy load forecast diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
 		option.New("verbose", "on/off", "off", "Print the full report: all tables, and the times of all workers.", option.OnOff(&o.verbose)).For("copy diff backup restore replicate capture apply").Also("copy diff backup restore replicate capture apply", "v"),
 		option.New("quiet", "on/off", "off", "Show no progress.", func(v string) error {
 			on, err := option.ParseOnOff(v)
@@ -33,13 +33,13 @@ func (o *outputOptions) progressTable() option.Table {
 				o.progress = "none"
 			}
 			return err
-		}).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive").Also("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive", "q"),
+		}).For("copy forecast load diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive").Also("copy forecast diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive", "q"),
 	}.In(option.Output)
 }
 
 func (o *outputOptions) jsonTable() option.Table {
 	return option.Table{
-		option.New("json", "on/off", "off", "Print JSON. A job prints one event per line; other commands print one document.", option.OnOff(&o.json)).For("utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub skip engines ha-scan ha-calculate archive ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check").CommonTo("copy diff repair check status exceptions peek runs report utilities backup backups verify prune cutover ha-scan ha-calculate ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check engines"),
+		option.New("json", "on/off", "off", "Print JSON. A job prints one event per line; other commands print one document.", option.OnOff(&o.json)).For("advise utilities bundle load backup restore backups verify prune copy forecast diff repair check replicate capture apply cutover runs report explain status exceptions peek set sub skip engines ha-scan ha-calculate archive ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check").CommonTo("advise bundle load forecast copy diff repair check status exceptions peek runs report utilities backup backups verify prune cutover ha-scan ha-calculate ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check engines"),
 	}.In(option.Output)
 }
 
@@ -71,7 +71,7 @@ type stateOptions struct {
 
 func (o *stateOptions) table() option.Table {
 	return option.Table{
-		option.New("state", "file", "", "File of the catalogue of runs. Default: catalog.db in the user's state folder.", option.Text(&o.state)).For("copy diff repair check replicate capture apply cutover backup restore archive verify runs utilities report status exceptions peek set sub skip"),
+		option.New("state", "file", "", "File of the catalogue of runs. Default: catalog.db in the user's state folder.", option.Text(&o.state)).For("copy forecast diff repair check replicate capture apply cutover backup restore archive verify runs utilities report explain bundle load status exceptions peek set sub skip relay"),
 	}.In(option.Output)
 }
 
@@ -81,12 +81,15 @@ func (o *stateOptions) catalogue() *stateOptions { return o }
 type listOptions struct {
 	watch bool // --watch off: a script wants one answer
 	limit int  // --limit 20: what a screen shows
+
+	history bool // --history
 }
 
 func (o *listOptions) table() option.Table {
 	return option.Table{
-		option.New("watch", "on/off", "off", "Refresh until stopped. It refreshes with every new sample.", option.OnOff(&o.watch)).For("status utilities").CommonTo("status utilities").Also("status utilities", "w"),
+		option.New("watch", "on/off", "off", "Refresh until stopped, or until the run has ended.", option.OnOff(&o.watch)).For("status utilities report").CommonTo("status utilities report").Also("status utilities report", "w"),
 		option.New("limit", "number", "20", "How many runs, exceptions or transactions to list.", option.Number(1, 1<<30, &o.limit)).For("runs exceptions peek").CommonTo("runs exceptions peek"),
+		option.New("history", "on/off", "off", "Show how the run or the stream went over time.", option.OnOff(&o.history)).For("report status").CommonTo("report status"),
 	}.In(option.Output)
 }
 

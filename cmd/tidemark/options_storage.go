@@ -29,5 +29,5 @@ func (o *pipelineOptions) table() option.Table {
 // pipeline gives these options to a backup or a restore.
 func (o *pipelineOptions) pipeline(r *repoOptions, server *serverOptions) backup.Options {
 	return backup.Options{Parallelism: o.parallelism, Sessions: o.sessions, Buffers: o.buffers, BufferSize: o.bufferSize, Memory: o.memory, Direct: o.direct,
-		Codec: r.codec, Server: server.server, Tool: "tidemark " + versionText()}
+		Codec: r.codec, Server: server.Server, Tool: "tidemark " + versionText()}
 }

@@ -41,7 +41,7 @@ func (o *streamOptions) stream(half stream.Half) stream.Spec {
 // applyTable has the options of apply and of what capture sends.
 func (o *streamOptions) applyTable() option.Table {
 	return option.Table{
-		option.New("agents", "number", "16", "Sessions that apply transactions, 1 to 128.", option.Number(1, 128, &o.spec.Apply.Agents)).For("replicate cutover apply").CommonTo("replicate apply"),
+		option.New("agents", "number", "16", "Sessions that apply transactions, 1 to 128.", option.Number(1, mostAgents, &o.spec.Apply.Agents)).For("replicate cutover apply").CommonTo("replicate apply"),
 		option.New("commit-order", "dependent|source", "dependent", "Commit independent transactions as soon as they are ready, or all in the source's order.", option.Word(&o.spec.Apply.SourceOrder, map[string]bool{"dependent": false, "source": true})).For("replicate cutover apply"),
 		option.New("commit-count", "number", "0", "Source transactions that an agent may combine into one target transaction, up to 1000; 0: one, and up to 100 during catch-up.", option.Number(0, 1000, &o.spec.Apply.CommitCount)).For("replicate cutover apply"),
 		option.New("apply-mode", "auto|transactional|batch", "auto", "Apply transactions one by one, or merge many into one that writes only the net change of each row; auto: in batches during catch-up. There are no batches with --commit-order source, with --ok-sqlstates, with --conflict other than stop and stop-queue, or with foreign keys whose actions are not in the log; auto does not batch with --commit-count either.", option.Word(&o.spec.Apply.Mode, map[string]apply.Mode{"auto": apply.Auto, "transactional": apply.Transactional, "batch": apply.Batch})).For("replicate cutover apply"),

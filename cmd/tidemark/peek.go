@@ -75,7 +75,7 @@ func (o *peekOptions) peek(ctx context.Context, name string, out io.Writer) erro
 		where = o.queue // with its password
 	}
 	if where == "direct" {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "peek", Object: name, Err: errors.New("has only an in-memory queue"), Hint: "Only streams with --queue durable, or with a queue on NATS or Kafka servers, can be peeked at."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "peek", Object: name, Err: errors.New("has only an in-memory queue"), Hint: "Only streams with --queue durable, at a relay, or with a queue on NATS or Kafka servers, can be peeked at."}
 	}
 	q := peek.Question{Limit: o.limit, JSON: o.json}
 	if where == "durable" {

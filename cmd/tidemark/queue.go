@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/queue"
 	"github.com/tidemarkdb/tidemark/queue/jetstream"
 	"github.com/tidemarkdb/tidemark/queue/kafka"
+	"github.com/tidemarkdb/tidemark/relay"
 )
 
 // queueOptions choose the queue between the halves of a stream, and how it stores messages.
@@ -30,8 +32,10 @@ func (o *queueOptions) warnBy(warn func(tidemark.Finding)) { o.warn = warn }
 
 func (o *queueOptions) table() option.Table {
 	return option.Table{
-		option.New("queue", "text", "", "Queue between capture and apply: direct, durable, or the URL of NATS or Kafka. direct: memory, and the source keeps its log until it is applied; durable: a queue on this machine's disk; nats://user@host:4222, tls://... (NATS with JetStream); kafka://user@host:9092/topic, kafka+tls://... (Kafka). Default: direct; an existing stream keeps its queue.", func(v string) error {
-			o.queue = v
+		option.New("queue", "text", "", "Queue between capture and apply: direct, durable, a relay, or the URL of NATS or Kafka. direct: memory, and the source keeps its log until it is applied; durable: a queue on this machine's disk; relay:HOST:PORT: on the disk of that tidemark relay; nats://user@host:4222, tls://... (NATS with JetStream); kafka://user@host:9092/topic, kafka+tls://... (Kafka). Default: direct; an existing stream keeps its queue.", func(v string) error {
+			if o.queue = v; relay.Is(v) {
+				o.queue = relay.Canonical(v)
+			}
 			return checkQueue(v)
 		}).For("replicate cutover peek capture apply").CommonTo("replicate capture apply"),
 		option.New("queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", option.Text(&o.dir)).For("replicate cutover peek"),
@@ -51,15 +55,24 @@ func checkQueue(where string) error {
 		return nil
 	case kafka.Is(where):
 		return kafka.Check(where)
+	case relay.Is(where):
+		_, _, err := relay.Parse(where)
+		return err
 	case jetstream.Is(where):
 		return jetstream.Check(where)
 	}
-	return errors.New("must be direct, durable, or the URL of NATS servers (nats://, tls://) or of Kafka (kafka://, kafka+tls://)")
+	return errors.New("must be direct, durable, relay:HOST:PORT, or the URL of NATS servers (nats://, tls://) or of Kafka (kafka://, kafka+tls://)")
 }
 
 func (o *queueOptions) jetstream(state *stateOptions, stream, where string) (jetstream.Options, error) {
 	opt := jetstream.Options{Queue: stream, Limit: o.size, Replicas: o.replicas}
 	switch {
+	case relay.Is(where):
+		peer, err := address.Relay(where, versionText())
+		if err != nil {
+			return opt, err
+		}
+		opt.URL, opt.Dial = peer.String(), peer.Dial
 	case where != "durable":
 		opt.URL = where
 	case o.dir != "":

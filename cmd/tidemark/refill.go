@@ -25,7 +25,7 @@ func isDatabase(target string) bool {
 // Options of restore that are only for one kind of target.
 var (
 	onlyFolder   = []string{"parallelism", "sessions", "buffers", "delta", "force", "tablespace-map", "to", "exclusive", "timeline", "action", "program", "standby", "standby-slot"}
-	onlyDatabase = []string{"table-mappings", "table", "schema", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "buffer", "retry-for", "resume", "plan", "zero-dates",
+	onlyDatabase = []string{"table-mappings", "table", "schema", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "sample", "buffer", "retry-for", "resume", "plan", "zero-dates",
 		"unrepresentable", "tinyint1-bool", "owners", "grants", "reject-limit", "reject-dir", "definer", "no-binlog", "index-memory", "index-workers"}
 )
 
@@ -64,7 +64,7 @@ func (o *restoreOptions) refill(cmd *cobra.Command, place, id, target string, ca
 			return err
 		}
 	}
-	m, err := o.chooseBackup(cmd.Context(), r, id, true)
+	m, err := o.Choice.Backup(cmd.Context(), r, id, true)
 	if err != nil {
 		return err
 	}

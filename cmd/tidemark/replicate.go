@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
@@ -104,7 +105,7 @@ with --no-copy, it connects only to the queue and the target.`,
 
 // replicate runs the whole stream, or the requested half.
 func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream.Half) error {
-	if isDump(r.source) {
+	if address.IsDump(r.source) {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.source, Err: errors.New("a file has no log to follow"), Hint: "Use tidemark copy."}
 	}
 	cat, err := o.openCatalog()
@@ -127,7 +128,7 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream
 		}
 	}
 	env := job.Env{Open: r.opener(&o.engineOptions), Catalog: cat, Watch: watch, Files: files}
-	spec := o.stream(half)
+	spec := o.turned(o.stream(half))
 	spec.Copy = o.copySpec(r)
 	spec.Buffer = o.load.Buffer
 	var door peek.Door
@@ -179,10 +180,21 @@ func (o *replicateOptions) changed(values map[string]string, half stream.Half, d
 			return stream.Spec{}, err
 		}
 	}
-	spec := with.stream(half)
+	spec := with.turned(with.stream(half))
 	spec.Buffer, spec.OpenQueue = with.load.Buffer, with.openShown(door)
 	limitMemory(spec)
 	return spec, nil
+}
+
+// mostAgents is the largest --agents.
+const mostAgents = 128
+
+// turned adds to how many agents --auto may turn a stream.
+func (o *replicateOptions) turned(spec stream.Spec) stream.Spec {
+	if o.load.Auto {
+		spec.Apply.Most = min(4*spec.Apply.Agents, mostAgents)
+	}
+	return spec
 }
 
 // limitMemory makes the garbage collector work harder before the process uses 256 MB beside
@@ -198,3 +210,7 @@ func limitMemory(spec stream.Spec) {
 // value. It counts the whole process: tests, which run many commands in one, leave it alone (half
 // of their time went to the collector).
 var collectFrom = debug.SetMemoryLimit
+
+// collectOften makes the garbage collector work harder at any size, by a percentage of what is in
+// use: what a job remembers of its tables grows with their number.
+var collectOften = debug.SetGCPercent

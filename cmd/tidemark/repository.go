@@ -135,7 +135,7 @@ func (o *repoOptions) openPlaces(ctx context.Context, urls []string, opt repo.Pl
 	}
 	pace := store.NewPace(o.rate) // of all places together: each byte is in one of them
 	opt.Open = func(ctx context.Context, url string) (store.Store, error) {
-		return store.Open(ctx, url, store.Options{Pace: pace, Uncached: o.uncached})
+		return store.Open(ctx, url, store.Options{Pace: pace, Uncached: o.uncached, Meter: &store.Meter{}})
 	}
 	var given []repo.Place
 	for _, url := range urls {

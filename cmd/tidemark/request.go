@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -305,9 +304,4 @@ func (o *movingOptions) folder() (string, error) {
 	}
 	path, err := o.statePath()
 	return filepath.Join(filepath.Dir(path), "rows"), err
-}
-
-// isDump reports whether a source is a file and not a server.
-func isDump(source string) bool {
-	return strings.HasPrefix(source, "file:") || !strings.Contains(source, "://")
 }

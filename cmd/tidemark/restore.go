@@ -147,13 +147,13 @@ func (o *restoreOptions) restore(cmd *cobra.Command, place, id, dir string, cat 
 // partial tells what of a backup is restored; nil: all of it. finish is what remains to do when all
 // files are there.
 func (o *restoreOptions) partial(m *repo.Manifest, finish func(context.Context, string) error) (*engines.Partial, func(context.Context, string) error, error) {
-	if len(o.databases) == 0 {
+	if len(o.Databases) == 0 {
 		return nil, finish, nil
 	}
 	if o.delta || o.primary != "" {
 		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: "--database", Err: errors.New("needs an empty folder and a server of its own"), Hint: "Leave out --delta and --standby: the databases of a server share one log, so that the others cannot stay as they are."}
 	}
-	part, err := engines.PartOf(m.Databases, o.databases)
+	part, err := engines.PartOf(m.Databases, o.Databases)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/holdings"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/postgres/physical"
@@ -103,7 +105,7 @@ func (o *restoreOptions) planRestore(cmd *cobra.Command, r *repo.Repo, id string
 		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Err: errors.New("--standby and --to exclude each other, and --standby-slot needs --standby"), Hint: "Give --standby, with or without --standby-slot, or --to."}
 	}
 	if !o.wanted {
-		m, err := o.chooseBackup(ctx, r, id, false)
+		m, err := o.Choice.Backup(ctx, r, id, false)
 		if err != nil || o.primary == "" {
 			return m, nil, err
 		}
@@ -139,10 +141,10 @@ func (o *restoreOptions) planRestore(cmd *cobra.Command, r *repo.Repo, id string
 // candidates are the backups from which the target may be reached, newest first.
 func (o *restoreOptions) candidates(ctx context.Context, r *repo.Repo, id string) ([]*repo.Manifest, error) {
 	if id != "latest" {
-		m, err := o.chooseBackup(ctx, r, id, false)
+		m, err := o.Choice.Backup(ctx, r, id, false)
 		return []*repo.Manifest{m}, err
 	}
-	all, err := o.latest(ctx, r, false)
+	all, err := o.Latest(ctx, r, false)
 	if err != nil {
 		return nil, err
 	}
@@ -161,27 +163,11 @@ func (o *restoreOptions) candidates(ctx context.Context, r *repo.Repo, id string
 
 // reachable checks whether the archive leads from a backup to the target.
 func (o *restoreOptions) reachable(ctx context.Context, a *logs.Archive, m *repo.Manifest) (logs.Replay, error) {
-	need, err := spanOf(m)
+	need, err := holdings.Span(m)
 	if err != nil {
 		return logs.Replay{}, err
 	}
 	return a.Check(ctx, need, o.target)
-}
-
-// spanOf is the log that a backup of a server's files needs.
-func spanOf(m *repo.Manifest) (logs.Span, error) {
-	if len(m.Ranges) == 0 {
-		return logs.Span{}, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: m.ID, Err: errors.New("the backup does not say which log it needs"), Hint: "Restore it without --to."}
-	}
-	last := m.Ranges[len(m.Ranges)-1]
-	need := logs.Span{System: m.SystemID, Timeline: last.Timeline, Own: last.Count == 0, Cut: m.Standby}
-	var err, err2 error
-	need.Start, err = wal.ParseLSN(last.Start)
-	need.End, err2 = wal.ParseLSN(last.End)
-	if err := errors.Join(err, err2); err != nil {
-		return need, &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: m.ID, Err: err, Hint: "tidemark verify says what else is damaged."}
-	}
-	return need, nil
 }
 
 // replayRate is roughly what a server replays on one processor, for the estimate of the time: more

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 func runsCommand() *cobra.Command {
@@ -35,16 +38,7 @@ func runsCommand() *cobra.Command {
 			screen.JSON(cmd.OutOrStdout(), runs)
 			return nil
 		}
-		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-		fmt.Fprintln(t, "RUN\tVERB\tSTARTED\tTOOK\tSTATE\tSOURCE\tTARGET")
-		for _, r := range runs {
-			took := ""
-			if !r.Ended.IsZero() {
-				took = r.Ended.Sub(r.Started).Round(10 * time.Millisecond).String()
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Verb, r.Started.Local().Format("2006-01-02 15:04:05"), took, r.State, r.Source, r.Target)
-		}
-		return t.Flush()
+		return screen.Runs(cmd.OutOrStdout(), runs)
 	})
 	return cmd
 }
@@ -59,38 +53,147 @@ func stateOf(cat *catalog.Catalog, r catalog.Run) string {
 
 func reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "report RUN",
-		Short: "Show a run's table statistics, and where its time went",
-		Long:  "Show a run's table statistics, and where its time went. RUN is an ID, the beginning of one, or last.",
+		Use:   "report [RUN]  or  report A B",
+		Short: "Show a run's tables and where its time went, or two runs",
+		Long: `Show a run's table statistics, and where its time went. RUN is an ID, the beginning of one, or
+last. With two runs, show them side by side: what differs in settings, servers and ends first,
+then speed, the time of all workers, and the tables that differ most.
+
+With --watch, show the times of the workers of a run while it works, every two seconds, until
+it ends; --json then prints an object each time.`,
 		Example: `  tidemark report last
+  tidemark report 01K9A 01K9B
+  tidemark report last --watch
+  tidemark report 01K9 --history
   tidemark report 01K9 --json`,
-		Args: args(0, 1, "report RUN"),
+		Args: args(0, 2, "report [RUN], or report A B"),
 	}
 	read := flags[catalogueOptions](cmd)
-	cmd.ValidArgsFunction = completeRuns(read)
+	cmd.ValidArgsFunction = completeRuns(read, 2)
 	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *catalogueOptions, cat *catalog.Catalog) error {
-		id := "last"
-		if len(given) == 1 {
-			id = given[0]
-		}
-		run, err := cat.Run(cmd.Context(), id)
-		if err != nil {
+		run, tables, err := runOf(cmd.Context(), cat, append(given, "last")[0])
+		switch {
+		case err != nil:
 			return err
-		}
-		tables, err := cat.Tables(cmd.Context(), run.ID)
-		if err != nil {
-			return err
-		}
-		run.State = stateOf(cat, run)
-		if o.json {
+		case len(given) == 2:
+			return o.versus(cmd, cat, run, tables, given[1])
+		case o.watch:
+			return o.watchRun(cmd, cat, run)
+		case o.json:
 			run.Plan = nil
 			screen.JSON(cmd.OutOrStdout(), struct {
 				Run    catalog.Run         `json:"run"`
 				Tables []catalog.TableStat `json:"tables"`
 			}{run, tables})
 			return nil
+		case o.history:
+			return screen.History(cmd.OutOrStdout(), run)
 		}
-		return screen.Run(cmd, run, tables)
+		return screen.Run(cmd.OutOrStdout(), run, tables)
+	})
+	return cmd
+}
+
+// runOf gives a run as it is now, and its tables.
+func runOf(ctx context.Context, cat *catalog.Catalog, name string) (catalog.Run, []catalog.TableStat, error) {
+	run, err := screen.FindRun(ctx, cat, name)
+	if err != nil {
+		return run, nil, err
+	}
+	run.State = stateOf(cat, run)
+	tables, err := cat.Tables(ctx, run.ID)
+	return run, tables, err
+}
+
+// versus shows two runs side by side.
+func (o *catalogueOptions) versus(cmd *cobra.Command, cat *catalog.Catalog, a catalog.Run, tables []catalog.TableStat, other string) error {
+	if o.watch || o.history {
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "report", Err: errors.New("--watch and --history are for one run"), Hint: "Leave them out, or name one run."}
+	}
+	b, more, err := runOf(cmd.Context(), cat, other)
+	if err != nil {
+		return err
+	}
+	v, err := screen.Compared(a, b, tables, more)
+	if err == nil {
+		screen.As(cmd.OutOrStdout(), o.json, v, screen.PrintVersus)
+	}
+	return err
+}
+
+// watchRun shows the workers of a run until it ends.
+func (o *catalogueOptions) watchRun(cmd *cobra.Command, cat *catalog.Catalog, run catalog.Run) error {
+	shown := false
+	for run.State == catalog.Running {
+		open, err := cat.OpenRuns(cmd.Context())
+		if err != nil {
+			return err
+		}
+		for _, r := range open {
+			switch {
+			case r.ID != run.ID:
+			case o.json:
+				r.Plan, r.Report = nil, nil
+				screen.Event(cmd.OutOrStdout(), struct {
+					Event string        `json:"event"`
+					Run   string        `json:"run"`
+					State string        `json:"state"`
+					Heard time.Time     `json:"heard,omitzero"`
+					Work  *catalog.Work `json:"work,omitempty"`
+				}{"workers", r.ID, run.State, r.Heard, r.Work})
+			default:
+				if shown {
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+				screen.Live(cmd.OutOrStdout(), r)
+			}
+			shown = shown || r.ID == run.ID
+		}
+		if flow.Sleep(cmd.Context(), watchEvery) != nil {
+			return nil
+		}
+		if run, err = cat.Run(cmd.Context(), run.ID); err != nil {
+			return err
+		}
+		run.State = stateOf(cat, run)
+	}
+	if !shown {
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "report", Object: run.ID, Err: errors.New("the run is not running: it is " + run.State), Hint: "Leave out --watch. tidemark utilities lists what runs now."}
+	}
+	if !o.json {
+		fmt.Fprintf(cmd.OutOrStdout(), "\nThe run has ended: %s. tidemark report %s shows its report.\n", run.State, run.ID)
+	}
+	return nil
+}
+
+func explainCommand() *cobra.Command {
+	return ofRun(&cobra.Command{
+		Use:   "explain RUN|STREAM",
+		Short: "Show what limits a run or stream, and what to change",
+		Long:  "Show what limits, the evidence in figures, what to change, what that would gain and cost. RUN is an ID, the beginning of one, or last; STREAM is a name.",
+		Example: `  tidemark explain last
+  tidemark explain shop
+  tidemark explain 01K9 --json`,
+	}, func(cmd *cobra.Command, o *catalogueOptions, _ *catalog.Catalog, run catalog.Run) error {
+		if o.json {
+			return screen.ExplainJSON(cmd.OutOrStdout(), run)
+		}
+		return screen.Explain(cmd.OutOrStdout(), run)
+	})
+}
+
+// ofRun completes a command about one run, by default the last.
+func ofRun(cmd *cobra.Command, show func(*cobra.Command, *catalogueOptions, *catalog.Catalog, catalog.Run) error) *cobra.Command {
+	cmd.Args = args(0, 1, cmd.Use)
+	read := flags[catalogueOptions](cmd)
+	cmd.ValidArgsFunction = completeRuns(read, 1)
+	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *catalogueOptions, cat *catalog.Catalog) error {
+		run, err := screen.FindRun(cmd.Context(), cat, append(given, "last")[0])
+		if err != nil {
+			return err
+		}
+		run.State = stateOf(cat, run)
+		return show(cmd, o, cat, run)
 	})
 	return cmd
 }
@@ -111,14 +214,14 @@ func onCatalog[P interface{ catalogue() *stateOptions }](read func(map[string]op
 	}
 }
 
-// completeRuns completes the IDs of runs in the shell.
-func completeRuns(read func(map[string]option.Value) (*catalogueOptions, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// completeRuns completes the IDs of up to most runs in the shell.
+func completeRuns[P interface{ catalogue() *stateOptions }](read func(map[string]option.Value) (P, error), most int) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		o, err := read(nil)
-		if err != nil || len(given) > 0 {
+		if err != nil || len(given) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		cat, err := o.openCatalog()
+		cat, err := o.catalogue().openCatalog()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

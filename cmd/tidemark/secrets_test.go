@@ -35,6 +35,7 @@ var commandsWithURLs = [][]string{
 	{"backup", "?", "!"}, {"backup", "?", "?"}, {"backup", "--logical", "?", "?"}, {"backup", "?", "!", "?"}, {"restore", "?", "latest", "!"}, {"restore", "!", "latest", "?"}, {"backups", "?"}, {"verify", "?"}, {"prune", "?", "--keep", "last=1"},
 	{"archive", "?", "!"}, {"archive", "?", "?"}, {"archive", "push", "?", "000000010000000000000001"}, {"archive", "get", "?", "000000010000000000000001", "x"},
 	{"ha", "scan", "?"}, {"ha", "check", "?"}, {"ha", "check", "?", "--replica", "?"}, {"ha", "plan", "?"}, {"?"}, {"report", "?"}, {"runs", "?"}, {"utilities", "?"}, {"set", "?"}, {"copy", "?", "?", "--lanes", "?"},
+	{"forecast", "?", "?"}, {"forecast", "?", "?", "--probe", "1s"}, {"load", "?"}, {"bundle", "?"}, {"report", "?", "?"}, {"copy", "?", "?", "--finish-by", "?"},
 }
 
 // leaked returns a piece of a secret found in text: three consecutive characters, one of them a

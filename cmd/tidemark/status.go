@@ -23,6 +23,7 @@ behind, where the time goes between a commit on the source and its commit on the
 which of their tables are not active. tidemark sub lists all tables of one stream.`,
 		Example: `  tidemark status
   tidemark status --watch
+  tidemark status --history --name shop
   tidemark status --json`,
 		Args: args(0, 0, "status"),
 	}
@@ -33,6 +34,9 @@ which of their tables are not active. tidemark sub lists all tables of one strea
 		}
 		return o.watched(cmd.Context(), func() error {
 			all, err := streamStates(cmd.Context(), cat, only)
+			if err == nil && o.history && !o.json {
+				return screen.StreamHistory(cmd.Context(), cmd.OutOrStdout(), cat, all)
+			}
 			if err == nil {
 				screen.As(cmd.OutOrStdout(), o.json, all, screen.States)
 			}
@@ -41,6 +45,9 @@ which of their tables are not active. tidemark sub lists all tables of one strea
 	})
 	return cmd
 }
+
+// watchEvery is the time between two looks of --watch.
+const watchEvery = 2 * time.Second
 
 // watched shows something, and with --watch again and again.
 func (o *catalogueOptions) watched(ctx context.Context, show func() error) error {
@@ -51,7 +58,7 @@ func (o *catalogueOptions) watched(ctx context.Context, show func() error) error
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(2 * time.Second):
+		case <-time.After(watchEvery):
 		}
 	}
 }

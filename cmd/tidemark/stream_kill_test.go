@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net/url"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -115,17 +116,21 @@ func TestStreamServersKilled(t *testing.T) {
 	for _, x := range []struct {
 		name, queue, mode string
 		from, to          func(*testing.T) *testdb.Server
+		delay             time.Duration // to the target and back
 	}{
-		{"postgres to postgres", "direct", "transactional", ownPostgres, lazyPostgres},
-		{"mariadb to mariadb", "durable", "auto", ownMariaDB, ownMariaDB},
+		{"postgres to postgres", "direct", "transactional", ownPostgres, lazyPostgres, 0},
+		{"far postgres", "direct", "transactional", ownPostgres, lazyPostgres, 20 * time.Millisecond},
+		{"far postgres in batches", "direct", "batch", ownPostgres, lazyPostgres, 20 * time.Millisecond},
+		{"mariadb to mariadb", "durable", "auto", ownMariaDB, ownMariaDB, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			from, to := x.from(t), x.to(t)
 			src, dst, name := from.NewDatabase(t, "src"), to.NewDatabase(t, "dst"), streamName()
 			testdb.Load(t, src, strings.NewReader(ledger))
-			must(t, "replicate", src, dst, "--name", name, "--queue", x.queue, "--until", "now")
-			f := running(t, "replicate", src, dst, "--name", name, "--apply-mode", x.mode)
+			link := distant(t, dst, x.delay)
+			must(t, "replicate", src, link, "--name", name, "--queue", x.queue, "--until", "now")
+			f := running(t, "replicate", src, link, "--name", name, "--apply-mode", x.mode)
 			seed, stop := testdb.Seed(t), make(chan struct{})
 			var wg sync.WaitGroup
 			wg.Go(func() { trade(t, src, seed, stop) })
@@ -140,10 +145,23 @@ func TestStreamServersKilled(t *testing.T) {
 			close(stop)
 			wg.Wait()
 			f.interrupt()
-			equal(t, src, dst, name)
-			must(t, "replicate", src, dst, "--name", name, "--remove")
+			equal(t, src, link, name)
+			must(t, "replicate", src, link, "--name", name, "--remove")
 		})
 	}
+}
+
+// distant returns a database's URL over a wire that adds a delay to each round trip.
+func distant(t *testing.T, db string, delay time.Duration) string {
+	t.Helper()
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if delay > 0 {
+		u.Host = u.Hostname() + ":" + testdb.NewWire(t, u.Port(), delay/2).Port
+	}
+	return u.String()
 }
 
 func ownPostgres(t *testing.T) *testdb.Server { return testdb.OwnPostgres(t, 15) }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/holdings"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -74,7 +75,7 @@ func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 		}
 	}
 	wal := have(t, s.Dir, "pg_wal", "0000*")
-	var list backupsList
+	var list holdings.List
 	if err := json.Unmarshal([]byte(must(t, "backups", far, "--json").out), &list); err != nil || len(list.Backups) != 3 || len(list.Places) != 2 || list.Places[0] != "file://"+near {
 		t.Fatalf("%v: %+v", err, list)
 	}

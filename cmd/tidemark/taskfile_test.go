@@ -45,7 +45,7 @@ func TestTaskFileKnowsItsCommand(t *testing.T) {
 func TestTaskFileTakesAllOfACommand(t *testing.T) {
 	t.Parallel()
 	value := map[string]string{"number": "100", "size": "1MB", "duration": "1s", "on/off": "off", "text": "x", "file": "x", "list": "x.y"}
-	special := map[string]string{"lanes": "1", "finishers": "1", "index-workers": "1", "queue-replicas": "1", "conflict": "stop", "queue": "direct", "from": "now", "until": "now", "ok-sqlstates": "23505", "monitor-to": "mysql://h/d", "config": ""}
+	special := map[string]string{"lanes": "1", "finishers": "1", "index-workers": "1", "queue-replicas": "1", "conflict": "stop", "queue": "direct", "from": "now", "until": "now", "ok-sqlstates": "23505", "source-p99": "+10%", "finish-by": "+3h", "monitor-to": "mysql://h/d", "config": "", "volumes": ""}
 	for _, verb := range []string{"copy", "diff", "repair", "check", "replicate", "capture", "apply", "cutover"} {
 		cmd, _, err := rootCommand(io.Discard, io.Discard).Find([]string{verb})
 		if err != nil {

@@ -95,5 +95,9 @@ func (w *waiting) over() bool {
 		w.said = now
 		w.t.Logf("waits for %s since %v", w.what, now.Sub(w.begun).Round(time.Second))
 	}
-	return now.Sub(w.begun) > patience
+	if now.Sub(w.begun) <= patience {
+		return false
+	}
+	testdb.OnClock(w.t)
+	return true
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +28,7 @@ for a day, with the progress it had made. tidemark runs lists what has ended.`,
 	}
 	cmd.RunE = onCatalog(flags[catalogueOptions](cmd), func(cmd *cobra.Command, _ []string, o *catalogueOptions, cat *catalog.Catalog) error {
 		return o.watched(cmd.Context(), func() error {
-			all, err := utilities(cmd.Context(), cat, time.Now())
+			all, err := screen.Running(cmd.Context(), cat, time.Now())
 			if err == nil {
 				screen.As(cmd.OutOrStdout(), o.json, all, screen.Utilities)
 			}
@@ -39,76 +36,6 @@ for a day, with the progress it had made. tidemark runs lists what has ended.`,
 		})
 	})
 	return cmd
-}
-
-// deadShown is how long a killed run is shown.
-const deadShown = 24 * time.Hour
-
-func utilities(ctx context.Context, cat *catalog.Catalog, now time.Time) ([]screen.Utility, error) {
-	all := []screen.Utility{}
-	runs, err := cat.OpenRuns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	streams, err := cat.Streams(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range runs {
-		u := screen.Utility{ID: r.ID, Type: strings.ToUpper(r.Verb), Source: r.Source, Target: r.Target, Started: r.Started, State: "running", Host: r.Host, PID: r.PID, Heard: r.Heard, Work: r.Work}
-		for _, s := range streams {
-			if s.Run == r.ID {
-				if err := fillIn(ctx, cat, &u, s.Name); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if !cat.Alive(r.ID) {
-			u.State = "dead"
-			last := u.Heard
-			if last.Before(u.Started) {
-				last = u.Started
-			}
-			if now.Sub(last) > deadShown {
-				continue
-			}
-		}
-		if u.Work != nil && u.Total > 0 {
-			p := 100 * min(float64(u.Done)/float64(u.Total), 1)
-			u.Percent = &p
-		}
-		all = append(all, u)
-	}
-	return all, nil
-}
-
-// fillIn fills in what a stream's last sample says.
-func fillIn(ctx context.Context, cat *catalog.Catalog, u *screen.Utility, stream string) error {
-	u.Stream = stream
-	samples, err := cat.Samples(ctx, stream, 1)
-	if err != nil || len(samples) == 0 {
-		return err
-	}
-	var s job.StreamStatus
-	if err := json.Unmarshal(samples[0], &s); err != nil {
-		return fmt.Errorf("read sample of %s: %w", stream, err)
-	}
-	if s.Time.Before(u.Started) {
-		return nil // of a run before this one
-	}
-	u.Heard, u.Limit = s.Time, s.Limit
-	u.Work = &catalog.Work{Phase: "following", Unit: "rows", Done: s.Rows, Rate: s.RowsSecond, Left: -1}
-	if s.Half == "capture" {
-		u.Work.Done = s.CaptureRows
-	}
-	switch s.State {
-	case job.Idle:
-		u.Work.Phase = "following, caught up"
-	case job.Applying:
-	default:
-		u.Work.Phase = "following, " + s.Doing
-	}
-	return nil
 }
 
 // recorded runs something that the catalogue lists while it runs, and afterwards as a run. What

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/dump"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/holdings"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
@@ -73,13 +74,13 @@ server's major version.`,
 		Args: args(1, 2, "verify REPO [BACKUP|latest]"),
 	}
 	cmd.RunE = onRepository(flags[verifyOptions](cmd), func(cmd *cobra.Command, given []string, o *verifyOptions, r *repo.Repo) error {
-		all, _, err := readableBackups(cmd.Context(), r) // damage is found again
+		all, _, err := holdings.Readable(cmd.Context(), r) // damage is found again
 		if err != nil {
 			return err
 		}
-		opt := repo.VerifyOptions{Quick: o.quick, Workers: o.workers, NextLog: nextLog(cmd.Context(), r, all), Text: dump.Text(r), Progress: o.verifyProgress(cmd.ErrOrStderr())}
+		opt := repo.VerifyOptions{Quick: o.quick, Workers: o.workers, NextLog: holdings.NextLog(cmd.Context(), r, all), Text: dump.Text(r), Progress: o.verifyProgress(cmd.ErrOrStderr())}
 		if len(given) == 2 {
-			if opt.Backup, err = o.backupNamed(all, given[1]); err != nil {
+			if opt.Backup, err = o.Named(all, given[1]); err != nil {
 				return err
 			}
 		}
@@ -88,7 +89,7 @@ server's major version.`,
 			if id == "" {
 				id = "latest"
 			}
-			m, err := o.chooseBackup(cmd.Context(), r, id, false)
+			m, err := o.Choice.Backup(cmd.Context(), r, id, false)
 			if err != nil {
 				return err
 			}
@@ -129,35 +130,10 @@ func faultsFound(r *repo.Repo, n int) error {
 	return &tidemark.Error{Kind: tidemark.Corrupt, Op: "verify", Object: r.Store().String(), Err: errors.New(screen.Count(n, "fault") + " found"), Hint: "Restore only backups that are not named above, and make a new backup."}
 }
 
-// nextLog gives the name of the next WAL file, for an archive whose files have the size that it
-// records, or else the newest backup.
-func nextLog(ctx context.Context, r *repo.Repo, all []*repo.Manifest) func(string) string {
-	var size int64
-	for _, m := range all {
-		if m.LogSize > 0 {
-			size = m.LogSize
-		}
-	}
-	if of, err := r.LogServer(ctx); err == nil {
-		size = int64(of.Segment)
-	}
-	if size == 0 {
-		return nil
-	}
-	return func(name string) string {
-		line, file, ok := strings.Cut(name, "/")
-		at, isSegment := wal.ParseName(file, int(size))
-		if !ok || !isSegment || len(file) != 24 {
-			return ""
-		}
-		return line + "/" + wal.SegmentName(at.Timeline, at.Place+uint64(size), uint32(size))
-	}
-}
-
 // holesBehind adds to a report the segments that are missing for recoveries from backups, while
 // later ones exist.
 func holesBehind(ctx context.Context, r *repo.Repo, all []*repo.Manifest, rep *repo.VerifyReport) error {
-	windows, err := windowsOf(ctx, r, all)
+	windows, err := holdings.Windows(ctx, r, all)
 	if repo.IsDamage(err) && err != nil {
 		return nil // it was found when the archive's files were read
 	}

@@ -2,15 +2,8 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -85,13 +78,13 @@ func TestPoolers(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	src := filled(t, srv, "types-zoo/pg.sql")
 	t.Run("session", func(t *testing.T) {
-		through := pgbouncer(t, srv, "session")
+		through := srv.Pooled(t, "session")
 		dst := srv.NewDatabase(t, "dst")
 		must(t, "copy", through(src), through(dst))
 		must(t, "diff", src, dst)
 	})
 	t.Run("transaction", func(t *testing.T) {
-		through := pgbouncer(t, srv, "transaction")
+		through := srv.Pooled(t, "transaction")
 		dst := srv.NewDatabase(t, "dst")
 		for _, args := range [][]string{{"copy", through(src), dst}, {"copy", src, through(dst)}, {"check", src, through(dst)}} {
 			o := cli(t, args...)
@@ -100,60 +93,4 @@ func TestPoolers(t *testing.T) {
 			}
 		}
 	})
-}
-
-// pgbouncer starts a pgbouncer in front of a server, and returns a function that converts a URL of
-// the server to one through it.
-func pgbouncer(t *testing.T, srv *testdb.Server, mode string) func(string) string {
-	t.Helper()
-	address := testdb.FreeAddress(t)
-	_, port, _ := net.SplitHostPort(address)
-	dir, err := os.MkdirTemp("", "tidemark-pool") // only root can enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	users, config := filepath.Join(dir, "users"), filepath.Join(dir, "ini")
-	for name, text := range map[string]string{
-		users: fmt.Sprintf("%q %q\n", srv.User, srv.Password),
-		config: fmt.Sprintf("[databases]\n* = host=%s port=%d\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\n"+
-			"auth_type = scram-sha-256\nauth_file = %s\npool_mode = %s\n", srv.Host, srv.Port, port, users, mode),
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"-q", config}
-	if os.Getuid() == 0 {
-		args = append([]string{"-u", "postgres"}, args...) // pgbouncer refuses to run as root
-	}
-	cmd := exec.Command("/usr/sbin/pgbouncer", args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v: run make test-deps", err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() // it was stopped
-	})
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			c.Close()
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("pgbouncer does not start: ", err)
-		}
-	}
-	return func(db string) string {
-		u, err := url.Parse(db)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u.Host = address
-		return u.String()
-	}
 }

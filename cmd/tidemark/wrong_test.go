@@ -30,7 +30,7 @@ var wrongLines = []struct{ line, hint string }{
 	{"copy a.sql postgres://b/x --prep recreate", "What to do with tables"},
 	{"copy a.sql postgres://b/x --range-size big", "How much of a table"},
 	{"copy postgres://a/x", "Usage: tidemark copy"},
-	{"report last 01K9", "Usage: tidemark report"},
+	{"report last 01K9 01K9", "Usage: tidemark report"},
 	{"replicate postgres://a/x postgres://b/x --until yesterday", "When to stop"},
 	{"status --watch=maybe", "until stopped"},
 	// pgcopydb

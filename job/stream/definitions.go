@@ -16,8 +16,12 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// defineEvery is how often the source's catalogue is checked for what its log does not contain.
-const defineEvery = time.Second
+// How often the source's catalogue is checked for what its log does not contain, and the part of
+// the time that this may take at most: of ten thousand tables it takes the source a second.
+const (
+	defineEvery = time.Second
+	definePart  = 0.05
+)
 
 // A definer is a database whose tables can change without a record in its log: partitions, labels,
 // defaults.
@@ -83,8 +87,11 @@ func (r *session) watchDefinitions(ctx context.Context, s *sampler, moves []tide
 
 // loop checks until ctx ends. A failed check is retried.
 func (w *definitionWatch) loop(ctx context.Context) {
-	for w != nil && flow.Sleep(ctx, defineEvery) == nil {
+	wait := defineEvery
+	for w != nil && flow.Sleep(ctx, wait) == nil {
+		began := time.Now()
 		_ = w.look(ctx, false)
+		wait = max(defineEvery, time.Duration(float64(time.Since(began))/definePart))
 	}
 }
 

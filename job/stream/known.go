@@ -9,7 +9,6 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
-	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -57,7 +56,7 @@ func (r *setup) forgetCopy(ctx context.Context) error {
 		if err := r.tgt.Forget(ctx, run.ID, nil); err != nil {
 			return err
 		}
-		if err := engines.DropClaim(ctx, r.tgt, run.ID); err != nil {
+		if err := r.tgt.DropClaim(ctx, run.ID); err != nil {
 			return err
 		}
 	}
@@ -67,10 +66,10 @@ func (r *setup) forgetCopy(ctx context.Context) error {
 // claimTables records which tables a stream feeds, and waits for copies that are filling them now.
 func (r *session) claimTables(ctx context.Context, b *binder) error {
 	run := tidemark.StreamClaim + r.spec.Name
-	if err := engines.DropClaim(ctx, r.tgt, run); err != nil {
+	if err := r.tgt.DropClaim(ctx, run); err != nil {
 		return err
 	}
-	c, err := engines.Claim(ctx, r.tgt, run)
+	c, err := r.tgt.Claim(ctx, run)
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/advisor"
+	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/sample"
 )
 
 // A life is a stream from the start of its process to the end: it goes through states (state.go),
@@ -38,6 +41,8 @@ type life struct {
 	total     *job.StreamStatus // of all of them together
 	last      *sampler
 	workers   flow.Report // of the last one
+	servers   *sample.Account
+	tables    []capture.TableChanges
 	sequences []string
 	findings  []tidemark.Finding
 	set       map[string]string // options that were set since the start
@@ -143,10 +148,7 @@ func (l *life) enter(ctx context.Context) error {
 	l.entry, l.started, l.tries = entry, time.Now(), 0
 	l.pulse.pace(l.spec.Interval)
 	l.env.Watch.Following(l)
-	beating, still := context.WithCancel(ctx)
-	var beat crash.Group
-	beat.Go(func() { l.beat(beating) })
-	l.cleanup = append(l.cleanup, func() { still(); beat.Wait() })
+	l.cleanup = append(l.cleanup, crash.Beside(ctx, l.beat))
 	return nil
 }
 
@@ -310,6 +312,7 @@ func (l *life) keep(s *sampler) {
 	l.total = &total
 	l.last = s
 	l.workers = s.group.Report()
+	l.servers, l.tables = s.watch.Account(l.workers), s.meter.Tables()
 }
 
 // Status and Interval make it a StreamProgress.
@@ -322,11 +325,13 @@ func (l *life) Interval() time.Duration { return l.pulse.every() }
 
 // report is the run's report.
 func (l *life) report(took time.Duration) *job.Report {
-	rep := &job.Report{Verb: l.spec.Half.Verb(), Seconds: took.Seconds(), Workers: l.workers, PeakRSS: job.PeakRSS(), Sequences: l.sequences,
+	rep := &job.Report{Verb: l.spec.Half.Verb(), Seconds: took.Seconds(), Workers: l.workers, Servers: l.servers, PeakRSS: job.PeakRSS(), Sequences: l.sequences,
 		Findings: slices.Concat(l.findings, l.heldQueue(), l.stoppedTables(context.Background()), l.fresh.findings(l.stream))}
 	if t := l.total; t != nil {
 		rep.Rows, rep.Bytes, rep.Limit = t.Rows, t.Bytes, t.Limit
-		rep.Stream = &job.StreamReport{StreamStatus: *t, Sessions: l.sessions}
+		rep.Stream = &job.StreamReport{StreamStatus: *t, Sessions: l.sessions, Tables: l.tables}
+		rep.Reasons, rep.Turns = t.Reasons, l.pulse.tuner.Turns()
+		rep.Advice = advisor.Sentences(t.Reasons)
 	}
 	return rep
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/limit"
 	"github.com/tidemarkdb/tidemark/lag"
 )
 
@@ -33,6 +34,8 @@ type pulse struct {
 	oldest   apply.Underway // what was being applied when the target was lost
 	failed   error          // why there is no session
 	since    time.Time      // when the first of the present failures happened
+
+	tuner limit.Tuner
 }
 
 // begin starts to sample a session.
@@ -109,26 +112,43 @@ func (r *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	p.mu.Lock()
-	s, out, fresh := p.live, p.status, int64(0)
+	s, out, pace := p.live, p.status, limit.Pace{}
 	p.mu.Unlock()
 	if s != nil {
 		p.settle(s)
 		out = s.look(now)
 		s.depth(ctx, &out)
-		fresh = s.fresh
+		pace = s.pace
 	} else {
 		out.Stream, out.Half, out.Seconds, out.Time = r.record(), r.spec.Half.name(), now.Sub(out.Time).Seconds(), now
 		out.PerSecond, out.RowsSecond, out.Busy, out.InFlight, out.Memory, out.CaptureWaits = 0, 0, 0, 0, 0, 0
-		out.Latencies = job.Latencies{}
+		out.Latencies, out.Why = job.Latencies{}, job.Why{}
 	}
 	p.judge(&out, s)
-	if out.Limit = limitOf(out, fresh); s != nil && s.half == Whole && out.QueueFull {
+	if out.Limit = limit.Of(out, pace); s != nil && s.half == Whole && out.QueueFull {
 		out.Limit += " The queue is full, and capture waits for space in it."
+	}
+	if s != nil {
+		s.watch.Complete(&out)
+		r.turn(s, out)
 	}
 	p.mu.Lock()
 	p.status, p.sampled = out, true
 	p.mu.Unlock()
 	return out
+}
+
+// turn sets the number of agents that follows from a sample.
+func (r *life) turn(s *sampler, sample job.StreamStatus) {
+	n, ended := r.pulse.tuner.Next(sample)
+	if n > 0 && s.run != nil {
+		s.run.SetAgents(n)
+		s.agents = s.run.Agents()
+		s.watch.Restart() // what was true of the number before is no advice on this one
+	}
+	if ended != nil {
+		r.announce("turn", ended.String())
+	}
 }
 
 // settle records the position of the target, or of the queue of a capture.
@@ -171,6 +191,7 @@ func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 	out.LogRoom = -1
 	if k := p.kept.Load(); k != nil {
 		out.LogKept, out.LogRoom, out.LogExpiry = k.Bytes, k.Room, k.Expiry.Seconds()
+		out.OldestOpen, out.OldestOpenBy = k.Open.Seconds(), k.OpenBy
 	}
 	late, waits := p.late(out, s, under)
 	out.Lag = max(0, late.Seconds())

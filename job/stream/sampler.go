@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/limit"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -35,19 +35,26 @@ type sampler struct {
 	tables *newTables
 	clocks [2]atomic.Int64 // of source and target, ahead of this machine's, in nanoseconds
 	gate   *gate           // where it ends, if it does
+	watch  *limit.Watch    // of what the servers do for the workers; nil: none
 	queue  queue.Stats     // at the last sample
 
 	last   time.Time
 	before apply.Stats
-	work   time.Duration     // that agents had done at the last sample
-	waits  time.Duration     // that capture had waited for space
+	work   worked            // at the last sample
 	logEnd time.Time         // when the log was last read to its end
 	whole  [4]flow.Histogram // since the start
 	began  time.Time
 	opened time.Time        // this session
-	fresh  int64            // transactions that were applied between the last two samples
+	pace   limit.Pace       // between the last two samples
 	total  job.StreamStatus // the result of summary
 	past   job.StreamStatus // counters of earlier sessions of the same start
+}
+
+// worked is where workers' time went.
+type worked struct {
+	agents flow.Times
+	waits  time.Duration // of capture, for space
+	rests  time.Duration // of apply's reader, for room
 }
 
 // depth adds the contents of the queue.
@@ -93,6 +100,10 @@ func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64)
 	if s.link.log != nil {
 		out.Restart = s.meter.Stored()
 	}
+	out.Tables = c.Tables[:min(len(c.Tables), 10)]
+	if c.Hot.Share > 0 {
+		out.HotRow = &c.Hot
+	}
 	if o, ok := s.spooler(); ok {
 		memory, files := o.Spooled()
 		out.CaptureMemory, out.Spilled = memory, out.Spilled+files
@@ -123,7 +134,7 @@ func (s *sampler) look(now time.Time) job.StreamStatus {
 	out.Latencies = job.Latencies{EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply)}
 	out.Batching = job.Batching{Mode: job.OneByOne, Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused}
 	out.Clocks = job.Clocks{Skewed: a.EndToEnd.Negative(), SourceClock: s.ahead(sourceEnd).Seconds(), TargetClock: s.ahead(targetEnd).Seconds()}
-	s.fresh = a.Transactions - s.before.Transactions
+	s.pace = limit.Pace{Fresh: a.Transactions - s.before.Transactions, Sent: a.Sent}
 	if a.Batching {
 		out.Mode = job.InBatches
 	}
@@ -133,10 +144,14 @@ func (s *sampler) look(now time.Time) job.StreamStatus {
 	for i, h := range []*flow.Histogram{&a.EndToEnd, &a.Capture, &a.Queue, &a.Apply} {
 		s.whole[i].Merge(h)
 	}
-	work, waits := s.worked()
+	report := s.group.Report()
+	work := s.worked(report)
+	out.Servers, out.Machine = s.watch.Interval(report)
 	if took > 0 {
-		out.Busy = (work - s.work).Seconds() / took
+		out.Busy = (busy(work.agents) - busy(s.work.agents)).Seconds() / took
+		s.pace.Full, s.pace.Blocked = (a.Full-s.before.Full).Seconds()/took, (work.rests-s.work.rests).Seconds()/took
 	}
+	out.Far = farOf(work.agents, s.work.agents, took)
 	switch s.half {
 	case Whole, Joined:
 		out.Idle = s.run != nil && a.InFlight == 0 && a.Low >= c.Place
@@ -148,58 +163,41 @@ func (s *sampler) look(now time.Time) job.StreamStatus {
 	out.TablesActive, out.TablesLoading, out.TablesStopped = s.subs.count()
 	out.TablesNew = s.tables.names()
 	if s.half != ApplyHalf {
-		out.Capturing = s.capturing(c, waits-s.waits, took)
+		out.Capturing = s.capturing(c, work.waits-s.work.waits, took)
 	}
 	out.Queueing = s.queueing()
-	s.last, s.before, s.work, s.waits = now, a, work, waits
+	s.last, s.before, s.work = now, a, work
 	return out
 }
 
-// worked sums the time in which agents were not waiting for work, and in which capture waited for
-// space.
-func (s *sampler) worked() (work, waits time.Duration) {
-	for _, role := range s.group.Report().Roles {
+// busy is the time in which agents were not waiting for work.
+func busy(t flow.Times) time.Duration { return t.Total - t.WaitWork }
+
+// farOf is what the distance to the target has cost the agents between two samples.
+func farOf(now, before flow.Times, took float64) job.Far {
+	out := job.Far{RoundTrips: now.RoundTrips - before.RoundTrips}
+	if in := (now.RoundTripTime - before.RoundTripTime).Seconds(); out.RoundTrips > 0 && took > 0 {
+		out.RoundTrip, out.InTransit = 1000*in/float64(out.RoundTrips), in/took
+	}
+	return out
+}
+
+// worked sums the times of the agents, those in which capture waited for space, and those in which
+// apply's reader waited for room.
+func (s *sampler) worked(rep flow.Report) (w worked) {
+	for _, role := range rep.Roles {
 		for _, t := range role.Workers {
 			switch {
 			case role.Name == "Agent", s.half == CaptureHalf && role.Name == "Queue":
-				work += t.Total - t.WaitWork
+				w.agents = w.agents.Add(t)
 			case role.Name == "Capture":
-				waits += t.WaitBuffer
+				w.waits += t.WaitBuffer
+			case role.Name == "Browser":
+				w.rests += t.WaitBuffer
 			}
 		}
 	}
-	return work, waits
-}
-
-// limitOf tells in one sentence what limits a stream, if anything does.
-func limitOf(s job.StreamStatus, fresh int64) string {
-	switch {
-	case s.State == job.Retrying || s.State == job.Halted || s.State == job.Waiting || s.State == job.Connecting:
-		return strings.ToUpper(s.Doing[:1]) + s.Doing[1:] + "."
-	case s.Half == CaptureHalf.Verb() && s.QueueFull:
-		return "The queue is full: apply limits."
-	case s.Half == CaptureHalf.Verb() && s.Busy > 0.85:
-		return fmt.Sprintf("The queue limits: %.0f%% of the time is spent writing to it.", 100*s.Busy)
-	case s.Half == CaptureHalf.Verb():
-		return "The source's log limits: all of it is in the queue."
-	case s.Idle && s.Half != "":
-		return "Nothing waits: everything in the queue is applied."
-	case s.Idle:
-		return "Nothing waits: everything in the source's log is applied."
-	case s.State == job.OneAlone:
-		return "One transaction is too large to be applied beside others: later ones wait for it."
-	case fresh == 0 && s.InFlight > 0:
-		return fmt.Sprintf("%d transactions are being applied, and none has finished: the target limits (locks held by others?).", s.InFlight)
-	case s.Mode == job.InBatches && s.Busy > 0.85:
-		return "The target limits: it applies one batch after the other."
-	case s.Mode == job.InBatches:
-		return "The source's log limits: batches wait for transactions."
-	case s.Busy > 0.85*float64(s.Agents):
-		return fmt.Sprintf("The agents limit: %.1f of %d are always busy. More of them (--agents) help if the target itself is not saturated.", s.Busy, s.Agents)
-	case s.InFlight > 4*s.Agents:
-		return fmt.Sprintf("Dependencies limit: %d transactions are read and wait for others that change the same rows; %.1f of %d agents are busy.", s.InFlight, s.Busy, s.Agents)
-	}
-	return "The source's log limits: the agents wait for transactions."
+	return w
 }
 
 // inherit takes over the counters of the session before.
@@ -211,7 +209,8 @@ func (s *sampler) inherit(o *sampler) {
 // summary is the status over the whole time since the start.
 func (s *sampler) summary(now time.Time) job.StreamStatus {
 	out := s.look(now)
-	out.Limit = limitOf(out, s.fresh)
+	out.Limit = limit.Of(out, s.pace)
+	s.watch.Complete(&out)
 	out.Seconds = now.Sub(s.began).Seconds()
 	out.Latencies = job.Latencies{EndToEnd: latencyOf(&s.whole[0]), Capture: latencyOf(&s.whole[1]), Queue: latencyOf(&s.whole[2]), Apply: latencyOf(&s.whole[3])}
 	if out.Seconds > 0 {

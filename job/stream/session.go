@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/limit"
 )
 
 // A session is the time between two connections to source and target, or to that of its half.
@@ -68,6 +69,7 @@ func (r *session) work(ctx context.Context) outcome {
 	if err != nil {
 		return outcome{failure, err}
 	}
+	s.watch = limit.NewWatch(r.src, r.tgt, s.group, limit.About{Durable: h.log != nil, Queue: h.log, Interval: r.spec.CommitInterval, ChangedOnly: r.spec.OnlyChanged, Moves: moves, Before: s.past, Sample: r.spec.Copy.Load.Sample, Volumes: r.spec.Copy.Volumes})
 	loads := r.reload(s, moves)
 	r.enlist(s, p, moves, loads)
 	r.life.pulse.begin(s)
@@ -79,6 +81,7 @@ func (r *session) work(ctx context.Context) outcome {
 	wg.Go(func() { r.watchTables(inside) })
 	wg.Go(func() { loads.all(inside) })
 	wg.Go(func() { r.attend(inside, s.run, h.log) })
+	wg.Go(func() { s.watch.Run(inside) })
 	err = s.group.Wait()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
@@ -199,6 +202,7 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 		}
 	}
 	opt.Applied, opt.Switched = h.applied, r.switched
+	opt.Agents = r.life.pulse.tuner.Begin(opt.Agents, opt.Most)
 	if r.spec.Conflict.Judges() {
 		opt.Mode = apply.Transactional
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -33,7 +32,7 @@ func (r *setup) remove(ctx context.Context) error {
 		if err := e.EndApply(ctx, r.spec.Name); err != nil {
 			return err
 		}
-		if err := engines.DropClaim(ctx, r.tgt, tidemark.StreamClaim+r.spec.Name); err != nil {
+		if err := r.tgt.DropClaim(ctx, tidemark.StreamClaim+r.spec.Name); err != nil {
 			return err
 		}
 		if r.spec.Remove {
@@ -288,7 +287,7 @@ func (r *setup) beginAgain(ctx context.Context) (string, *job.Report, error) {
 		if err != nil {
 			return "", nil, err
 		}
-		err = engines.DropClaim(ctx, tgt, r.rec.Copy)
+		err = tgt.DropClaim(ctx, r.rec.Copy)
 		tgt.Close()
 		if err != nil {
 			return "", nil, err

@@ -81,6 +81,14 @@ func firstOutline(m *tidemark.Move, look *change.CatalogueLook) (out outline) {
 	return out
 }
 
+// described reports whether the first relation of a table has a column as it was described before
+// the stream. To describe it again would take a second for each of thousands of tables.
+func (o *outline) described(was, is outlineColumn) bool {
+	return o.Known != nil && slices.ContainsFunc(o.Known.Columns, func(c change.CatalogueColumn) bool {
+		return c.Number == is.Number && c.Native != "" && c.Native == was.Native && c.Type == is.Type && c.Mod == is.Mod
+	})
+}
+
 // before is the catalogue's description before a place, or before the stream.
 func (o *outline) before(place uint64) (out []change.CatalogueColumn) {
 	if o.Known != nil && place >= o.Known.At {
@@ -200,7 +208,7 @@ func (o *outline) earlier(columns []change.RelationColumn, gone []bool) {
 
 // fitting compares the present shape of a table with its old one.
 func (b *binder) fitting(rel change.Relation, m *tidemark.Move, was, is *outline) error {
-	f := &fit{b: b, rel: rel, m: m, is: is}
+	f := &fit{b: b, rel: rel, m: m, was: was, is: is}
 	for _, c := range was.Columns {
 		var err error
 		switch i := is.index(c.Number, c.Name); {
@@ -223,6 +231,7 @@ type fit struct {
 	b      *binder
 	rel    change.Relation
 	m      *tidemark.Move
+	was    *outline
 	is     *outline
 	looked bool
 	now    *tidemark.Table // of the source
@@ -326,6 +335,9 @@ func (f *fit) retyped(c, is outlineColumn) error {
 		return nil
 	}
 	if c.Type == 0 {
+		if f.was.described(c, is) {
+			return nil
+		}
 		x, err := f.source(c.Name)
 		if err != nil || c.Native == "" || x == nil || x.Type.Native == c.Native {
 			return err

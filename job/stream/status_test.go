@@ -12,39 +12,6 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// What limits a stream, in a sentence.
-func TestLimits(t *testing.T) {
-	status := func(change func(*job.StreamStatus)) job.StreamStatus {
-		var s job.StreamStatus
-		s.Agents, s.Mode = 4, job.OneByOne
-		change(&s)
-		return s
-	}
-	for _, x := range []struct {
-		s     job.StreamStatus
-		fresh int64
-		want  string
-	}{
-		{status(func(s *job.StreamStatus) { s.State, s.Doing = job.Retrying, "retrying: it" }), 1, "Retrying: it."},
-		{status(func(s *job.StreamStatus) { s.Half, s.QueueFull = "capture", true }), 1, "The queue is full"},
-		{status(func(s *job.StreamStatus) { s.Half, s.Busy = "capture", 0.9 }), 1, "The queue limits: 90%"},
-		{status(func(s *job.StreamStatus) { s.Half = "capture" }), 1, "The source's log limits: all of it is in the queue"},
-		{status(func(s *job.StreamStatus) { s.Half, s.Idle = "apply", true }), 1, "Nothing waits: everything in the queue"},
-		{status(func(s *job.StreamStatus) { s.Idle = true }), 1, "Nothing waits: everything in the source's log"},
-		{status(func(s *job.StreamStatus) { s.State = job.OneAlone }), 1, "One transaction is too large"},
-		{status(func(s *job.StreamStatus) { s.InFlight = 3 }), 0, "3 transactions are being applied"},
-		{status(func(s *job.StreamStatus) { s.Mode, s.Busy = job.InBatches, 0.9 }), 1, "The target limits"},
-		{status(func(s *job.StreamStatus) { s.Mode = job.InBatches }), 1, "The source's log limits: batches"},
-		{status(func(s *job.StreamStatus) { s.Busy = 3.6 }), 1, "The agents limit: 3.6 of 4"},
-		{status(func(s *job.StreamStatus) { s.InFlight = 17 }), 1, "Dependencies limit: 17"},
-		{status(func(s *job.StreamStatus) {}), 1, "The source's log limits: the agents wait"},
-	} {
-		if got := limitOf(x.s, x.fresh); !strings.HasPrefix(got, x.want) {
-			t.Errorf("%q, want %q", got, x.want)
-		}
-	}
-}
-
 // What a stream is doing, without a session and with one.
 func TestDoing(t *testing.T) {
 	now := time.Now()

@@ -62,8 +62,9 @@ func (r *stream) openSource(ctx context.Context) (err error) {
 	r.shape = r.src
 	var ok bool
 	if r.from, ok = r.src.(capture.Source); !ok {
+		name := r.src.Name()
 		r.close()
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: tidemark.MaskURL(r.spec.Copy.Source), Err: errors.New("changes cannot be captured from " + r.src.Name() + " yet"), Hint: "Use tidemark copy."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: tidemark.MaskURL(r.spec.Copy.Source), Err: errors.New("changes cannot be captured from " + name + " yet"), Hint: "Use tidemark copy."}
 	}
 	if j, ok := r.src.(capture.Journaler); ok && r.spec.Half != ApplyHalf {
 		record := r.record()
@@ -81,8 +82,9 @@ func (r *stream) openTarget(ctx context.Context) (err error) {
 	}
 	var ok bool
 	if r.to, ok = r.tgt.(apply.Target); !ok {
+		name := r.tgt.Name()
 		r.close()
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: tidemark.MaskURL(r.spec.Copy.Target), Err: errors.New("changes cannot be applied to " + r.tgt.Name() + " yet"), Hint: "Use tidemark copy."}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: tidemark.MaskURL(r.spec.Copy.Target), Err: errors.New("changes cannot be applied to " + name + " yet"), Hint: "Use tidemark copy."}
 	}
 	return nil
 }

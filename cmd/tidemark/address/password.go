@@ -16,7 +16,7 @@ import (
 // for any, or a password alone.
 func WithPassword(text, file string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || !isMySQL(u) && u.Scheme != "postgres" && u.Scheme != "postgresql" {
+	if err != nil || !isMySQL(u) && u.Scheme != "postgres" && u.Scheme != "postgresql" && u.Scheme != "db2" {
 		return text, nil
 	}
 	if _, has := u.User.Password(); has || u.Query().Has("password") {
@@ -128,8 +128,11 @@ func match(lines [][]string, u *url.URL) (password string, found bool) {
 	}
 	if port == "" {
 		port = "5432"
-		if isMySQL(u) {
+		switch {
+		case isMySQL(u):
 			port = "3306"
+		case u.Scheme == "db2":
+			port = "50000"
 		}
 	}
 	is := []string{host, port, strings.Trim(u.Path, "/"), login(u)}

@@ -28,12 +28,12 @@ type group struct {
 
 // groups holds all commands, in the order in which the root's help lists them.
 var groups = []group{
-	{"Move a database", []string{"check", "copy"}},
-	{"Follow its changes", []string{"replicate", "cutover", "capture", "apply", "sub", "set", "skip", "exceptions", "peek"}},
+	{"Move a database", []string{"check", "forecast", "copy"}},
+	{"Follow its changes", []string{"replicate", "cutover", "capture", "apply", "relay", "sub", "set", "skip", "exceptions", "peek"}},
 	{"Compare two databases", []string{"diff", "repair"}},
 	{"Protect a server", []string{"backup", "restore", "backups", "verify", "prune", "archive"}},
 	{"Size a standby", []string{"ha"}},
-	{"Look", []string{"status", "utilities", "runs", "report", "engines", "manual", "man", "completion", "version"}},
+	{"Look", []string{"status", "utilities", "runs", "report", "explain", "bundle", "load", "advise", "engines", "manual", "man", "completion", "version"}},
 }
 
 // Install makes root and all commands below it show their help in this form; all: --help shows

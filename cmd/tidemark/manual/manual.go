@@ -23,9 +23,9 @@ func Pages(book option.Book, settable []string) map[string]func(io.Writer) {
 }
 
 func engineMatrix(w io.Writer) {
-	fmt.Fprint(w, "| job | what | PostgreSQL | MySQL, MariaDB | dump file |\n|---|---|---|---|---|\n")
+	fmt.Fprint(w, "| job | what | PostgreSQL | MySQL, MariaDB | Db2 | dump file |\n|---|---|---|---|---|---|\n")
 	for _, c := range engines.Matrix() {
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", c.Job, c.What, orDash(c.PostgreSQL), orDash(c.MySQL), orDash(c.File))
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s |\n", c.Job, c.What, orDash(c.PostgreSQL), orDash(c.MySQL), orDash(c.Db2), orDash(c.File))
 	}
 }
 

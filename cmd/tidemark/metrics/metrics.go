@@ -121,6 +121,8 @@ var Figures = []Figure{
 	{"target_clock_offset_seconds", "How far the target's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.TargetClock }},
 	{"agents", "Sessions that apply transactions.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Agents) }},
 	{"agents_busy", "Busy sessions, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Busy }},
+	{"round_trip_seconds", "Distance to the target: mean of the round trips that agents waited for in the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.RoundTrip / 1000 }},
+	{"agents_in_transit", "Sessions that waited for a round trip to the target, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.InTransit }},
 	{"idle", "1 if everything committed on the source is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(s.Idle) }},
 	{"batching", "1 while transactions are applied in batches.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(s.Mode == job.InBatches) }},
 	{"behind_seconds", "Age of the oldest transaction that is committed on the source but not on the target; while the source does not answer, at least the time since its last answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Lag }},

@@ -41,10 +41,26 @@ func (w *barWatcher) Running(p job.Progress) {
 	w.wg.Go(func() {
 		every(150*time.Millisecond, done, func() {
 			columns, rows := w.term.size()
-			tables := p.Snapshot()
-			t := sumOf(p, tables)
+			t := sum(p)
 			w.forecast.look(t, p.Elapsed(), time.Now())
-			w.term.Show(frame(columns, rows, t, tables, w.name, w.forecast, time.Now()))
+			w.term.Show(frame(columns, rows, t, p.Moving(), w.name, w.forecast, time.Now()))
+		})
+	})
+}
+
+// Event shows what the job does before rows move beside an empty bar.
+func (w *barWatcher) Event(e job.Event) {
+	if e.Kind != "phase" {
+		w.quiet.Event(e)
+		return
+	}
+	w.Stop()
+	w.done = make(chan struct{})
+	done, begun := w.done, time.Now()
+	w.wg.Go(func() {
+		every(150*time.Millisecond, done, func() {
+			columns, _ := w.term.size()
+			w.term.Show([]string{wholeLine(columns-1, forecast{share: -1}), clip(Clock(time.Since(begun))+"  "+e.Text, columns-1)})
 		})
 	})
 }
@@ -80,15 +96,9 @@ func (w *barWatcher) Stop() {
 
 // frame lays out the display of a job: tables and objects in progress, as many as fit, then the
 // whole job in two lines.
-func frame(columns, rows int, t tally, tables []load.TableStatus, name func(move int) string, f forecast, now time.Time) []string {
+func frame(columns, rows int, t tally, moving []load.TableStatus, name func(move int) string, f forecast, now time.Time) []string {
 	room := min(maxTableBars, rows-4)
 	var out []string
-	var moving []load.TableStatus
-	for _, x := range tables {
-		if x.State == load.FullLoad {
-			moving = append(moving, x)
-		}
-	}
 	sort.SliceStable(moving, func(i, j int) bool { return moving[i].Expected > moving[j].Expected })
 	for _, x := range moving[:max(0, min(len(moving), room))] {
 		out = append(out, tableLine(columns-1, name(x.Move), x))
@@ -116,6 +126,9 @@ func wholeLine(columns int, f forecast) string {
 func detailLine(columns int, t tally, f forecast) string {
 	line := Clock(f.elapsed)
 	var parts []string
+	if t.Defined < t.Define {
+		parts = append(parts, fmt.Sprintf("definitions %d/%d", t.Defined, t.Define))
+	}
 	if t.moving() {
 		parts = append(parts, Commas(t.Rows)+" rows", Bytes(int64(f.speed))+"/s")
 		if t.Tables > 0 {
@@ -124,11 +137,11 @@ func detailLine(columns int, t tally, f forecast) string {
 	}
 	sort.SliceStable(t.Phases, func(i, j int) bool { return t.Phases[i].running > 0 && t.Phases[j].running == 0 })
 	for _, p := range t.Phases {
-		if !t.moving() || p.Done > 0 || p.running > 0 {
+		if !t.loading() || p.Done > 0 || p.running > 0 {
 			parts = append(parts, p.String())
 		}
 	}
-	if !t.moving() {
+	if !t.loading() {
 		parts = append(parts, Commas(t.Rows)+" rows")
 	}
 	for _, p := range parts {

@@ -2,6 +2,7 @@ package screen
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,12 @@ type steps struct {
 	tables int
 }
 
-func (s *steps) Snapshot() []load.TableStatus {
+func (s *steps) Totals() load.Totals { return load.Sum(s.tablesNow()) }
+func (s *steps) Moving() []load.TableStatus {
+	return slices.DeleteFunc(s.tablesNow(), func(t load.TableStatus) bool { return t.State != load.FullLoad })
+}
+
+func (s *steps) tablesNow() []load.TableStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream"
@@ -20,6 +21,11 @@ func Diff(w io.Writer, result diff.Result, findings []tidemark.Finding, whole bo
 	for _, f := range findings {
 		Finding(w, f)
 	}
+	defer func() {
+		for _, line := range advisor.RoundTrips(result.Report) {
+			fmt.Fprintln(w, line)
+		}
+	}()
 	if len(result.Tables) == 0 {
 		fmt.Fprintln(w, "no tables were compared")
 		return

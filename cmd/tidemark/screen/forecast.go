@@ -60,11 +60,15 @@ type forecast struct {
 	speed   float64       // bytes of rows a second
 
 	rows, place rate
+	steps       rate    // definitions, tables and objects
 	lanes       int     // the most objects that were built at once
 	mean        float64 // bytes of rows a second, since the start
 }
 
 func (f *forecast) look(t tally, elapsed time.Duration, now time.Time) {
+	if elapsed < f.elapsed { // it is counted anew once all definitions are created
+		f.rows, f.place, f.steps = rate{}, rate{}, rate{}
+	}
 	f.elapsed = elapsed
 	f.speed = f.rows.of(t.Bytes-t.earlier, elapsed)
 	if t.moving() && elapsed > 0 {
@@ -72,20 +76,44 @@ func (f *forecast) look(t tally, elapsed time.Duration, now time.Time) {
 	}
 	f.lanes = max(f.lanes, len(t.heavy.Running), 2) // two are built at once by default
 	done, total := float64(min(t.Done, t.Total)), float64(t.Total)
+	steps, allSteps := t.steps()
 	built, left, known := f.objects(t.heavy, now)
 	f.share, f.left = -1, 0
-	if whole := total + float64(t.heavy.Bytes); total > 0 && whole > 0 {
-		f.share = (done + built) / whole
+	if whole := total + float64(t.heavy.Bytes) + stepBytes*float64(allSteps); (total > 0 || allSteps > 0) && whole > 0 {
+		f.share = (done + built + stepBytes*float64(steps)) / whole
 	}
 	if rest := total - done; rest > 0 {
 		speed := f.place.of(t.Done, elapsed)
-		if known = known && speed > 0 && len(f.place.times) > 1; known {
+		if known = (known || allSteps > 0) && speed > 0 && len(f.place.times) > 1; known {
 			left += rest / speed
+		}
+	}
+	if allSteps > 0 {
+		speed := f.steps.of(steps, elapsed)
+		if known = speed > 0 && (known || steps < allSteps); known {
+			left = max(left, float64(allSteps-steps)/speed)
 		}
 	}
 	if known {
 		f.left = time.Duration(left * float64(time.Second))
 	}
+}
+
+// If there are many tables, each definition, table and object counts as much as these bytes, and
+// the time remaining is also estimated by how many are done in a second.
+const (
+	manySteps = 1000
+	stepBytes = 64 << 10
+)
+
+// steps are the definitions, tables and objects that are done, and all of them; none unless there
+// are many.
+func (t tally) steps() (done, all int64) {
+	all = int64(t.Define + t.Tables + t.Objects)
+	if all < manySteps {
+		return 0, 0
+	}
+	return int64(t.Defined + t.TablesDone + t.Built), all
 }
 
 // settle is how long objects must have been built until their own speed counts for as much as that

@@ -1,15 +1,19 @@
 package screen
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
@@ -22,9 +26,14 @@ func Plan(w io.Writer, p *load.Plan) {
 	for _, r := range p.Ranges {
 		ranges[r.Move]++
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "FROM\tTO\tROWS\tSIZE\tRANGES\tFORMAT\tCOLUMNS")
-	for i, m := range p.Moves {
+	out := bufio.NewWriterSize(w, 64<<10) // there may be hundreds of thousands of lines
+	defer out.Flush()
+	w = out
+	line := func(i int) [7]string {
+		if i < 0 {
+			return [...]string{"FROM", "TO", "ROWS", "SIZE", "RANGES", "FORMAT", "COLUMNS"}
+		}
+		m := &p.Moves[i]
 		format := ""
 		if i < len(p.Formats) {
 			format = p.Formats[i].String()
@@ -33,9 +42,21 @@ func Plan(w io.Writer, p *load.Plan) {
 		if m.From.Rows >= 0 {
 			rows = "~" + Commas(m.From.Rows)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\n", m.From.TableID, m.To.TableID, rows, Bytes(m.From.Bytes), ranges[i], format, len(m.Source))
+		return [...]string{m.From.String(), m.To.String(), rows, Bytes(m.From.Bytes), strconv.Itoa(ranges[i]), format, strconv.Itoa(len(m.Source))}
 	}
-	t.Flush()
+	var width [7]int
+	for i := -1; i < len(p.Moves); i++ {
+		for k, cell := range line(i) {
+			width[k] = max(width[k], utf8.RuneCountInString(cell))
+		}
+	}
+	for i := -1; i < len(p.Moves); i++ {
+		cells := line(i)
+		for k, cell := range cells[:6] {
+			fmt.Fprintf(w, "%-*s", width[k]+2, cell)
+		}
+		fmt.Fprintln(w, cells[6])
+	}
 	printObjects(w, p, tidemark.BeforeRows, "Before the rows")
 	printObjects(w, p, tidemark.AfterTable, "As soon as its table is full")
 	printObjects(w, p, tidemark.AfterRows, "After all rows")
@@ -204,12 +225,17 @@ func Report(w io.Writer, r *job.Report, whole bool) {
 		printStream(w, r)
 	} else {
 		printRows(w, r)
+		printForeseen(w, r.Foreseen)
 	}
 	if whole {
 		fmt.Fprint(w, r.Workers.String())
 	}
+	Servers(w, r.Servers, whole)
 	if whole && r.Limit != "" {
 		fmt.Fprintln(w)
+	}
+	for _, line := range advisor.RoundTrips(r.Workers) {
+		fmt.Fprintln(w, line)
 	}
 	if r.Limit != "" {
 		fmt.Fprintf(w, "%s\n", r.Limit)
@@ -217,6 +243,7 @@ func Report(w io.Writer, r *job.Report, whole bool) {
 	for _, a := range r.Advice {
 		fmt.Fprintf(w, "%s\n", a)
 	}
+	experiments(w, r.Experiments)
 	if len(r.Objects) > 0 && r.Objects[0].Seconds >= 0.1 {
 		fmt.Fprintln(w, "\nSlowest to build:")
 		for i, o := range r.Objects {
@@ -273,4 +300,18 @@ func printRejected(w io.Writer, failed []load.Failed) (rest []load.Failed) {
 		title = ""
 	}
 	return rest
+}
+
+// Runs lists runs.
+func Runs(w io.Writer, runs []catalog.Run) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "RUN\tVERB\tSTARTED\tTOOK\tSTATE\tSOURCE\tTARGET")
+	for _, r := range runs {
+		took := ""
+		if !r.Ended.IsZero() {
+			took = r.Ended.Sub(r.Started).Round(10 * time.Millisecond).String()
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Verb, r.Started.Local().Format("2006-01-02 15:04:05"), took, r.State, r.Source, r.Target)
+	}
+	return t.Flush()
 }

@@ -3,16 +3,18 @@ package screen
 import (
 	"encoding/json"
 	"fmt"
-
-	"github.com/spf13/cobra"
+	"io"
 
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/workload"
 )
 
+// manyTables is how many tables a report lists at most, unless they are not complete.
+const manyTables = 200
+
 // Run shows a run, its tables and its report.
-func Run(cmd *cobra.Command, run catalog.Run, tables []catalog.TableStat) error {
-	w := cmd.OutOrStdout()
+func Run(w io.Writer, run catalog.Run, tables []catalog.TableStat) error {
 	fmt.Fprintf(w, "run %s: %s from %s to %s, %s\n", run.ID, run.Verb, run.Source, run.Target, run.State)
 	fmt.Fprintf(w, "started %s", run.Started.Local().Format("2006-01-02 15:04:05"))
 	if !run.Ended.IsZero() {
@@ -26,18 +28,34 @@ func Run(cmd *cobra.Command, run catalog.Run, tables []catalog.TableStat) error 
 		}
 	}
 	fmt.Fprintln(w)
-	if len(tables) > 0 {
+	switch {
+	case len(tables) > manyTables:
+		ShortTables(w, tables)
+		fmt.Fprintln(w, "--json shows all of them")
+	case len(tables) > 0:
 		Tables(w, tables)
 	}
 	if len(run.Report) == 0 {
 		return nil
 	}
-	if (run.Verb == "backup" || run.Verb == "restore") && len(run.Plan) == 0 { // a restore into a database has one
-		var rep job.StorageReport
-		if err := json.Unmarshal(run.Report, &rep); err != nil {
+	if rep := storageOf(run); rep != nil {
+		Storage(w, rep, true)
+		return nil
+	}
+	if run.Verb == "forecast" {
+		var f job.Forecast
+		if err := json.Unmarshal(run.Report, &f); err != nil {
 			return err
 		}
-		Storage(w, &rep, true)
+		Forecast(w, &f)
+		return nil
+	}
+	if run.Verb == "load" {
+		var r workload.Report
+		if err := json.Unmarshal(run.Report, &r); err != nil {
+			return err
+		}
+		Load(w, &r)
 		return nil
 	}
 	var rep job.Report

@@ -103,11 +103,15 @@ func printKept(w io.Writer, x StreamState) {
 	}
 	if s.LogRoom >= 0 {
 		line += ", room for " + Bytes(s.LogRoom) + " more"
+		if s.LogGrowth >= 1 {
+			line += fmt.Sprintf(" (full in %s at %s/s)", Clock(time.Duration(float64(s.LogRoom)/s.LogGrowth*float64(time.Second))), Bytes(int64(s.LogGrowth)))
+		}
 	}
 	if s.LogExpiry > 0 {
 		line += ", removed after " + (time.Duration(s.LogExpiry) * time.Second).String()
 	}
 	fmt.Fprintln(w, line)
+	printOpen(w, "  ", *s)
 }
 
 // shownTables is how many tables that are not active are named.

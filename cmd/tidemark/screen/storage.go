@@ -1,13 +1,17 @@
 package screen
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/backup"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/store"
 )
 
 // Storage shows what a backup or a restore has moved, and what limits it; whole: with the times of
@@ -39,6 +43,13 @@ func Storage(w io.Writer, rep *job.StorageReport, whole bool) {
 	if whole {
 		fmt.Fprintf(w, "%s\n", rep.Report)
 	}
+	if whole {
+		printSpent(w, rep.Store)
+	}
+	Servers(w, rep.Servers, whole)
+	for _, line := range advisor.StorageTrips(rep.Report.Workers, rep.Report.Restore, rep.Report.Logical) {
+		fmt.Fprintln(w, line)
+	}
 	fmt.Fprintln(w, rep.Limit)
 	for _, a := range rep.Advice {
 		fmt.Fprintln(w, a)
@@ -51,6 +62,37 @@ func Storage(w io.Writer, rep *job.StorageReport, whole bool) {
 	for _, d := range rep.Damaged {
 		fmt.Fprintf(w, "damaged: %s\n", d)
 	}
+}
+
+// printSpent tells apart what calls to the repository were.
+func printSpent(w io.Writer, s store.Spent) {
+	if s.Calls > 0 {
+		fmt.Fprintf(w, "At the repository: %s, %.1f s = writes %.1f + %s (syncs, ends of uploads) %.1f + reads %.1f\n", Count(int(s.Calls), "call"), (s.Reading + s.Writing + s.Committing).Seconds(),
+			s.Writing.Seconds(), Count(int(s.Commits), "commit"), s.Committing.Seconds(), s.Reading.Seconds())
+	}
+}
+
+// explainStorage shows what limited a backup or a restore, the evidence, and what to change.
+func explainStorage(w io.Writer, run catalog.Run, rep *job.StorageReport) {
+	fmt.Fprintf(w, "run %s: %s of %s, %s, %.1f s\n\n%s\n", run.ID, run.Verb, run.Source, run.State, rep.Report.Took().Seconds(), rep.Limit)
+	for i, a := range rep.Advice {
+		fmt.Fprintf(w, "\n%d. %s\n", i+1, a)
+	}
+	fmt.Fprintf(w, "\n%s\n", rep.Report)
+	printSpent(w, rep.Store)
+	Servers(w, rep.Servers, true)
+	if rep.Servers != nil {
+		printCounted(w, rep.Servers.Servers)
+	}
+}
+
+// storageOf returns the report of a run that was a backup or a restore; nil if it was another.
+func storageOf(run catalog.Run) *job.StorageReport {
+	var rep job.StorageReport
+	if run.Verb != "backup" && (run.Verb != "restore" || len(run.Plan) > 0) || len(run.Report) == 0 || json.Unmarshal(run.Report, &rep) != nil {
+		return nil // a restore into a database is a copy, and has a plan
+	}
+	return &rep
 }
 
 // printTargets shows the times of each place of a mirror: sums over the objects that were being

@@ -17,6 +17,7 @@ func printStream(w io.Writer, r *job.Report) {
 		if s.Transactions > 0 {
 			fmt.Fprintf(w, "from commit to queue: mean %s, p50 %s, p99 %s, max %s\n", millis(s.Capture.Mean), millis(s.Capture.P50), millis(s.Capture.P99), millis(s.Capture.Max))
 		}
+		printMeasures(w, r)
 		return
 	}
 	fmt.Fprintf(w, "\n%s transactions, %s rows applied in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", Commas(s.Transactions), Commas(s.Rows), s.Seconds,
@@ -52,6 +53,7 @@ func printStream(w io.Writer, r *job.Report) {
 	}
 	printClocks(w, s.StreamStatus)
 	fmt.Fprintln(w)
+	printMeasures(w, r)
 }
 
 // printClocks shows which server's clock differs from this machine's: latencies depend on both.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestFrameFits(t *testing.T) {
 	now := time.Now()
 	name := func(int) string { return "a_schema_with_a_long_name.表の名前\x1b[2J_with_more_behind_it" }
-	tables := []load.TableStatus{{State: load.FullLoad, Rows: 123_456_789, Bytes: 5 << 30, Expected: 10 << 30}, {State: load.FullLoad, Rows: 1}, {State: load.TableCompleted}}
+	tables := []load.TableStatus{{State: load.FullLoad, Rows: 123_456_789, Bytes: 5 << 30, Expected: 10 << 30}, {State: load.FullLoad, Rows: 1}}
 	rows := tally{Tables: 3, TablesDone: 1, Rows: 123_456_790, Bytes: 5 << 30, Done: 5 << 30, Total: 11 << 30, Phases: []phase{{Name: "indexes", Total: 40}}}
 	objects := tally{Tables: 3, TablesDone: 3, Rows: 223_456_790, Done: 11 << 30, Total: 11 << 30,
 		Phases: []phase{{Name: "indexes", Done: 12, Total: 40, running: 2}, {Name: "keys", Done: 3, Total: 3}, {Name: "foreign keys", Total: 17}, {Name: "others", Total: 4}},
@@ -97,6 +98,53 @@ func TestForecast(t *testing.T) {
 		}
 		if left := f.left.Seconds(); s == 15 && (left < 8 || left > 40) {
 			t.Errorf("after %d s, 15 s before the end: ETA %.1f s", s, left)
+		}
+	}
+}
+
+// TestForecastOfManyTables follows a copy whose bytes say little: definitions, then tables with
+// their keys, at the same pace.
+func TestForecastOfManyTables(t *testing.T) {
+	const tables, pace = 10_000, 1000 // 10 s of definitions, then 30 s
+	start := time.Now()
+	var f forecast
+	last := -1.0
+	for s := 1; s < 40; s++ {
+		x := tally{Tables: tables, Define: tables, Objects: 2 * tables, Total: 8192 * tables, Defined: min(s*pace, tables)}
+		elapsed := s
+		if s >= 10 {
+			elapsed = s - 10
+			done := (s - 10) * pace
+			x.TablesDone, x.Built = done/3, done/3*2
+			x.Done = int64(x.TablesDone) * 8192
+			x.Bytes = x.Done
+		}
+		f.look(x, time.Duration(elapsed)*time.Second, start.Add(time.Duration(s)*time.Second))
+		if f.share < last || f.share <= 0 || f.share > 1 {
+			t.Errorf("after %d s: share %.3f, and %.3f before", s, f.share, last)
+		}
+		last = f.share
+		left, want := f.left.Seconds(), float64(40-s)
+		if s != 10 && s != 11 && (left < want*0.8 || left > want*1.2+1) { // there is no pace yet
+			t.Errorf("after %d s: ETA %.1f s, want %.0f", s, left, want)
+		}
+		if detail := detailLine(100, x, f); s < 10 && !strings.Contains(detail, fmt.Sprintf("definitions %d/10000", s*pace)) {
+			t.Errorf("after %d s: %q", s, detail)
+		}
+	}
+}
+
+// TestPhases: what is done before the rows is shown from the first moment, and ends with the job.
+func TestPhases(t *testing.T) {
+	for _, mode := range []string{"bars", "lines", "none"} {
+		var out bytes.Buffer
+		w := Watch(View{Progress: mode}, &out, &out)
+		w.Event(job.Event{Kind: "phase", Text: "reading"})
+		time.Sleep(2300 * time.Millisecond)
+		w.Event(job.Event{Kind: "phase", Text: "planning"})
+		w.Stop()
+		if got := strings.Contains(out.String(), "  reading"); got != (mode != "none") {
+			t.Errorf("%s: %q", mode, out.String())
 		}
 	}
 }

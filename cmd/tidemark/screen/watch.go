@@ -105,9 +105,11 @@ func (w *quiet) Event(e job.Event) {
 		fmt.Fprintf(w.errOut, "%s: %s: %s rows, %s in %.1f s\n", e.Object, e.Text, Commas(e.Rows), Bytes(e.Bytes), e.Seconds)
 	case e.Kind == "finding":
 		fmt.Fprintf(w.errOut, "warning: %s: %s\n", e.Object, e.Text)
+	case e.Kind == "pace":
+		fmt.Fprintf(w.errOut, "pace: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "ddl":
 		fmt.Fprintf(w.errOut, "changed: %s: %s\n", e.Object, e.Text)
-	case e.Kind == "mode":
+	case e.Kind == "mode" || e.Kind == "turn":
 		fmt.Fprintln(w.errOut, e.Text)
 	case e.Kind == "stopped":
 		fmt.Fprintf(w.errOut, "stopped: %s: %s\n", e.Object, strings.TrimPrefix(e.Error+". "+e.Text, ". "))
@@ -173,7 +175,18 @@ func (w *jsonWatcher) put(v any) {
 	Event(w.out, v)
 }
 
-func (w *jsonWatcher) Event(e job.Event) { w.put(e) }
+func (w *jsonWatcher) Event(e job.Event) {
+	if e.Kind != "phase" {
+		w.put(e)
+		return
+	}
+	if w.planOnly {
+		return // the plan is one document
+	}
+	w.Stop()
+	w.done = make(chan struct{})
+	w.wg.Go(func() { every(time.Second, w.done, func() { w.put(e) }) })
+}
 
 type jsonProgress struct {
 	Event   string  `json:"event"`
@@ -242,29 +255,23 @@ type tally struct {
 	Objects    int     `json:"objects"`
 	Built      int     `json:"objects_done"`
 	Phases     []phase `json:"phases"`
+	Defined    int     `json:"definitions_done"`
+	Define     int     `json:"definitions"`
 	heavy      load.HeavyBuild
 	earlier    int64 // of Bytes: committed by earlier attempts
 }
 
 // moving reports whether rows are being moved yet.
-func (t tally) moving() bool { return t.Done < t.Total || t.TablesDone < t.Tables || t.Total == 0 }
+func (t tally) moving() bool { return t.Defined == t.Define && t.loading() }
 
-func sum(p job.Progress) tally { return sumOf(p, p.Snapshot()) }
+// loading reports whether rows are still to be moved.
+func (t tally) loading() bool { return t.Done < t.Total || t.TablesDone < t.Tables || t.Total == 0 }
 
-func sumOf(p job.Progress, tables []load.TableStatus) tally {
-	t := tally{}
-	for _, x := range tables {
-		t.Tables++
-		t.Rows += x.Rows
-		t.Bytes += x.Bytes
-		t.earlier += x.Earlier.Bytes
-		if x.State == load.TableCompleted {
-			t.TablesDone++
-		}
-	}
+func sum(p job.Progress) tally {
+	s, b := p.Totals(), p.Objects()
+	t := tally{Tables: s.Tables, TablesDone: s.TablesDone, Rows: s.Rows, Bytes: s.Bytes, earlier: s.Earlier.Bytes,
+		Objects: b.Total, Built: b.Done + b.Failed, Phases: phases(b.Kinds), Defined: b.Defined, Define: b.Definitions, heavy: b.Heavy}
 	t.Done, t.Total = p.Position()
-	b := p.Objects()
-	t.Objects, t.Built, t.Phases, t.heavy = b.Total, b.Done+b.Failed, phases(b.Kinds), b.Heavy
 	return t
 }
 
@@ -291,12 +298,18 @@ func (w *lineWatcher) Running(p job.Progress) {
 
 func (w *lineWatcher) line(t tally, elapsed time.Duration) string {
 	w.forecast.look(t, elapsed, time.Now())
-	s := fmt.Sprintf("%s  %s rows  %s  %s/s", Clock(elapsed), Commas(t.Rows), Bytes(t.Bytes), Bytes(int64(w.forecast.speed)))
-	if t.Total > 0 {
-		s = fmt.Sprintf("%s  %3d%%", s, Percent(t.Done, t.Total))
-		if w.forecast.left >= time.Second {
-			s += "  ETA " + Clock(w.forecast.left)
-		}
+	s := Clock(elapsed)
+	if t.Defined == t.Define {
+		s = fmt.Sprintf("%s  %s rows  %s  %s/s", s, Commas(t.Rows), Bytes(t.Bytes), Bytes(int64(w.forecast.speed)))
+	}
+	if w.forecast.share >= 0 {
+		s = fmt.Sprintf("%s  %3d%%", s, int(100*w.forecast.share))
+	}
+	if w.forecast.left >= time.Second {
+		s += "  ETA " + Clock(w.forecast.left)
+	}
+	if t.Defined < t.Define {
+		return fmt.Sprintf("%s  definitions %d/%d", s, t.Defined, t.Define)
 	}
 	if t.Tables > 0 {
 		s += fmt.Sprintf("  tables %d/%d", t.TablesDone, t.Tables)
@@ -308,6 +321,19 @@ func (w *lineWatcher) line(t tally, elapsed time.Duration) string {
 }
 
 func (w *lineWatcher) Event(e job.Event) {
+	if e.Kind == "phase" {
+		w.Stop()
+		w.done = make(chan struct{})
+		begun := time.Now()
+		w.wg.Go(func() {
+			every(2*time.Second, w.done, func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				fmt.Fprintf(w.errOut, "%s  %s\n", Clock(time.Since(begun)), e.Text)
+			})
+		})
+		return
+	}
 	w.quiet.Event(e)
 	if e.Kind == "table" && w.plan != nil && len(w.plan.Moves) <= 100 {
 		w.mu.Lock()

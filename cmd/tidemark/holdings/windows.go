@@ -1,33 +1,36 @@
-package main
+package holdings
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// windowsOf tells to which moments backups can be recovered.
-func windowsOf(ctx context.Context, r *repo.Repo, all []*repo.Manifest) ([]logs.Window, error) {
+// Windows tells to which moments backups can be recovered.
+func Windows(ctx context.Context, r *repo.Repo, all []*repo.Manifest) ([]logs.Window, error) {
 	var bases []logs.Base
 	for _, m := range all {
 		if m.Form == repo.Logical || m.Kind == repo.Partial {
 			continue
 		}
-		if need, err := spanOf(m); err == nil { // others are restored without recovery
+		if need, err := Span(m); err == nil { // others are restored without recovery
 			bases = append(bases, logs.Base{ID: m.ID, Need: need, Ended: m.Ended})
 		}
 	}
 	return logs.New(r, repo.Codec{}).Windows(ctx, bases)
 }
 
-// printServers tells for each server in the repository what can be restored.
-func printServers(w io.Writer, l *backupsList) {
+// PrintServers tells for each server in the repository what can be restored.
+func PrintServers(w io.Writer, l *List) {
 	var systems []string
 	newest, counts := map[string]*repo.Manifest{}, map[string]int{}
 	for _, m := range l.Backups {
@@ -50,7 +53,7 @@ func printServers(w io.Writer, l *backupsList) {
 }
 
 // printArchive tells what is archived, and what can be recovered with it.
-func printArchive(w io.Writer, l *backupsList) {
+func printArchive(w io.Writer, l *List) {
 	fmt.Fprintf(w, "    log archived: %s, %s stored; ", screen.Count(l.Archive.Files, "file"), screen.Bytes(l.Archive.Stored))
 	for i, e := range l.Archive.Spans {
 		if i > 0 {
@@ -87,7 +90,7 @@ type windowList struct {
 	Gap      *repo.Gap `json:"gap,omitempty"`
 }
 
-func listWindows(all []logs.Window) (out []windowList) {
+func ListWindows(all []logs.Window) (out []windowList) {
 	for _, w := range all {
 		out = append(out, windowList{w.Timeline, w.Backups, wal.FormatLSN(w.From), wal.FormatLSN(w.To), w.Since, w.Until, w.Missing, w.Gap})
 	}
@@ -108,8 +111,8 @@ type archiveSpan struct {
 	To       string `json:"to_lsn"`   // of whole files
 }
 
-// archiveOf describes the archive; nil: there is none.
-func archiveOf(ctx context.Context, r *repo.Repo) (*archiveList, error) {
+// ArchiveOf describes the archive; nil: there is none.
+func ArchiveOf(ctx context.Context, r *repo.Repo) (*archiveList, error) {
 	s, err := logs.New(r, repo.Codec{}).State(ctx)
 	if err != nil || s.Segment == 0 {
 		return nil, err
@@ -119,4 +122,45 @@ func archiveOf(ctx context.Context, r *repo.Repo) (*archiveList, error) {
 		out.Spans = append(out.Spans, archiveSpan{e.Timeline, wal.FormatLSN(s.Begins[i].Place), wal.FormatLSN(e.Place)})
 	}
 	return out, nil
+}
+
+// Span is the log that a backup of a server's files needs.
+func Span(m *repo.Manifest) (logs.Span, error) {
+	if len(m.Ranges) == 0 {
+		return logs.Span{}, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: m.ID, Err: errors.New("the backup does not say which log it needs"), Hint: "Restore it without --to."}
+	}
+	last := m.Ranges[len(m.Ranges)-1]
+	need := logs.Span{System: m.SystemID, Timeline: last.Timeline, Own: last.Count == 0, Cut: m.Standby}
+	var err, err2 error
+	need.Start, err = wal.ParseLSN(last.Start)
+	need.End, err2 = wal.ParseLSN(last.End)
+	if err := errors.Join(err, err2); err != nil {
+		return need, &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: m.ID, Err: err, Hint: "tidemark verify says what else is damaged."}
+	}
+	return need, nil
+}
+
+// NextLog gives the name of the next WAL file, for an archive whose files have the size that it
+// records, or else the newest backup.
+func NextLog(ctx context.Context, r *repo.Repo, all []*repo.Manifest) func(string) string {
+	var size int64
+	for _, m := range all {
+		if m.LogSize > 0 {
+			size = m.LogSize
+		}
+	}
+	if of, err := r.LogServer(ctx); err == nil {
+		size = int64(of.Segment)
+	}
+	if size == 0 {
+		return nil
+	}
+	return func(name string) string {
+		line, file, ok := strings.Cut(name, "/")
+		at, isSegment := wal.ParseName(file, int(size))
+		if !ok || !isSegment || len(file) != 24 {
+			return ""
+		}
+		return line + "/" + wal.SegmentName(at.Timeline, at.Place+uint64(size), uint32(size))
+	}
 }

@@ -1,0 +1,83 @@
+package screen
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// deadShown is how long a killed run is shown.
+const deadShown = 24 * time.Hour
+
+// Running lists what runs with a catalogue.
+func Running(ctx context.Context, cat *catalog.Catalog, now time.Time) ([]Utility, error) {
+	all := []Utility{}
+	runs, err := cat.OpenRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	streams, err := cat.Streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range runs {
+		u := Utility{ID: r.ID, Type: strings.ToUpper(r.Verb), Source: r.Source, Target: r.Target, Started: r.Started, State: "running", Host: r.Host, PID: r.PID, Heard: r.Heard, Work: r.Work}
+		for _, s := range streams {
+			if s.Run == r.ID {
+				if err := fillIn(ctx, cat, &u, s.Name); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if !cat.Alive(r.ID) {
+			u.State = "dead"
+			last := u.Heard
+			if last.Before(u.Started) {
+				last = u.Started
+			}
+			if now.Sub(last) > deadShown {
+				continue
+			}
+		}
+		if u.Work != nil && u.Total > 0 {
+			p := 100 * min(float64(u.Done)/float64(u.Total), 1)
+			u.Percent = &p
+		}
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+// fillIn fills in what a stream's last sample says.
+func fillIn(ctx context.Context, cat *catalog.Catalog, u *Utility, stream string) error {
+	u.Stream = stream
+	samples, err := cat.Samples(ctx, stream, 1)
+	if err != nil || len(samples) == 0 {
+		return err
+	}
+	var s job.StreamStatus
+	if err := json.Unmarshal(samples[0], &s); err != nil {
+		return fmt.Errorf("read sample of %s: %w", stream, err)
+	}
+	if s.Time.Before(u.Started) {
+		return nil // of a run before this one
+	}
+	u.Heard, u.Limit = s.Time, s.Limit
+	u.Work = &catalog.Work{Phase: "following", Unit: "rows", Done: s.Rows, Rate: s.RowsSecond, Left: -1}
+	if s.Half == "capture" {
+		u.Work.Done = s.CaptureRows
+	}
+	switch s.State {
+	case job.Idle:
+		u.Work.Phase = "following, caught up"
+	case job.Applying:
+	default:
+		u.Work.Phase = "following, " + s.Doing
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// A Forecast is how long a copy is expected to take: in four of five cases between Low and High.
+// Package job/forecast makes them; the end report compares.
+type Forecast struct {
+	Verb     string          `json:"verb"` // "forecast": it is the report of such a run
+	Low      float64         `json:"low_seconds"`
+	Expected float64         `json:"expected_seconds"`
+	High     float64         `json:"high_seconds"`
+	Probed   bool            `json:"probed"`
+	Past     int             `json:"past_runs"` // of this pair, which it rests on or was corrected by
+	Tables   int             `json:"tables"`
+	Rows     int64           `json:"rows"` // as the source estimates; -1 unknown
+	Bytes    int64           `json:"bytes"`
+	Objects  int             `json:"objects"`
+	Phases   []ForecastPhase `json:"phases"`
+	Best     ForecastBest    `json:"best"`
+	Basis    []string        `json:"basis"` // what it rests on, in sentences
+	Notes    []string        `json:"notes,omitempty"`
+	// Speed is what a number of lanes moves, in bytes of the source's tables a second.
+	Speed []ForecastSpeed `json:"speed,omitempty"`
+}
+
+// A ForecastPhase is a part of a job, and what limits it.
+type ForecastPhase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+	Limit   string  `json:"limit"`
+}
+
+// A ForecastBest is the settings with which the job would end first.
+type ForecastBest struct {
+	Lanes     int     `json:"lanes"`
+	Finishers int     `json:"finishers"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// A ForecastSpeed is what some lanes move.
+type ForecastSpeed struct {
+	Lanes int     `json:"lanes"`
+	Rate  float64 `json:"bytes_per_second"`
+}
+
+// A Foreseen is what was forecast of a run, and what happened.
+type Foreseen struct {
+	Run      string  `json:"run"` // of the forecast
+	Low      float64 `json:"low_seconds"`
+	Expected float64 `json:"expected_seconds"`
+	High     float64 `json:"high_seconds"`
+	Took     float64 `json:"seconds"`
+}
+
+// Within reports whether it took as long as was forecast.
+func (f Foreseen) Within() bool { return f.Took >= f.Low && f.Took <= f.High }
+
+// How long a forecast holds, and how much of its size a copy may differ from it.
+const (
+	ForecastHolds = 30 * 24 * time.Hour
+	sameSize      = 0.1
+)
+
+// LastForecast gives the last forecast of a copy between two databases, by their masked URLs. The
+// error's Kind is NotFound if there is none.
+func LastForecast(ctx context.Context, cat *catalog.Catalog, source, target string) (catalog.Run, *Forecast, error) {
+	run, err := cat.LastRun(ctx, "forecast", source, target)
+	if err != nil {
+		return run, nil, err
+	}
+	f := &Forecast{}
+	if run.State != catalog.Done || json.Unmarshal(run.Report, f) != nil {
+		return run, nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "find forecast", Object: run.ID}
+	}
+	return run, f, nil
+}
+
+// foreseen is the forecast of a copy that has ended, and what happened; nil if there was none of
+// this pair lately, or it was of something else.
+func foreseen(ctx context.Context, c *copying, took time.Duration) *Foreseen {
+	if c.verb != "copy" || c.env.Catalog == nil {
+		return nil
+	}
+	run, f, err := LastForecast(ctx, c.env.Catalog, tidemark.MaskURL(c.spec.Source), tidemark.MaskURL(c.spec.Target))
+	if err != nil || c.env.Time().Sub(run.Started) > ForecastHolds || !Alike(f, c.p) {
+		return nil
+	}
+	return &Foreseen{Run: run.ID, Low: f.Low, Expected: f.Expected, High: f.High, Took: took.Seconds()}
+}
+
+// Alike reports whether a forecast was of about what a plan has.
+func Alike(f *Forecast, p *load.Plan) bool {
+	var bytes int64
+	for i := range p.Moves {
+		bytes += p.Moves[i].From.Bytes
+	}
+	return f.Tables == len(p.Moves) && math.Abs(float64(bytes-f.Bytes)) <= sameSize*float64(max(f.Bytes, 1))
+}
+
+// PlanOf plans a copy without claiming or changing anything on the target.
+func PlanOf(ctx context.Context, env Env, spec CopySpec, src Database, tgt Database) (*load.Plan, *tidemark.Database, error) {
+	spec.PlanOnly = true
+	seen := &describing{Database: src}
+	c := &copying{env: env, verb: "copy", spec: spec, src: seen, tgt: tgt}
+	p, err := c.plan(ctx)
+	return p, seen.db, err
+}
+
+// describing keeps what a source has described.
+type describing struct {
+	Database
+	db *tidemark.Database
+}
+
+func (d *describing) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	db, err := d.Database.Describe(ctx, want)
+	d.db = db
+	return db, err
+}
+
+// Distance is the longer of the round trips to two ends; 0 where it does not count.
+func Distance(ctx context.Context, ends ...any) (time.Duration, error) { return distance(ctx, ends...) }
+
+// VersionOf is the version of an end's server; "" if it cannot say.
+func VersionOf(end any) string {
+	v, ok := end.(versioner)
+	if !ok {
+		return ""
+	}
+	return cmp.Or(v.Version(), "")
+}
