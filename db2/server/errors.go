@@ -69,6 +69,8 @@ var states = map[string]remark{
 	"42X05": {tidemark.NotFound, ""},
 	"42Y55": {tidemark.NotFound, ""},
 	"42710": {tidemark.Exists, ""},
+	"42889": {tidemark.Exists, ""}, // a primary key of the table
+	"42Z93": {tidemark.Exists, ""}, // Derby: a constraint with the same columns, which it looks for before the name
 	"X0Y32": {tidemark.Exists, ""},
 	"X0Y68": {tidemark.Exists, ""},
 	"42893": {tidemark.NotEmpty, "Something depends on the table: drop it first, or copy it too."},
