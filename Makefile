@@ -34,7 +34,7 @@ FUZZPKG  ?= ./...
 
 # Packages whose fuzz targets make test runs: what other machines, files of backups and expressions say, and URLs; for a
 # moment, and built as for tests. "make test FUZZEACH=1m FUZZPLAIN=" runs them longer, "make fuzz FUZZTIME=10m" all there are.
-FUZZSHORT := . ./db2/text ./mysql/... ./postgres/... ./backup/repo ./backup/dump ./queue/jetstream
+FUZZSHORT := . ./advisor ./db2/text ./mysql/... ./postgres/... ./backup/repo ./backup/dump ./queue/jetstream
 FUZZEACH  ?= 1s
 FUZZPLAIN ?= yes
 

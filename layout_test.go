@@ -143,6 +143,7 @@ var rooms = map[string]room{
 	"proof/ddl": {floor: 90},
 
 	// Db2, by what stands in for it.
+	"proof/db2": {floor: 90},
 
 	"proof/peers": {floor: 90},
 
@@ -172,6 +173,8 @@ var rooms = map[string]room{
 	"proof/counters":   {floor: 90},
 	"proof/folders":    {floor: 90},
 	"proof/garbled":    {floor: 90},
+	"proof/links":      {floor: 90},
+	"proof/limits":     {floor: 90},
 	"proof/loghole":    {floor: 90},
 	"proof/lookahead":  {floor: 90},
 	"proof/manual":     {floor: 90},

@@ -73,6 +73,8 @@ var kinds = []kind{
 	{name: "truncate all partitions", src: postgres, setup: parted, table: "p", do: []string{"TRUNCATE p", "INSERT INTO p VALUES (12, 3)"}},
 	{name: "rewrite partition", src: postgres, setup: parted, table: "p", do: []string{"INSERT INTO p VALUES (12, 3)", "VACUUM FULL p2", "INSERT INTO p VALUES (13, 3)"}},
 	{name: "drop table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t"}, to: stops("no longer on the source")},
+	{name: "replace table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (3, 3)"}, to: stops("no longer on the source")},
+	{name: "exchange tables", src: postgres, setup: "CREATE TABLE u (id int PRIMARY KEY, n int)", do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t RENAME TO w; ALTER TABLE u RENAME TO t", "INSERT INTO t VALUES (3, 3)"}, to: stops("no longer on the source")},
 	{name: "rename table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (3, 3)"}, to: stops("no longer on the source")},
 	{name: "indexes and constraints", src: postgres, do: []string{"CREATE UNIQUE INDEX ON t (n)", "INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD CHECK (n < 100)", "INSERT INTO t VALUES (3, 3)", "ALTER TABLE t SET (fillfactor = 90)", "INSERT INTO t VALUES (4, 4)"}},
 	{name: "column that came and went", src: postgres, do: []string{"ALTER TABLE t ADD x int", "ALTER TABLE t DROP x", "INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD y int", "INSERT INTO t VALUES (3, 3, 3)"}, doubt: "dropped and added"},

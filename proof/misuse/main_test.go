@@ -7,16 +7,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -95,44 +92,6 @@ func tables(t *testing.T, db string) string {
 	return testdb.Query(t, db, "SELECT table_name FROM information_schema.tables WHERE "+what+" ORDER BY 1")
 }
 
-// pooled starts a pgbouncer that pools sessions, and returns the database's URL through it.
-func pooled(t *testing.T, s *testdb.Server, db string) string {
-	t.Helper()
-	address := testdb.FreeAddress(t)
-	_, port, _ := net.SplitHostPort(address)
-	dir := s.TempDir(t)
-	users, config := filepath.Join(dir, "users"), filepath.Join(dir, "ini")
-	for name, text := range map[string]string{
-		users: fmt.Sprintf("%q %q\n", s.User, s.Password),
-		config: fmt.Sprintf("[databases]\n* = host=%s port=%d\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\n"+
-			"auth_type = scram-sha-256\nauth_file = %s\npool_mode = session\n", s.Host, s.Port, port, users),
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	args := []string{"-q", config}
-	if os.Getuid() == 0 {
-		args = append([]string{"-u", "postgres"}, args...) // pgbouncer refuses to run as root
-	}
-	cmd := exec.Command("/usr/sbin/pgbouncer", args...)
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v: run make test-deps", err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() // it was stopped
-	})
-	soon(t, "pgbouncer listens", func() bool {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
-	return at(t, db, address)
-}
-
 // at returns a URL with another host and port.
 func at(t *testing.T, db, address string) string {
 	t.Helper()
@@ -153,7 +112,7 @@ func routes(t *testing.T, s *testdb.Server, db string) map[string]string {
 	if s.Engine == "postgres" {
 		dir := testdb.Query(t, db, "SHOW unix_socket_directories")
 		out["socket"] = at(t, db, "") + "&host=" + url.QueryEscape(dir) + "&port=" + port
-		out["pgbouncer"] = pooled(t, s, db)
+		out["pgbouncer"] = s.Pooled(t, "session")(db)
 		return out
 	}
 	testdb.Query(t, db, "CREATE USER IF NOT EXISTS near@localhost IDENTIFIED BY 'near'")

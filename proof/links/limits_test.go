@@ -1,0 +1,160 @@
+package links
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// TestTimeoutsOfSessions gives sessions short timeouts, by their user, that a stream exceeds while
+// it waits for a lock. Jobs turn them off in their own sessions.
+func TestTimeoutsOfSessions(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*testdb.Server{postgres(t), testdb.MariaDB(t)} {
+		t.Run(s.Engine, func(t *testing.T) {
+			t.Parallel()
+			own, to := shop(t, s), s.NewDatabase(t, "dst")
+			src, _ := through(t, hurried(t, own), far)
+			dst, _ := through(t, hurried(t, to), far)
+			must(t, "copy", src, dst)
+			compareShop(t, own, to)
+			must(t, "diff", src, dst)
+			keyless(t, own)
+			stream := []string{"replicate", src, dst, "--name", streamName()}
+			must(t, append(stream[:5:5], "--until", "now", "--prep", "truncate")...)
+			for i := range small {
+				testdb.Query(t, own, fmt.Sprintf("UPDATE t%d SET v = concat(v, '!')", i))
+			}
+			held := testdb.NewSession(to)
+			defer held.Close()
+			for _, sql := range []string{"BEGIN", "UPDATE t1 SET v = v WHERE id = 2"} {
+				if _, err := held.Try(sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.AfterFunc(3*time.Second, func() { _, _ = held.Try("ROLLBACK") }) // the stream waits for it
+			must(t, append(stream[:5:5], "--until", "now")...)
+			compareShop(t, own, to)
+			must(t, append(stream[:5:5], "--remove")...)
+		})
+	}
+}
+
+// hurried returns a database's URL with a user whose sessions have short timeouts.
+func hurried(t *testing.T, db string) string {
+	t.Helper()
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(db, "postgres") {
+		testdb.Query(t, db, "DROP ROLE IF EXISTS hurried")
+		testdb.Query(t, db, "CREATE ROLE hurried SUPERUSER LOGIN PASSWORD 'hurried'")
+		for _, name := range []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "transaction_timeout"} {
+			testdb.Query(t, db, "ALTER ROLE hurried SET "+name+" = '1s'")
+		}
+	} else {
+		testdb.Query(t, db, "CREATE USER IF NOT EXISTS hurried IDENTIFIED BY 'hurried'")
+		testdb.Query(t, db, "GRANT ALL ON *.* TO hurried WITH GRANT OPTION MAX_STATEMENT_TIME 0.001")
+	}
+	u.User = url.UserPassword("hurried", "hurried")
+	return u.String()
+}
+
+// TestFewLocks copies to a server whose lock table holds few locks. Batches of definitions take
+// them one after another. What needs more at once, an index of many partitions, fails, and the
+// message names the setting.
+func TestFewLocks(t *testing.T) {
+	t.Parallel()
+	s := testdb.OwnPostgres(t, 17, "-c", "max_locks_per_transaction=10", "-c", "max_connections=20", "-c", "max_wal_senders=0", "-c", "max_worker_processes=2", "-c", "autovacuum=off")
+	from := shop(t, postgres(t))
+	testdb.Load(t, from, strings.NewReader("DO $$ BEGIN FOR i IN 1 .. 600 LOOP EXECUTE format('CREATE TABLE more%s (id int PRIMARY KEY, v text UNIQUE)', i); END LOOP; END $$;"))
+	to := s.NewDatabase(t, "dst")
+	src, _ := through(t, from, far)
+	dst, _ := through(t, to, far)
+	must(t, "copy", src, dst)
+	compareShop(t, from, to)
+	same(t, from, to, "SELECT count(*) FROM pg_class WHERE relname LIKE 'more%'")
+
+	testdb.Load(t, from, strings.NewReader(`CREATE TABLE wide (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);
+DO $$ BEGIN FOR i IN 1 .. 1000 LOOP EXECUTE format('CREATE TABLE wide_%s PARTITION OF wide FOR VALUES FROM (%s) TO (%s)', i, i, i + 1); END LOOP; END $$;
+CREATE INDEX ON wide (v); INSERT INTO wide SELECT i, i FROM generate_series(1, 1000) i;`))
+	code, out := run(t, "copy", src, dst, "--include", "public.wide*", "--retry-for", "2s")
+	if code != 10 || !strings.Contains(out, "max_locks_per_transaction") {
+		t.Errorf("exit %d, want 10\n%s", code, out)
+	}
+}
+
+// TestPoolers streams into a database behind a pgbouncer. Session pooling works as the server does,
+// the other modes are refused by each job before it writes.
+func TestPoolers(t *testing.T) {
+	t.Parallel()
+	s := postgres(t)
+	from := shop(t, s)
+	t.Run("session", func(t *testing.T) {
+		t.Parallel()
+		to := s.NewDatabase(t, "dst")
+		keyless(t, from)
+		dst, _ := through(t, s.Pooled(t, "session")(to), far)
+		stream := []string{"replicate", from, dst, "--name", streamName(), "--until", "now"}
+		must(t, stream...)
+		testdb.Query(t, from, "UPDATE t1 SET v = 'changed'")
+		must(t, stream...)
+		compareShop(t, from, to)
+		must(t, append(stream[:5:5], "--remove")...)
+	})
+	for _, mode := range []string{"transaction", "statement"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			to := s.NewDatabase(t, "dst")
+			before := testdb.Query(t, to, "SELECT count(*) FROM pg_class")
+			dst := s.Pooled(t, mode)(to)
+			for _, verb := range []string{"copy", "replicate", "check", "diff", "repair"} {
+				code, out := run(t, verb, from, dst)
+				if want := "a pooler in between gives each transaction another session of the server"; code != 7 || !strings.Contains(out, want) {
+					t.Errorf("%s: exit %d, want 7\n%s", verb, code, out)
+				}
+			}
+			if now := testdb.Query(t, to, "SELECT count(*) FROM pg_class"); now != before {
+				t.Errorf("the target has %s relations, had %s", now, before)
+			}
+		})
+	}
+}
+
+// TestSmallPool copies through a pooler that has fewer sessions than the job wants. pgbouncer lets
+// the others wait, and ends them after query_wait_timeout: the copy continues with those it has, or
+// stops in time if it has none for its rows.
+func TestSmallPool(t *testing.T) {
+	t.Parallel()
+	s := postgres(t)
+	from, to := shop(t, s), s.NewDatabase(t, "dst")
+	dst := s.Pooled(t, "session", "default_pool_size = 6", "query_wait_timeout = 2")(to)
+	if code, out := run(t, "copy", from, dst); code != 0 {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	compareShop(t, from, to)
+
+	for _, sessions := range []int{1, 3, 5} {
+		t.Run(fmt.Sprint(sessions), func(t *testing.T) {
+			t.Parallel()
+			dst := s.Pooled(t, "session", fmt.Sprint("default_pool_size = ", sessions), "query_wait_timeout = 1")(s.NewDatabase(t, "dst"))
+			code, out := run(t, "copy", from, dst, "--retry-for", "1s")
+			if code != 10 || !strings.Contains(out, "no connection") || !strings.Contains(out, "default_pool_size") {
+				t.Errorf("exit %d\n%s", code, out)
+			}
+		})
+	}
+}
+
+// keyless lets a stream take the table that has no key.
+func keyless(t *testing.T, db string) {
+	t.Helper()
+	if strings.HasPrefix(db, "postgres") {
+		testdb.Query(t, db, "ALTER TABLE loose REPLICA IDENTITY FULL")
+	}
+}
