@@ -40,6 +40,8 @@ type arena struct {
 	closers []io.Closer
 	files   []*server // stopped cleanly at the end, since their data may be reused
 	scratch []*server
+	store   *server // an object store; nil: none
+	relay   *server // beside the target; nil: none
 }
 
 // content describes a source's data.

@@ -127,8 +127,13 @@ func (a *arena) distance(delay time.Duration, servers ...*server) error {
 	if delay == 0 {
 		return nil
 	}
+	return a.behind(measure.Line{Delay: delay}, servers...)
+}
+
+// behind puts a link of its own in front of each server.
+func (a *arena) behind(line measure.Line, servers ...*server) error {
 	for _, s := range servers {
-		p, err := measure.NewProxy("127.0.0.1:"+strconv.Itoa(s.port), measure.Line{Delay: delay})
+		p, err := measure.NewProxy("127.0.0.1:"+strconv.Itoa(s.port), line)
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,22 @@ var jobs = []*job{
 		return []tool{b.tidemarkTool("copy", a.source.url(database), a.target.url(database), a.target), pgcopydb(a, 2, split), pgcopydb(a, 4, split)}
 	}},
 	{name: "far-tables", title: "PostgreSQL 15 to 15, 500 tables of 20 rows, with a round trip of 20 ms to both", goal: 0.08, setUp: setUpTables(500, 20*time.Millisecond), tools: tablesTools},
+	{name: "far-tables-maria", title: "MariaDB 10.11 to 10.11, 500 tables of 20 rows, with a round trip of 20 ms to both", goal: 0.15, setUp: setUpFarMaria("maria", 500, 20*time.Millisecond), tools: func(b *bench, a *arena) []tool {
+		return []tool{b.tidemarkTool("copy", a.source.reach(database), a.target.reach(database), a.target), mydumper(a, 0)}
+	}},
+	{name: "far-tables-cross", title: "MariaDB 10.11 to PostgreSQL 15, 500 tables of 20 rows, with a round trip of 20 ms to both", goal: 0.15, setUp: setUpFarMaria("postgres", 500, 20*time.Millisecond), tools: func(b *bench, a *arena) []tool {
+		return []tool{b.tidemarkTool("copy", a.source.reach(database), a.target.reach(database), a.target), pgloader(a)}
+	}},
+	{name: "far-relay", title: "PostgreSQL 15 to 15, the mixed schema of 0.9 GB, over 100 Mbit/s with a round trip of 20 ms to the target: through a relay, and directly", goal: 0.35, setUp: setUpFarRelay("postgres"), tools: farRelayTools},
+	{name: "far-relay-maria", title: "the same, MariaDB 10.11 to 10.11", goal: 0.35, setUp: setUpFarRelay("maria"), tools: farRelayTools},
+	{name: "gain-link", title: "pg-shop over a link of 40 MB/s, and without it: the gain that the first advice predicts", goals: []goal{{tool: "tidemark", figure: foretold, least: 0.75, most: 1.25}},
+		setUp: setUpGainLink, tools: gainLinkTools},
+	{name: "gain-lanes", title: "pg-shop with one lane, and with two: the same", goals: []goal{{tool: "tidemark", figure: foretold, least: 0.75, most: 1.25}},
+		setUp: setUpPgShop, tools: gainLanesTools},
 	{name: "many-tables", title: "PostgreSQL 15 to 15, 10,000 tables of 20 rows", goal: 0.35, setUp: setUpTables(10_000, 0), tools: tablesTools},
+	{name: "many-empty", title: "PostgreSQL 15 to 15, 100,000 empty tables", memory: 144 << 20, setUp: setUpEmpty(100_000), tools: emptyTools},
+	{name: "many-stream", title: "catch-up of 1 million rows, 5 a transaction, in a stream of 10,000 tables of which 100 change, against one of 10 tables", memory: streamMemory, goals: []goal{
+		{tool: "10,000 tables", figure: committed, of: fewTables, least: 0.9}}, setUp: setUpManyStream, tools: manyStreamTools},
 	{name: "maria-pg", title: "MariaDB 10.11 to PostgreSQL 15, the mixed schema", goal: 0.40, setUp: setUpMaria("postgres"), tools: func(b *bench, a *arena) []tool {
 		return []tool{b.tidemarkTool("copy", a.source.url(database), a.target.url(database), a.target), pgloader(a)}
 	}},
@@ -59,6 +74,7 @@ var jobs = []*job{
 	{name: "diff-pg", title: "comparison of two equal databases of 0.9 GB, PostgreSQL 15", goal: 1.3, setUp: setUpDiff, differs: true, tools: func(b *bench, a *arena) []tool {
 		return []tool{b.tidemarkTool("diff", a.source.url(database), a.target.url(database), nil), copyToNowhere(a, "'/dev/null'"), copyToNowhere(a, "STDOUT")}
 	}},
+	{name: "far-diff", title: "diff-pg with a round trip of 20 ms to both, against the same without", goal: 1.3, setUp: setUpFarDiff(20 * time.Millisecond), differs: true, tools: farDiffTools},
 	{name: "repl-capture-pg", title: "capture alone of a backlog of 1 million rows, 5 a transaction, PostgreSQL 15", goals: captureGoals(2),
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 1_000_000, times: 1}), tools: captureTools},
 	{name: "repl-capture-maria", title: "capture alone of a backlog of 1 million rows, 5 a transaction, MariaDB 10.11", goals: captureGoals(3), setUp: setUpBacklog(backlogOf{source: "maria", rows: 1_000_000, times: 1}), tools: captureTools},
@@ -75,9 +91,11 @@ var jobs = []*job{
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 1}), tools: acrossTools},
 	{name: "repl-pg-maria-50", title: "the same, 50 rows a transaction", memory: streamMemory, goals: redpaper50,
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 10}), tools: acrossTools},
-	steadyJob("repl-latency", "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", 2000, 0, latencyGoals),
-	steadyJob("repl-latency-1000", "the same, 1,000 a second", 1000, 0, latencyGoals),
-	steadyJob("far-latency", "the same, with a round trip of 20 ms to the target", 1000, 20*time.Millisecond, farLatencyGoals),
+	steadyJob("repl-latency", "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", "postgres", 2000, 0, latencyGoals),
+	steadyJob("repl-latency-1000", "the same, 1,000 a second", "postgres", 1000, 0, latencyGoals),
+	steadyJob("far-latency", "the same, with a round trip of 20 ms to the target", "postgres", 1000, 20*time.Millisecond, farLatencyGoals),
+	steadyJob("far-latency-maria", "the same, to MariaDB 10.11", "maria", 1000, 20*time.Millisecond, farOtherGoals),
+	steadyJob("far-latency-mysql", "the same, to MySQL 8.0", "mysql", 1000, 20*time.Millisecond, farOtherGoals),
 	{name: "repl-agents", title: "catch-up of 10,000 transactions of 5 rows with a round trip of 1 ms to the target, by agents", memory: streamMemory, goals: []goal{
 		{tool: "8 agents", figure: streamRate, of: "1 agents", least: 7}, {tool: "16 agents", figure: streamRate, of: "1 agents", least: 12},
 		{tool: "8 agents, one parent", figure: streamRate, of: "8 agents", least: 0.9}, {tool: "16 agents, one parent", figure: streamRate, of: "16 agents", least: 0.9}},
@@ -113,6 +131,7 @@ var jobs = []*job{
 		{tool: plainDump, figure: speed, of: "mydumper -t4", least: 1 / 0.7}, {tool: "tidemark", figure: speed, of: "mydumper -t4 -c", least: 1 / 0.7}},
 		setUp: setUpMaria("maria"), tools: dumpTools},
 	{name: "backup-maria-restore", title: "restore of that", goal: 0.5, setUp: setUpDumps, tools: loadTools},
+	{name: "far-store", title: "backup of the server of backup-pg to an object store with a round trip of 30 ms, and its restore, against the same without", goal: 1.15, setUp: setUpFarStore(30 * time.Millisecond), tools: farStoreTools},
 	{name: "archive-pg", title: "archive of a backlog of 2 GB of the log of PostgreSQL 15", goals: []goal{{tool: "tidemark", figure: speed, of: "pg_receivewal", least: 1}},
 		setUp: setUpArchive, tools: archiveTools},
 	{name: "archive-lag", title: "archive of the log of PostgreSQL 15 while it writes 50 MB a second", goals: []goal{{tool: "tidemark", figure: lagMost, most: 1}}, setUp: setUpLag, tools: lagTools},

@@ -78,6 +78,7 @@ func enterRoot() error {
 const usage = `usage: go -C bench run . NAME [flags]        a job of the list, or all
        go -C bench run . profile NAME        one run of tidemark with a CPU profile
        go -C bench run . ha-truth            what ha predicts, against real pairs of servers (--only, --scale, --json, --replay)
+       go -C bench run . forecast            what forecast says, against the copies that follow (--only, --scale, --json)
        go -C bench run . soak [flags]        streams under load, for minutes; --help says its flags
        go -C bench run . list`
 
@@ -121,6 +122,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return replayTruth(o.replay, out)
 		}
 		return o.truth(ctx, out)
+	}
+	if len(words) == 1 && words[0] == forecastName {
+		return o.forecasts(ctx, out)
 	}
 	profile := words[0] == "profile"
 	if profile {

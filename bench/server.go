@@ -72,8 +72,8 @@ func mysqlOptions() []string {
 	}
 }
 
-// mysqlDist returns where script/install-test-deps.sh installs MySQL.
-func mysqlDist() string {
+// testCache returns where script/install-test-deps.sh installs what has no package.
+func testCache() string {
 	cache := os.Getenv("TIDEMARK_TEST_CACHE")
 	if cache == "" {
 		cache = "/var/cache/tidemark-test"
@@ -81,8 +81,10 @@ func mysqlDist() string {
 			cache = filepath.Join(dir, "tidemark-test")
 		}
 	}
-	return filepath.Join(cache, "mysql-8.0.33")
+	return cache
 }
+
+func mysqlDist() string { return filepath.Join(testCache(), "mysql-8.0.33") }
 
 // installMySQL installs it there, unless it exists.
 func installMySQL(ctx context.Context) error {

@@ -21,12 +21,14 @@ var latencyGoals = []goal{
 // With a round trip of 20 ms, half of one passes before the target commits.
 var farLatencyGoals = []goal{{tool: "direct queue", figure: "end to end, p50 ms", most: 26}, {tool: "direct queue", figure: "commit to commit, p50 ms", most: 26}}
 
+var farOtherGoals = farLatencyGoals[:1]
+
 // steadyJob returns a job with a load of perSecond transactions a second, and a link that adds this
-// delay to each round trip to the target.
-func steadyJob(name, title string, perSecond int, delay time.Duration, goals []goal) *job {
+// delay to each round trip to the target, which is of this engine.
+func steadyJob(name, title, engine string, perSecond int, delay time.Duration, goals []goal) *job {
 	return &job{name: name, title: title, memory: streamMemory, goals: goals,
 		setUp: func(ctx context.Context, b *bench, a *arena) error {
-			if err := setUpSteady(ctx, b, a, b.steadyTransactions(perSecond)); err != nil {
+			if err := setUpSteady(ctx, b, a, engine, b.steadyTransactions(perSecond)); err != nil {
 				return err
 			}
 			return a.distance(delay, a.target)
@@ -34,14 +36,22 @@ func steadyJob(name, title string, perSecond int, delay time.Duration, goals []g
 		tools: func(b *bench, a *arena) []tool { return steadyTools(b, a, perSecond) }}
 }
 
-// setUpSteady starts two servers that record commit times, and fills the first.
-func setUpSteady(ctx context.Context, b *bench, a *arena, transactions int) (err error) {
+// setUpSteady starts two servers, which record commit times if they can, and fills the first.
+func setUpSteady(ctx context.Context, b *bench, a *arena, engine string, transactions int) (err error) {
 	a.tables = replTables
 	keep := []string{"-c", "track_commit_timestamp=on", "-c", "wal_level=logical"}
 	if a.source, err = b.scratchServer(ctx, a, "postgres", keep...); err != nil {
 		return err
 	}
-	if a.target, err = b.scratchServer(ctx, a, "postgres", keep...); err != nil {
+	if engine == "mysql" {
+		if err := installMySQL(ctx); err != nil {
+			return err
+		}
+	}
+	if engine != "postgres" {
+		keep = nil
+	}
+	if a.target, err = b.scratchServer(ctx, a, engine, keep...); err != nil {
 		return err
 	}
 	if err := command(ctx, "go", "build", "-C", "bench", "-o", filepath.Join(b.dir, "stream"), "./stream"); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -36,4 +37,27 @@ func setUpTables(tables float64, delay time.Duration) func(context.Context, *ben
 
 func tablesTools(b *bench, a *arena) []tool {
 	return []tool{b.tidemarkTool("copy", a.source.reach(database), a.target.reach(database), a.target), pgcopydb(a, 2, 0), pgDump(a)}
+}
+
+// setUpFarMaria is setUpTables for MariaDB and a target of any engine.
+func setUpFarMaria(target string, tables float64, delay time.Duration) func(context.Context, *bench, *arena) error {
+	return func(ctx context.Context, b *bench, a *arena) (err error) {
+		n := max(10, int(tables*b.scale))
+		for i := range min(100, n) {
+			a.tables = append(a.tables, table{fmt.Sprintf("t%d", 1+i*n/min(100, n)), "id:text a:text b:text"})
+		}
+		var fill strings.Builder
+		for i := range n {
+			fmt.Fprintf(&fill, "CREATE TABLE t%d (id int PRIMARY KEY, a text, b int, KEY (b));\n"+
+				"INSERT INTO t%d SELECT seq, CONCAT('text ', seq), MOD(seq, 7) FROM seq_1_to_20;\n", i+1, i+1)
+		}
+		a.source, a.content, err = b.filled(ctx, a, "maria", "maria-tables-"+strconv.Itoa(n), a.tables, func(ctx context.Context, s *server) error { return s.exec(ctx, database, fill.String()) })
+		if err != nil {
+			return err
+		}
+		if a.target, err = b.scratchServer(ctx, a, target); err != nil {
+			return err
+		}
+		return a.distance(delay, a.servers()...)
+	}
 }

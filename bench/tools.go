@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -75,7 +76,7 @@ func pgloader(a *arena) tool {
 	return tool{name: "pgloader", rival: true, into: a.target, steps: func(scratch string) ([][]step, error) {
 		file := filepath.Join(scratch, "shop.load")
 		text := fmt.Sprintf("LOAD DATABASE\n FROM %s\n INTO %s\n WITH workers = 2, concurrency = 1, prefetch rows = 2000\n;\n",
-			a.source.url(database), strings.Replace(a.target.url(database), "postgres:", "postgresql:", 1))
+			a.source.reach(database), strings.Replace(a.target.reach(database), "postgres:", "postgresql:", 1))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -101,7 +102,7 @@ func mydumper(a *arena, rows int) tool {
 }
 
 func mydumperLogin(s *server) []string {
-	return []string{"-h", "127.0.0.1", "-P", strconv.Itoa(s.port), "-u", account, "-p", password, "-B", database, "-t", "4"}
+	return []string{"-h", "127.0.0.1", "-P", strconv.Itoa(cmp.Or(s.far, s.port)), "-u", account, "-p", password, "-B", database, "-t", "4"}
 }
 
 // mariadbImport feeds the dump to MariaDB's own client.

@@ -7,14 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	mysql "github.com/go-mysql-org/go-mysql/client"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -52,11 +55,11 @@ func steady(ctx context.Context, source, target string, perSecond, transactions 
 		return err
 	}
 	defer from.Close(ctx)
-	to, err := pgx.Connect(ctx, target)
+	to, err := connectTo(ctx, target)
 	if err != nil {
 		return err
 	}
-	defer to.Close(ctx)
+	defer to.close(ctx)
 	l := &load{url: source, perSecond: perSecond, transactions: transactions}
 	if err := from.QueryRow(ctx, "SELECT min(id), max(id) FROM account").Scan(&l.oldest, &l.newest); err != nil {
 		return err
@@ -253,49 +256,113 @@ func (l *load) transaction(ctx context.Context, conn *pgconn.PgConn, n int64, c 
 }
 
 // awaitEnd writes a row to the source, and waits until the target has it.
-func awaitEnd(ctx context.Context, from, to *pgx.Conn) error {
+func awaitEnd(ctx context.Context, from *pgx.Conn, to end) error {
 	var id int
 	if err := from.QueryRow(ctx, "INSERT INTO finish SELECT coalesce(max(id), 0) + 1 FROM finish RETURNING id").Scan(&id); err != nil {
 		return err
 	}
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
-		var there bool
-		if err := to.QueryRow(ctx, "SELECT EXISTS (SELECT FROM finish WHERE id = $1)", id).Scan(&there); err != nil || there {
+		n, err := to.text(ctx, fmt.Sprintf("SELECT concat(count(*)) FROM finish WHERE id = %d", id))
+		if err != nil || n == "1" {
 			return err
 		}
 	}
 	return errors.New("the target does not have all within a minute")
 }
 
-// equal compares both sides.
-func equal(ctx context.Context, from, to *pgx.Conn) error {
-	var rows, sums [2]int64
-	for i, conn := range []*pgx.Conn{from, to} {
-		if err := conn.QueryRow(ctx, "SELECT count(*), sum(hashtext(a::text)) FROM account a").Scan(&rows[i], &sums[i]); err != nil {
-			return err
-		}
-	}
-	if rows[0] != rows[1] || sums[0] != sums[1] {
-		return fmt.Errorf("the target differs: %d rows with the sum %d, not %d with %d", rows[1], sums[1], rows[0], sums[0])
-	}
-	return nil
+// An end is a connection to the target.
+type end struct {
+	pg *pgx.Conn
+	my *mysql.Conn // or to MySQL or MariaDB
 }
 
-// figures returns tidemark's latencies, and those computed from the commit times of the inserted
-// rows, in milliseconds.
-func (l *load) figures(ctx context.Context, from, to *pgx.Conn, r report) (map[string]float64, error) {
+func connectTo(ctx context.Context, rawURL string) (end, error) {
+	if strings.HasPrefix(rawURL, "postgres:") {
+		conn, err := pgx.Connect(ctx, rawURL)
+		return end{pg: conn}, err
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return end{}, err
+	}
+	secret, _ := u.User.Password()
+	conn, err := mysql.Connect(u.Host, u.User.Username(), secret, strings.TrimPrefix(u.Path, "/"))
+	return end{my: conn}, err
+}
+
+func (e end) close(ctx context.Context) {
+	if e.pg != nil {
+		e.pg.Close(ctx)
+	} else {
+		e.my.Close()
+	}
+}
+
+// text runs a query of one text.
+func (e end) text(ctx context.Context, sql string) (out string, err error) {
+	if e.pg != nil {
+		err = e.pg.QueryRow(ctx, sql).Scan(&out)
+		return out, err
+	}
+	r, err := e.my.Execute(sql)
+	if err != nil {
+		return "", err
+	}
+	return r.GetString(0, 0)
+}
+
+// equal compares both sides.
+func equal(ctx context.Context, from *pgx.Conn, to end) error {
+	sum := "SELECT concat(count(*), ' ', sum(hashtext(a::text))) FROM account a"
+	if to.my != nil {
+		sum = "SELECT concat(count(*), ' ', sum(id), ' ', sum(id * moves), ' ', sum(balance * moves), ' ', sum(id * extract(minute FROM changed))) FROM account"
+	}
+	want, err := end{pg: from}.text(ctx, sum)
+	if err != nil {
+		return err
+	}
+	got, err := to.text(ctx, sum)
+	if err == nil && got != want {
+		err = fmt.Errorf("the target differs: rows and sums are %s, not %s", got, want)
+	}
+	return err
+}
+
+// figures returns tidemark's latencies, and those computed from commit times if both servers keep
+// them, in milliseconds.
+func (l *load) figures(ctx context.Context, from *pgx.Conn, to end, r report) (map[string]float64, error) {
+	s := r.Report.Stream
+	if s.Transactions < int64(l.transactions) {
+		return nil, fmt.Errorf("the report has %d transactions, not %d", s.Transactions, l.transactions)
+	}
+	if parts := s.Capture.Mean + s.Queue.Mean + s.Apply.Mean; parts < 0.99*s.EndToEnd.Mean-0.02 || parts > 1.01*s.EndToEnd.Mean+0.02 {
+		return nil, fmt.Errorf("the split does not add up: %.3f + %.3f + %.3f ms are not %.3f ms", s.Capture.Mean, s.Queue.Mean, s.Apply.Mean, s.EndToEnd.Mean)
+	}
+	out := map[string]float64{
+		"end to end, mean ms": s.EndToEnd.Mean, "end to end, p50 ms": s.EndToEnd.P50, "end to end, p99 ms": s.EndToEnd.P99,
+		"of it capture, mean ms": s.Capture.Mean, "of it queue, mean ms": s.Queue.Mean, "of it apply, mean ms": s.Apply.Mean,
+		"load, latest ms": float64(l.late.Microseconds()) / 1000,
+	}
+	if to.pg == nil {
+		return out, nil // the server keeps no commit times
+	}
+	return out, l.addCommits(ctx, from, to.pg, out)
+}
+
+// addCommits adds the latencies computed from the commit times of the inserted rows.
+func (l *load) addCommits(ctx context.Context, from, to *pgx.Conn, out map[string]float64) error {
 	var at [2][]int64
 	for i, conn := range []*pgx.Conn{from, to} {
 		rows, err := conn.Query(ctx, "SELECT (extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint FROM account WHERE id > $1 ORDER BY id", l.newest)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if at[i], err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if len(at[0]) != l.transactions || len(at[1]) != l.transactions {
-		return nil, fmt.Errorf("%d and %d new rows, not %d", len(at[0]), len(at[1]), l.transactions)
+		return fmt.Errorf("%d and %d new rows, not %d", len(at[0]), len(at[1]), l.transactions)
 	}
 	took := make([]float64, l.transactions)
 	var mean float64
@@ -307,17 +374,7 @@ func (l *load) figures(ctx context.Context, from, to *pgx.Conn, r report) (map[s
 	slices.Sort(took)
 	slices.Sort(steadily)
 	quantile := func(of []float64, q float64) float64 { return of[int(q*float64(len(of)-1)+0.5)] }
-	s := r.Report.Stream
-	if s.Transactions < int64(l.transactions) {
-		return nil, fmt.Errorf("the report has %d transactions, not %d", s.Transactions, l.transactions)
-	}
-	if parts := s.Capture.Mean + s.Queue.Mean + s.Apply.Mean; parts < 0.99*s.EndToEnd.Mean-0.02 || parts > 1.01*s.EndToEnd.Mean+0.02 {
-		return nil, fmt.Errorf("the split does not add up: %.3f + %.3f + %.3f ms are not %.3f ms", s.Capture.Mean, s.Queue.Mean, s.Apply.Mean, s.EndToEnd.Mean)
-	}
-	return map[string]float64{
-		"end to end, mean ms": s.EndToEnd.Mean, "end to end, p50 ms": s.EndToEnd.P50, "end to end, p99 ms": s.EndToEnd.P99,
-		"of it capture, mean ms": s.Capture.Mean, "of it queue, mean ms": s.Queue.Mean, "of it apply, mean ms": s.Apply.Mean,
-		"commit to commit, mean ms": mean, "commit to commit, p50 ms": quantile(took, 0.5), "commit to commit, p99 ms": quantile(took, 0.99),
-		"commit to commit, p99 ms after a second": quantile(steadily, 0.99), "load, latest ms": float64(l.late.Microseconds()) / 1000,
-	}, nil
+	out["commit to commit, mean ms"], out["commit to commit, p50 ms"], out["commit to commit, p99 ms"] = mean, quantile(took, 0.5), quantile(took, 0.99)
+	out["commit to commit, p99 ms after a second"] = quantile(steadily, 0.99)
+	return nil
 }
