@@ -3,6 +3,7 @@ package tidemark
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 )
 
@@ -107,4 +108,27 @@ func HintOf(err error) string {
 		err = e.Err
 	}
 	return ""
+}
+
+// FileError is an error about the file or folder at path, which it names once: NotFound, Forbidden,
+// or else Invalid.
+func FileError(op, path, hint string, err error) *Error {
+	kind := Invalid
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		kind = Forbidden
+	case errors.Is(err, fs.ErrNotExist):
+		kind = NotFound
+	}
+	return &Error{Op: op, Object: path, Kind: kind, Hint: hint, Err: Pathless(err)}
+}
+
+// Pathless returns what an error of the file system says besides the path, for an Error whose
+// Object is the path.
+func Pathless(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }

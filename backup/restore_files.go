@@ -34,11 +34,7 @@ func writeFailed(path string, err error) error {
 	if errors.As(err, &own) {
 		return err // it already has a kind
 	}
-	out := &tidemark.Error{Op: "restore", Object: path, Kind: tidemark.Transient, Err: err}
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		out.Err = p.Err
-	}
+	out := &tidemark.Error{Op: "restore", Object: path, Kind: tidemark.Transient, Err: tidemark.Pathless(err)}
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		out.Kind, out.Hint = tidemark.Full, "Free space there, empty the folder, and start again."

@@ -224,9 +224,5 @@ func fileError(op, name string, err error) error {
 	case errors.Is(err, syscall.ENOSPC):
 		kind = tidemark.Full
 	}
-	var inner *fs.PathError
-	if errors.As(err, &inner) {
-		err = inner.Err
-	}
-	return &tidemark.Error{Op: op, Object: name, Kind: kind, Err: err}
+	return &tidemark.Error{Op: op, Object: name, Kind: kind, Err: tidemark.Pathless(err)}
 }

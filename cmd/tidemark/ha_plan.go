@@ -240,21 +240,5 @@ func (p *planner) writePage(plan *ha.Plan) error {
 
 // fileProblem is an error of a file that is written.
 func fileProblem(op, path string, err error) error {
-	return fileError(op, path, "Name a file in an existing folder that you may write to.", err)
-}
-
-// fileError is an error of a file, whose path it names once.
-func fileError(op, path, hint string, err error) error {
-	kind := tidemark.Invalid
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		kind = tidemark.Forbidden
-	case errors.Is(err, fs.ErrNotExist):
-		kind = tidemark.NotFound
-	}
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	return &tidemark.Error{Op: op, Object: path, Kind: kind, Hint: hint, Err: err}
+	return tidemark.FileError(op, path, "Name a file in an existing folder that you may write to.", err)
 }

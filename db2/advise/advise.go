@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -180,18 +179,11 @@ func (s stopping) Read(to []byte) (int, error) {
 }
 
 func unread(name string, err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err // without the name, which stands before it
+	e := tidemark.FileError("read", name, "Name a text file of Db2's, or - for standard input.", err)
+	if e.Kind == tidemark.Forbidden {
+		e.Hint = "Let this user read it: db2diag.log belongs to the instance owner."
 	}
-	kind, hint := tidemark.Invalid, "Name a text file of Db2's, or - for standard input."
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		kind = tidemark.NotFound
-	case errors.Is(err, fs.ErrPermission):
-		kind, hint = tidemark.Forbidden, "Let this user read it: db2diag.log belongs to the instance owner."
-	}
-	return &tidemark.Error{Op: "read", Object: name, Kind: kind, Hint: hint, Err: err}
+	return e
 }
 
 // known lists what is read.

@@ -104,11 +104,7 @@ func OpenError(name string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		kind, hint = tidemark.Forbidden, "Give the user who runs this read permission on the file and its folders."
 	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	return &tidemark.Error{Op: "open", Object: name, Kind: kind, Hint: hint, Err: err}
+	return &tidemark.Error{Op: "open", Object: name, Kind: kind, Hint: hint, Err: tidemark.Pathless(err)}
 }
 
 func (f *File) detect() error {

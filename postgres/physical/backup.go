@@ -196,7 +196,7 @@ func (d *dataFolder) checkFolder() error {
 		if errors.Is(err, fs.ErrNotExist) {
 			kind, hint = tidemark.Invalid, "Run it on the server's own host, or have the server send its files: --via protocol."
 		}
-		return &tidemark.Error{Op: backupOp, Object: d.dir, Kind: kind, Hint: hint, Err: causeOf(err)}
+		return &tidemark.Error{Op: backupOp, Object: d.dir, Kind: kind, Hint: hint, Err: tidemark.Pathless(err)}
 	}
 	if c, ok := parseControl(control); ok && c.system != d.system {
 		return d.foreign("its system identifier is not the server's")
@@ -285,7 +285,7 @@ func (b *Backup) begin(ctx context.Context) error {
 func (d *dataFolder) Open(f *tidemark.DataFile) (*os.File, error) {
 	file, err := os.Open(filepath.Join(d.dir, filepath.FromSlash(f.Path)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Forbidden, Err: causeOf(err), Hint: "Run it as the user that the server runs as, or as root."}
+		return nil, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Forbidden, Err: tidemark.Pathless(err), Hint: "Run it as the user that the server runs as, or as root."}
 	}
 	return file, err
 }
@@ -300,13 +300,4 @@ func (b *Backup) Close() {
 		server.CloseConn(conn)
 	}
 	b.names = nil
-}
-
-// causeOf removes the path from a file system error: messages already have it.
-func causeOf(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }

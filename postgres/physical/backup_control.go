@@ -56,7 +56,7 @@ func (d *dataFolder) control(ctx context.Context) (c controlFile, text []byte, e
 	for range 100 {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			wrong = causeOf(err)
+			wrong = tidemark.Pathless(err)
 			break
 		}
 		if c, ok := parseControl(text); ok {

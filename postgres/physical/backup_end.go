@@ -104,7 +104,7 @@ func (b *Backup) timelines(ctx context.Context, label string) error {
 		name := path.Join(logFolder, wal.HistoryName(b.end.timeline))
 		text, err := os.ReadFile(filepath.Join(b.dir, filepath.FromSlash(name)))
 		if err != nil {
-			return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Lost, Err: causeOf(err), Hint: "The standby switched to another timeline: start the backup again."}
+			return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Lost, Err: tidemark.Pathless(err), Hint: "The standby switched to another timeline: start the backup again."}
 		}
 		history = string(text)
 	}
@@ -155,7 +155,7 @@ func (b *Backup) log() (out tidemark.DataList, err error) {
 		p := path.Join(logFolder, name)
 		info, err := os.Stat(filepath.Join(b.dir, filepath.FromSlash(p)))
 		if err != nil {
-			return &tidemark.Error{Op: "read", Object: p, Kind: tidemark.Lost, Err: causeOf(err),
+			return &tidemark.Error{Op: "read", Object: p, Kind: tidemark.Lost, Err: tidemark.Pathless(err),
 				Hint: "The backup needs this WAL file, and the server has removed it: raise wal_keep_size, and max_slot_wal_keep_size if it is set."}
 		}
 		out.Add(tidemark.DataFile{Path: p, Size: info.Size(), Modified: info.ModTime(), Mode: uint32(info.Mode().Perm())})

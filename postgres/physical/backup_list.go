@@ -156,7 +156,7 @@ func (b *Backup) namesIn(at string) (*fileNames, error) {
 }
 
 func (b *Backup) listFailed(object string, err error) error {
-	return &tidemark.Error{Op: "list", Object: object, Kind: tidemark.Forbidden, Err: causeOf(err), Hint: "Run it as the user that the server runs as, or as root."}
+	return &tidemark.Error{Op: "list", Object: object, Kind: tidemark.Forbidden, Err: tidemark.Pathless(err), Hint: "Run it as the user that the server runs as, or as root."}
 }
 
 // folder lists the contents of the folder at a path below the data folder.

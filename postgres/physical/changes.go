@@ -101,7 +101,7 @@ func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 	var least uint64
 	lines, err := b.lines(ctx, since)
 	if err != nil {
-		return no("the history of the server's timeline %d is not known: %v", b.timeline, causeOf(err))
+		return no("the history of the server's timeline %d is not known: %v", b.timeline, tidemark.Pathless(err))
 	}
 	for i, r := range since.Ranges {
 		from, err := wal.ParseLSN(r.From)

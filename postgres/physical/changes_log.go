@@ -144,7 +144,7 @@ func (b *Backup) readLog(ctx context.Context, p logPlan) (*wal.Changes, error) {
 			in.Close()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.Name, causeOf(err))
+			return nil, fmt.Errorf("%s: %w", s.Name, tidemark.Pathless(err))
 		}
 	}
 	for _, r := range p.scans {

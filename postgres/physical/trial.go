@@ -98,7 +98,7 @@ func (t Trial) Run(ctx context.Context) (*TrialReport, error) {
 }
 
 func trialFailed(op, path string, err error) error {
-	return &tidemark.Error{Op: op, Object: path, Kind: tidemark.Forbidden, Hint: "Name another folder with --work-dir whose whole path the server's user may enter.", Err: causeOf(err)}
+	return &tidemark.Error{Op: op, Object: path, Kind: tidemark.Forbidden, Hint: "Name another folder with --work-dir whose whole path the server's user may enter.", Err: tidemark.Pathless(err)}
 }
 
 // places returns where the program may be, by major version.
@@ -133,7 +133,7 @@ func (t *Trial) findProgram(ctx context.Context) error {
 		switch {
 		case t.Program == "" && errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			last = fmt.Sprintf("%s: %v", path, causeOf(err))
+			last = fmt.Sprintf("%s: %v", path, tidemark.Pathless(err))
 		default:
 			last = fmt.Sprintf("%s is of version %q", path, bytes.TrimSpace(out))
 		}
@@ -217,7 +217,7 @@ func (t *Trial) recover(ctx context.Context) error {
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Start(); err != nil {
-		return &tidemark.Error{Op: "run", Object: t.Program, Kind: tidemark.Forbidden, Err: causeOf(err)}
+		return &tidemark.Error{Op: "run", Object: t.Program, Kind: tidemark.Forbidden, Err: tidemark.Pathless(err)}
 	}
 	ended := crash.OnDone(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) }) // it may have ended
 	err := cmd.Wait()
@@ -281,7 +281,7 @@ func (t *Trial) ask(ctx context.Context) (*trialFacts, error) {
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
-		return nil, &tidemark.Error{Op: "run", Object: t.Program, Kind: tidemark.Forbidden, Err: causeOf(err)}
+		return nil, &tidemark.Error{Op: "run", Object: t.Program, Kind: tidemark.Forbidden, Err: tidemark.Pathless(err)}
 	}
 	gone := make(chan struct{})
 	var ended error

@@ -1,9 +1,7 @@
 package address
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -35,7 +33,7 @@ func readSecret(file, variable string) (string, error) {
 	if file != "" {
 		b, err := os.ReadFile(file)
 		if err != nil {
-			return "", unreadable(file, err)
+			return "", tidemark.FileError("read the secret", file, "Make one that only you can read: umask 077; openssl rand -hex 16 > FILE.", err)
 		}
 		text, from = strings.TrimSpace(string(b)), file
 	}
@@ -43,19 +41,4 @@ func readSecret(file, variable string) (string, error) {
 		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "read the secret", Object: from, Err: fmt.Errorf("it is shorter than %d bytes", leastSecret), Hint: "Make one: openssl rand -hex 16."}
 	}
 	return text, nil
-}
-
-func unreadable(file string, err error) error {
-	kind := tidemark.Invalid
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		kind = tidemark.Forbidden
-	case errors.Is(err, fs.ErrNotExist):
-		kind = tidemark.NotFound
-	}
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	return &tidemark.Error{Kind: kind, Op: "read the secret", Object: file, Err: err, Hint: "Make one that only you can read: umask 077; openssl rand -hex 16 > FILE."}
 }

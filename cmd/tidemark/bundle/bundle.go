@@ -246,11 +246,7 @@ func Write(path string, files []File) (err error) {
 }
 
 func fileError(path string, err error) error {
-	e := &tidemark.Error{Kind: tidemark.Invalid, Op: "write bundle", Object: path, Err: err, Hint: "Name another file with --out, in a folder that you may write to."}
-	var at *os.PathError
-	if errors.As(err, &at) {
-		e.Err = at.Err // the path is in Object
-	}
+	e := &tidemark.Error{Kind: tidemark.Invalid, Op: "write bundle", Object: path, Err: tidemark.Pathless(err), Hint: "Name another file with --out, in a folder that you may write to."}
 	switch {
 	case errors.Is(err, os.ErrExist):
 		e.Kind, e.Err, e.Hint = tidemark.Exists, errors.New("the file exists already"), "Name another file with --out."
