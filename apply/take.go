@@ -81,8 +81,14 @@ func (a *agent) take(ctx context.Context, broken <-chan struct{}) (p portion, er
 		from, start, state = nil, nil, flow.IO // it waits for an answer
 	}
 	defer a.c.Enter(a.c.Enter(state))
-	woken := false
-	if start != nil && !r.opt.SourceOrder && r.opt.CommitCount != 1 {
+	wanted := from
+	if r.opt.SourceOrder || r.opt.CommitCount == 1 {
+		start = nil
+	} else if start != nil {
+		wanted = nil // until it may start
+	}
+	var first *item
+	for woken := false; first == nil && !woken; {
 		select {
 		case <-ctx.Done():
 			return p, ctx.Err()
@@ -94,19 +100,8 @@ func (a *agent) take(ctx context.Context, broken <-chan struct{}) (p portion, er
 			woken = true
 		case start <- struct{}{}:
 			defer func() { <-r.start }()
-		}
-	}
-	var first *item
-	if !woken {
-		select {
-		case <-ctx.Done():
-			return p, ctx.Err()
-		case <-broken:
-			return p, nil
-		case it := <-batches:
-			return portion{items: []*item{it}}, nil
-		case <-r.wakes[a.n]:
-		case it, ok := <-from:
+			start, wanted = nil, from
+		case it, ok := <-wanted:
 			if !ok {
 				return p, nil
 			}
