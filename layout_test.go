@@ -49,7 +49,7 @@ var rooms = map[string]room{
 	"db2":        {floor: 39, imports: ". db2/server db2/schema db2/bulk"},
 
 	// What Db2 speaks.
-	"db2/drda": {floor: 20, imports: "internal/crash internal/escape"},
+	"db2/drda": {floor: 20, imports: "internal/crash internal/escape internal/float"},
 
 	// Engines know words, and what both of them do alike.
 	"postgres": {floor: 39, imports: "postgres/server postgres/schema postgres/physical postgres/bulk postgres/apply postgres/preflight postgres/stream . change"},
@@ -157,6 +157,7 @@ var rooms = map[string]room{
 	"internal/door":      {floor: 11, imports: "internal/crash"},
 	"internal/filelock":  {floor: 10},
 	"internal/escape":    {floor: 10},
+	"internal/float":     {floor: 10},
 	"internal/spool":     {floor: 11, imports: "."},
 	"internal/testdb":    {floor: 11, imports: "."},
 
@@ -189,7 +190,7 @@ var rooms = map[string]room{
 	// Rooms of the engine for MySQL and MariaDB.
 	"mysql/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door internal/crash"},
 	"mysql/schema":    {floor: 32, imports: ". mysqltype sqltext internal/crash mysql/server"},
-	"mysql/event":     {floor: 33, imports: ". change mysqltype mysql/server mysql/schema"},
+	"mysql/event":     {floor: 33, imports: ". change mysqltype internal/float mysql/server mysql/schema"},
 	"mysql/bulk":      {floor: 35, imports: ". change flow internal/escape internal/crash mysql/server mysql/schema mysql/event"},
 	"mysql/apply":     {floor: 36, imports: ". change apply/resolve internal/escape internal/crash mysql/server mysql/schema mysql/event mysql/bulk"},
 	"mysql/stream":    {floor: 36, imports: ". change sqltext internal/crash mysql/binlog mysql/server mysql/schema mysql/event mysql/history mysql/bulk mysql/preflight"},

@@ -131,6 +131,22 @@ func TestValues(t *testing.T) {
 	})
 }
 
+// TestFloatsAsPostgres has PostgreSQL print the same numbers. Of large ones, the shortest decimal
+// may lie halfway between two floats: strconv takes it, PostgreSQL does not.
+func TestFloatsAsPostgres(t *testing.T) {
+	c := open(t, 16)
+	run(t, c, "create table floats(i int not null primary key, r real, f double)")
+	var in []string
+	for i, f := range []string{"0", "1e-4", "9e-5", "999999", "1e6", "999999999999999", "1e15", "2.44140625e-4", "-5.5405832e7", "4.2630168e7", "7.1052447196814656e16", "-7.010780719700799e18"} {
+		in = append(in, fmt.Sprintf("(%d, %s, %s)", i, f, f))
+	}
+	run(t, c, "insert into floats values "+strings.Join(in, ", "))
+	want := testdb.Query(t, testdb.Postgres(t, 15).URL("postgres"), "SELECT i, r::float4, f::float8 FROM (VALUES "+strings.Join(in, ", ")+") x(i, r, f) ORDER BY i")
+	if got := text(t, c, "select * from floats order by i"); got != want+"\n" {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestErrorsOfStatements(t *testing.T) {
 	eachDerby(t, func(t *testing.T, minor int) {
 		c := open(t, minor)

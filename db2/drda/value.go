@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/tidemarkdb/tidemark/internal/escape"
+	"github.com/tidemarkdb/tidemark/internal/float"
 )
 
 const null = `\N`
@@ -73,9 +74,9 @@ func (r *Rows) value(col *column) error {
 	case kindInt64:
 		r.out = strconv.AppendInt(r.out, int64(order.Uint64(v)), 10)
 	case kindFloat32:
-		r.out = appendFloat(r.out, float64(math.Float32frombits(order.Uint32(v))), 32)
+		r.out = float.Append(r.out, float64(math.Float32frombits(order.Uint32(v))), 32)
 	case kindFloat64:
-		r.out = appendFloat(r.out, math.Float64frombits(order.Uint64(v)), 64)
+		r.out = float.Append(r.out, math.Float64frombits(order.Uint64(v)), 64)
 	case kindDecimal:
 		r.out, ok = appendDecimal(r.out, v, col.digits, col.scale)
 	case kindDate:
@@ -112,26 +113,6 @@ func appendText(dst, v []byte, p page) []byte {
 		}
 	}
 	return escape.Append(dst, v, &escape.Copy)
-}
-
-// appendFloat appends a number as PostgreSQL prints it: the shortest text that means it, with an
-// exponent if it is very large or small.
-func appendFloat(dst []byte, f float64, bits int) []byte {
-	most := 1e15
-	if bits == 32 {
-		most = 1e6
-	}
-	switch a := math.Abs(f); {
-	case math.IsNaN(f):
-		return append(dst, "NaN"...)
-	case math.IsInf(f, 1):
-		return append(dst, "Infinity"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-Infinity"...)
-	case a == 0 || a >= 1e-4 && a < most:
-		return strconv.AppendFloat(dst, f, 'f', -1, bits)
-	}
-	return strconv.AppendFloat(dst, f, 'e', -1, bits)
 }
 
 // appendDecimal appends a packed decimal: a digit in each half of a byte, the sign in the last.

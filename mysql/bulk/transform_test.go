@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/escape"
+	"github.com/tidemarkdb/tidemark/internal/float"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/mysql/event"
 	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
@@ -249,7 +250,7 @@ func FuzzFloats(f *testing.F) {
 			if !ok || err != nil || math.Float64bits(back) != bits {
 				t.Fatalf("%v is printed %q", x, got)
 			}
-			if want := event.FormatFloat(nil, x, 64); string(got) != string(want) {
+			if want := float.Append(nil, x, 64); string(got) != string(want) {
 				t.Fatalf("%v is printed %q and %q", x, got, want)
 			}
 		}

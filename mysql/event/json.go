@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"encoding/base64"
 	"math"
 	"strconv"
@@ -270,11 +271,11 @@ func appendJSONTime(dst []byte, kind byte, packed int64) []byte {
 func appendJSONDouble(dst []byte, f float64) []byte {
 	at := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)
-	e := lastByte(dst, 'e')
+	e := bytes.LastIndexByte(dst, 'e')
 	exp, _ := strconv.Atoi(AsString(dst[e+1:]))
 	if f == 0 || exp >= -15 && exp < 15 || exp == 15 && digitsN(dst[at:e]) > 16 {
 		dst = strconv.AppendFloat(dst[:at], f, 'f', -1, 64)
-		if lastByte(dst[at:], '.') < 0 {
+		if bytes.LastIndexByte(dst[at:], '.') < 0 {
 			dst = append(dst, ".0"...)
 		}
 		return dst

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tidemarkdb/tidemark/internal/float"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -96,9 +97,9 @@ func (c *Column) text(dst, v []byte) ([]byte, error) {
 	case opBool:
 		return append(dst, Truth(v, true)), nil
 	case opFloat:
-		return FormatFloat(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v))), 32), nil
+		return float.Append(dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(v))), 32), nil
 	case opDouble:
-		return FormatFloat(dst, math.Float64frombits(binary.LittleEndian.Uint64(v)), 64), nil
+		return float.Append(dst, math.Float64frombits(binary.LittleEndian.Uint64(v)), 64), nil
 	case opRounded:
 		f := strconv.AppendFloat(nil, math.Float64frombits(binary.LittleEndian.Uint64(v)), 'f', c.scale, 64)
 		dst, ok := AppendFloat(dst, f, 64)
