@@ -47,18 +47,14 @@ type Batch struct {
 // thousands of small tables, many may be under way.
 const smallBatch = 64 << 10
 
-var (
-	batchPool    = sync.Pool{New: func() any { return &Batch{Data: make([]byte, 0, BatchSize+64<<10)} }}
-	smallBatches = sync.Pool{New: func() any { return &Batch{Data: make([]byte, 0, smallBatch)} }}
-)
+var batchPool = sync.Pool{New: func() any { return &Batch{Data: make([]byte, 0, BatchSize+64<<10)} }}
 
 // NewBatch returns an empty batch, reusing the memory of a released one if there is one.
 func NewBatch(r *Range, f Format) *Batch {
-	pool := &batchPool
 	if r != nil && r.Bytes > 0 && r.Bytes <= smallBatch/2 {
-		pool = &smallBatches
+		return &Batch{Range: r, Format: f, Data: make([]byte, 0, smallBatch)}
 	}
-	b := pool.Get().(*Batch)
+	b := batchPool.Get().(*Batch)
 	*b = Batch{Range: r, Format: f, Data: b.Data[:0]}
 	return b
 }
@@ -77,14 +73,10 @@ func (b *Batch) Shrink() *Batch {
 // Release frees the batch's memory. The batch must not be used afterwards.
 func (b *Batch) Release() {
 	if cap(b.Data) > PieceSize+BatchSize || cap(b.Data) < BatchSize {
-		return // a giant, or shrunk; let the collector have it
+		return // a giant, or a small one; let the collector have it
 	}
 	b.Range = nil
-	if cap(b.Data) < BatchSize {
-		smallBatches.Put(b)
-	} else {
-		batchPool.Put(b)
-	}
+	batchPool.Put(b)
 }
 
 // A Read asks a source for the rows of one range.
