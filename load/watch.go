@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // watched runs opt.Watch beside the workers until they have ended, which end waits for, or until a
@@ -19,14 +20,11 @@ func (r *Run) watched(ctx context.Context) (end func()) {
 		stop()
 	}
 	r.lanesMu.Unlock()
-	beside := flow.NewGroup(ctx)
-	beside.Go("Sampler", func(ctx context.Context, _ *flow.Clock) error {
-		r.opt.Watch(ctx, r.group.States)
-		return nil
-	})
+	// Its round trips are nobody's: no worker waits for them.
+	wait := crash.Beside(flow.Uncounted(ctx), func(ctx context.Context) { r.opt.Watch(ctx, r.group.States) })
 	return func() {
 		stop()
-		_ = beside.Wait() // it returns none
+		wait()
 	}
 }
 
