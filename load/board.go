@@ -245,7 +245,6 @@ func (b *board) wake() {
 func (b *board) rangeDone(t *task) (full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out--
 	b.leave(t.r.Move)
 	b.rowsLeft--
 	b.left[t.r.Move]--
@@ -254,8 +253,10 @@ func (b *board) rangeDone(t *task) (full bool) {
 	return b.whole(t.r.Move) && !b.rejected[t.r.Move]
 }
 
-// leave records that a lane has ended its work on a move. b.mu is held.
+// leave takes back what takeOut has counted: a task of a move is with no lane any more. b.mu is
+// held.
 func (b *board) leave(move int) {
+	b.out--
 	if b.at[move]--; b.at[move] == 0 {
 		delete(b.at, move)
 	}
@@ -344,7 +345,6 @@ func (b *board) fed(objects []*tidemark.Object) (full []int) {
 func (b *board) rangeFailed(t *task, err error, budget time.Duration) (left time.Duration, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out--
 	b.leave(t.r.Move)
 	left = t.failing.left(budget)
 	again = passing(err) && left > 0 || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0

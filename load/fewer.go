@@ -102,7 +102,6 @@ func (r *Run) Fewer() []tidemark.Finding {
 func (b *board) laneGone(lane int, t *task, all int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out--
 	b.leave(t.r.Move)
 	b.gone[lane] = true
 	b.active = max(b.active, all)

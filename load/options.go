@@ -27,7 +27,7 @@ type Options struct {
 	Auto bool
 	// Turned, if not nil, is called after each try.
 	Turned func(Turn)
-	// Experiment measures, while rows move, what would make them move faster (Run.Experiments).
+	// Experiment measures, while rows move, what would make them move faster (Run.Tried).
 	Experiment bool
 	// Pace, if not nil, says how many lanes may take ranges now, instead of the search for the best
 	// number; 0: none.
