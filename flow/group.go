@@ -114,35 +114,27 @@ func (g *Group) Wait() error {
 }
 
 // States returns what each worker of a role is doing, by its number.
-func (g *Group) States(role string) []State {
+func (g *Group) States(role string) []State { return ofEach(g, role, (*Clock).State) }
+
+// Threads returns on which thread of this process each worker of a role is pinned, by its number.
+// It is 0 for one that is not.
+func (g *Group) Threads(role string) []int {
+	return ofEach(g, role, func(c *Clock) int { return int(c.thread.Load()) })
+}
+
+func ofEach[T any](g *Group, role string, get func(*Clock) T) []T {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range g.roles {
 		if r.name == role {
-			out := make([]State, len(r.clocks))
+			out := make([]T, len(r.clocks))
 			for i, c := range r.clocks {
-				out[i] = c.State()
+				out[i] = get(c)
 			}
 			return out
 		}
 	}
 	return nil
-}
-
-// Threads returns on which thread of this process each worker of a role is pinned, by its number.
-// It is 0 for one that is not.
-func (g *Group) Threads(role string) []int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var out []int
-	for _, r := range g.roles {
-		if r.name == role {
-			for _, c := range r.clocks {
-				out = append(out, int(c.thread.Load()))
-			}
-		}
-	}
-	return out
 }
 
 // Report returns where the workers' time went until now. It may be called while they run.

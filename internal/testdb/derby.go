@@ -79,7 +79,7 @@ func startDerby(kind, name string, minor int, withTLS bool) (*Server, error) {
 			}
 			return cmds
 		},
-		config: func(data string) error { return checkDerby(data) },
+		config: checkDerby,
 		run: func(data string, port int) *exec.Cmd {
 			args := []string{"org.apache.derby.drda.NetworkServerControl", "start", "-h", "127.0.0.1", "-p", fmt.Sprint(port), "-noSecurityManager"}
 			if withTLS {
@@ -99,7 +99,7 @@ func startDerby(kind, name string, minor int, withTLS bool) (*Server, error) {
 	return start(kind, name, sp)
 }
 
-// checkDerby looks for what ij has refused: it does not stop at errors.
+// checkDerby looks for the database: ij may end without an error and without one.
 func checkDerby(data string) error {
 	if _, err := os.Stat(filepath.Join(data, derbyEmpty, "service.properties")); err != nil {
 		return fmt.Errorf("ij made no database: %w", err)

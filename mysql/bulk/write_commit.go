@@ -151,7 +151,7 @@ func (k *writing) settle(ctx context.Context, err error) error {
 	k.in = false
 	k.s.Dead = true
 	k.s.Close()
-	if k.w.Run != "" && k.e.Gone(ctx, k.s.ID) {
+	if k.w.Run != "" && k.e.gone(ctx, k.s.ID) {
 		marks, merr := k.e.Marks(ctx, k.w.Run)
 		if merr == nil {
 			there := 0
@@ -172,9 +172,9 @@ func (k *writing) settle(ctx context.Context, err error) error {
 	return &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
 }
 
-// Gone kills a session of ours on the server and waits until it has ended. It reports whether it
+// gone kills a session of ours on the server and waits until it has ended. It reports whether it
 // has.
-func (e *Bulk) Gone(ctx context.Context, id uint32) bool {
+func (e *Bulk) gone(ctx context.Context, id uint32) bool {
 	e.Kill(id)
 	for range 100 {
 		left := true

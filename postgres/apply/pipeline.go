@@ -189,10 +189,7 @@ func (a *applier) endFailed() {
 		server.CloseConn(a.conn)
 		return
 	}
-	at := a.message('Q')
-	a.out = append(a.out, "ROLLBACK\x00"...)
-	a.measure(at)
-	if a.write() != nil {
+	if a.l.Send("ROLLBACK") != nil {
 		server.CloseConn(a.conn)
 	} else if x := a.l.Answer(); x.Broken || x.Status != 'I' {
 		server.CloseConn(a.conn)

@@ -3,6 +3,7 @@ package bulk
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,7 +55,7 @@ func (b *Bulk) Doing(ctx context.Context, side tidemark.Side) ([]tidemark.Wait, 
 		case uint64(pid) != leader:
 			if !worked[lane] { // instead of what the leader does, which waits, or works like them
 				worked[lane] = true
-				out = without(out, lane)
+				out = slices.DeleteFunc(out, func(w tidemark.Wait) bool { return w.Lane == lane })
 			}
 			out = append(out, w)
 		case !worked[lane]:
@@ -62,17 +63,6 @@ func (b *Bulk) Doing(ctx context.Context, side tidemark.Side) ([]tidemark.Wait, 
 		}
 	}
 	return out, nil
-}
-
-// without removes a lane.
-func without(waits []tidemark.Wait, lane int) []tidemark.Wait {
-	kept := waits[:0]
-	for _, w := range waits {
-		if w.Lane != lane {
-			kept = append(kept, w)
-		}
-	}
-	return kept
 }
 
 // sessions returns the lanes of a side by the process of their session.
