@@ -8,31 +8,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // between listens for connections to a server, and has serve relay each.
 func between(t *testing.T, to string, serve func(client, server net.Conn)) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return // closed
-			}
-			server, err := net.Dial("tcp", to)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			go serve(client, server)
-		}
-	}()
-	return l.Addr().String()
+	return testdb.Between(t, to, serve).Addr().String()
 }
 
 // A slowWay is the path to a NATS server on which data from a dead process arrives late: just

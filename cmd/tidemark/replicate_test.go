@@ -59,7 +59,7 @@ func nothingOfAStream(t *testing.T, url string) {
 }
 
 // streamName keeps tests on one server apart: slots belong to the whole server.
-func streamName() string { return fmt.Sprintf("t%d", time.Now().UnixNano()) }
+func streamName() string { return testdb.StreamName("t") }
 
 // TestReplicate copies and follows a source under load, is killed and disconnected at any moment,
 // and ends with equal rows.

@@ -53,11 +53,11 @@ func (s *Server) Pooled(tb testing.TB, mode string, settings ...string) func(db 
 			tb.Fatal("pgbouncer does not start: ", err)
 		}
 	}
-	return func(db string) string { return at(tb, db, address) }
+	return func(db string) string { return At(tb, db, address) }
 }
 
-// at returns a URL with another host and port.
-func at(tb testing.TB, db, address string) string {
+// At returns a URL with another host and port.
+func At(tb testing.TB, db, address string) string {
 	tb.Helper()
 	u, err := url.Parse(db)
 	if err != nil {

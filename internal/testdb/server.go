@@ -195,6 +195,13 @@ func (s *Server) NewDatabase(tb testing.TB, prefix string) string {
 	return s.URL(name)
 }
 
+var streamN atomic.Int64
+
+// StreamName returns a name for a stream that no other test on the same servers uses.
+func StreamName(prefix string) string {
+	return fmt.Sprintf("%s_%d_%d", prefix, os.Getpid(), streamN.Add(1))
+}
+
 // plain makes a name that needs no quotes anywhere, so that a test may use its own name.
 func plain(prefix string) string {
 	s := strings.Map(func(r rune) rune {

@@ -17,32 +17,11 @@ type Slow struct {
 // bytesPerSecond in each direction, shared by all connections. It returns the port to use instead.
 func SlowWire(tb testing.TB, port string, bytesPerSecond int64) (slow string) {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { l.Close() })
 	turns := [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)} // the holder sends
-	go func() {
-		for {
-			from, err := l.Accept()
-			if err != nil {
-				return // the test is over
-			}
-			to, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
-			if err != nil {
-				from.Close()
-				continue
-			}
-			go trickle(to, from, turns[0], bytesPerSecond)
-			go trickle(from, to, turns[1], bytesPerSecond)
-		}
-	}()
-	_, slow, err = net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return slow
+	return portOf(Between(tb, net.JoinHostPort("127.0.0.1", port), func(from, to net.Conn) {
+		go trickle(to, from, turns[0], bytesPerSecond)
+		go trickle(from, to, turns[1], bytesPerSecond)
+	}))
 }
 
 // trickle forwards bytes, and closes both connections at the end.

@@ -23,36 +23,17 @@ type Wire struct {
 // NewWire forwards to a port, with a delay in each direction.
 func NewWire(tb testing.TB, port string, delay time.Duration) *Wire {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { l.Close() })
 	w := &Wire{}
-	if _, w.Port, err = net.SplitHostPort(l.Addr().String()); err != nil {
-		tb.Fatal(err)
-	}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return // the test is over
+	w.Port = portOf(Between(tb, net.JoinHostPort("127.0.0.1", port), func(client, server net.Conn) {
+		var asked atomic.Bool // the last bytes came from the client
+		go w.forward(server, client, delay, func(b []byte) bool {
+			if !asked.Swap(true) {
+				w.turns.Add(1)
 			}
-			server, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
-			if err != nil {
-				client.Close()
-				continue
-			}
-			var asked atomic.Bool // the last bytes came from the client
-			go w.forward(server, client, delay, func(b []byte) bool {
-				if !asked.Swap(true) {
-					w.turns.Add(1)
-				}
-				return w.keep(server, client, b)
-			})
-			go w.forward(client, server, delay, func([]byte) bool { asked.Store(false); return false })
-		}
-	}()
+			return w.keep(server, client, b)
+		})
+		go w.forward(client, server, delay, func([]byte) bool { asked.Store(false); return false })
+	}))
 	return w
 }
 

@@ -233,28 +233,12 @@ type cutter struct {
 
 func newCutter(t *testing.T, srv *testdb.Server) *cutter {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	c := &cutter{Listener: l}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", srv.Port))
-			if err != nil {
-				client.Close()
-				continue
-			}
-			t.Cleanup(func() { to.Close() })
-			go c.forward(to, client, &c.up, client, to)
-			go c.forward(client, to, &c.down, client, to)
-		}
-	}()
+	c := &cutter{}
+	c.Listener = testdb.Between(t, fmt.Sprint("127.0.0.1:", srv.Port), func(client, to net.Conn) {
+		t.Cleanup(func() { to.Close() })
+		go c.forward(to, client, &c.up, client, to)
+		go c.forward(client, to, &c.down, client, to)
+	})
 	return c
 }
 

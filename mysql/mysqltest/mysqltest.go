@@ -258,21 +258,8 @@ type Proxy struct {
 // NewProxy runs a proxy in front of a server until the test ends.
 func NewProxy(t *testing.T, srv *testdb.Server) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Proxy{Listener: l, server: fmt.Sprintf("127.0.0.1:%d", srv.Port)}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(client)
-		}
-	}()
+	p := &Proxy{server: fmt.Sprintf("127.0.0.1:%d", srv.Port)}
+	p.Listener = testdb.Accept(t, p.serve)
 	return p
 }
 
@@ -335,30 +322,12 @@ type Forger struct {
 // NewForger runs one in front of a server until the test ends.
 func NewForger(t *testing.T, srv *testdb.Server) *Forger {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	f := &Forger{Listener: l}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", srv.Port))
-			if err != nil {
-				client.Close()
-				continue
-			}
-			go func() {
-				defer client.Close()
-				io.Copy(client, to)
-			}()
-			go f.forward(to, client)
-		}
-	}()
+	f := &Forger{}
+	f.Listener = testdb.Between(t, fmt.Sprint("127.0.0.1:", srv.Port), func(client, to net.Conn) {
+		go f.forward(to, client)
+		defer client.Close()
+		io.Copy(client, to)
+	})
 	return f
 }
 

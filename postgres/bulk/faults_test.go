@@ -616,21 +616,8 @@ type cutter struct {
 
 func newCutter(t *testing.T, server, trigger string) *cutter {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cutter{listener: l}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go c.serve(client, server, trigger)
-		}
-	}()
+	c := &cutter{}
+	c.listener = testdb.Accept(t, func(client net.Conn) { c.serve(client, server, trigger) })
 	return c
 }
 

@@ -158,7 +158,7 @@ func TestQueuesThatAreSlow(t *testing.T) {
 			s := testdb.Postgres(t, 15)
 			src, dst := table(t, s), s.NewDatabase(t, "limits_to")
 			at, _ := testdb.SlowFolder(t, t.TempDir(), c.slow)
-			name := fmt.Sprintf("limits_%d", time.Now().UnixNano())
+			name := testdb.StreamName("limits")
 			args := []string{"replicate", src, dst, "--name", name, "--queue", "durable", "--queue-dir", at + "/queue"}
 			testdb.Must(t, append(args, "--until", "now")...)
 			t.Cleanup(func() { testdb.Run(t, append(args, "--remove")...) })

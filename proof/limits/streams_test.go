@@ -99,7 +99,7 @@ func TestStreamsThatAreSlow(t *testing.T) {
 		t.Run(strings.ReplaceAll(x.name, " ", "_"), func(t *testing.T) {
 			testdb.OnClock(t)
 			src, dst, before, beside := x.make(t)
-			name := fmt.Sprintf("limits_%d", time.Now().UnixNano())
+			name := testdb.StreamName("limits")
 			args := append([]string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s"}, x.args...)
 			testdb.Must(t, append(args, "--until", "now")...)
 			t.Cleanup(func() { testdb.Run(t, "replicate", src, dst, "--name", name, "--remove") })

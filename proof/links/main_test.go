@@ -5,14 +5,11 @@ package links
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,10 +31,7 @@ func pairs() []pair {
 	return []pair{{postgres, postgres}, {postgres, testdb.MariaDB}, {postgres, testdb.MySQL}, {testdb.MariaDB, postgres}, {testdb.MySQL, testdb.MySQL}, {testdb.MariaDB, testdb.MySQL}}
 }
 
-var streams atomic.Int64
-
-// streamName returns a name that no other test on the same servers uses.
-func streamName() string { return fmt.Sprintf("links_%d_%d", os.Getpid(), streams.Add(1)) }
+func streamName() string { return testdb.StreamName("links") }
 
 // through returns a database's URL over a wire.
 func through(t *testing.T, db string, delay time.Duration) (string, *testdb.Wire) {

@@ -47,31 +47,18 @@ func behindProxy(t *testing.T, db string) string {
 	if err := users.AddUser("through", "proxy"); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				to, err := client.Connect(backend, user, password, strings.TrimPrefix(u.Path, "/"))
-				if err != nil {
-					return
-				}
-				defer to.Close()
-				c, err := conf.NewCustomizedConn(conn, users, &proxied{to: to})
-				for err == nil {
-					err = c.HandleCommand()
-				}
-			}()
+	l := testdb.Accept(t, func(conn net.Conn) {
+		defer conn.Close()
+		to, err := client.Connect(backend, user, password, strings.TrimPrefix(u.Path, "/"))
+		if err != nil {
+			return
 		}
-	}()
+		defer to.Close()
+		c, err := conf.NewCustomizedConn(conn, users, &proxied{to: to})
+		for err == nil {
+			err = c.HandleCommand()
+		}
+	})
 	out := *u
 	out.Host, out.User = l.Addr().String(), url.UserPassword("through", "proxy")
 	return out.String()

@@ -73,7 +73,7 @@ func TestStandbyOfItself(t *testing.T) {
 	s := testdb.OwnPostgres(t, 15)
 	db := full(t, s)
 	standby := s.Standby(t, "postgres")
-	source := at(t, db, fmt.Sprintf("%s:%d", standby.Host, standby.Port))
+	source := testdb.At(t, db, fmt.Sprintf("%s:%d", standby.Host, standby.Port))
 	soon(t, "the standby has the rows", func() bool {
 		got, err := testdb.TryQuery(source, allOrders)
 		return err == nil && got != ""

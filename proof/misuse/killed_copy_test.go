@@ -106,7 +106,7 @@ func killCopies(t *testing.T, from, to *testdb.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow := at(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 2<<20))
+	slow := testdb.At(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 2<<20))
 	args := []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", "2", "--json"}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -181,7 +181,7 @@ func TestReplicateKilledInItsCopyAndAltered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			slow := at(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 2<<20))
+			slow := testdb.At(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 2<<20))
 			args := []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", "1", "--json"}
 			p := start(t, args...)
 			soon(t, "still is whole", func() bool { return p.over() || event(p.text(), "table", "still") })

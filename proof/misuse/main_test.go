@@ -6,14 +6,12 @@ package misuse
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,10 +75,7 @@ func soon(t *testing.T, what string, done func() bool) {
 	}
 }
 
-var streams atomic.Int64
-
-// streamName returns a name that no other test on the same servers uses.
-func streamName() string { return fmt.Sprintf("misuse_%d_%d", os.Getpid(), streams.Add(1)) }
+func streamName() string { return testdb.StreamName("misuse") }
 
 // tables lists a database's tables, including Tidemark's.
 func tables(t *testing.T, db string) string {
@@ -92,26 +87,15 @@ func tables(t *testing.T, db string) string {
 	return testdb.Query(t, db, "SELECT table_name FROM information_schema.tables WHERE "+what+" ORDER BY 1")
 }
 
-// at returns a URL with another host and port.
-func at(t *testing.T, db, address string) string {
-	t.Helper()
-	u, err := url.Parse(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Host = address
-	return u.String()
-}
-
 // routes returns different ways to reach the same database of a server, which listens on a socket
 // too.
 func routes(t *testing.T, s *testdb.Server, db string) map[string]string {
 	t.Helper()
 	port := strconv.Itoa(s.Port)
-	out := map[string]string{"the same URL": db, "localhost": at(t, db, "localhost:"+port)}
+	out := map[string]string{"the same URL": db, "localhost": testdb.At(t, db, "localhost:"+port)}
 	if s.Engine == "postgres" {
 		dir := testdb.Query(t, db, "SHOW unix_socket_directories")
-		out["socket"] = at(t, db, "") + "&host=" + url.QueryEscape(dir) + "&port=" + port
+		out["socket"] = testdb.At(t, db, "") + "&host=" + url.QueryEscape(dir) + "&port=" + port
 		out["pgbouncer"] = s.Pooled(t, "session")(db)
 		return out
 	}

@@ -35,25 +35,12 @@ type hostile struct {
 // listen starts a hostile server; play receives connections, which close when it returns.
 func listen(t *testing.T, play func(c net.Conn)) *hostile {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	h := &hostile{addr: l.Addr().String()}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(time.Minute))
-				play(&overheard{c, h})
-			}()
-		}
-	}()
+	h := &hostile{}
+	h.addr = testdb.Accept(t, func(c net.Conn) {
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		play(&overheard{c, h})
+	}).Addr().String()
 	return h
 }
 
