@@ -28,6 +28,10 @@ type Database struct {
 	Objects  []Object  // complete native DDL, tables included, in an order that satisfies Depends
 	Handed   bool      `json:"-"` // Render may take Objects over, and leave none: of 100,000 tables they are 70 MB
 	Findings []Finding // what the engine found and cannot describe
+
+	// Piecewise says that Render gets the tables of one database in several calls, as a dump file
+	// has them: names are unique over all of them. A table that comes again has its names already.
+	Piecewise bool `json:",omitempty"`
 }
 
 // Family returns the engine whose SQL an engine speaks: "mysql" for MariaDB too.

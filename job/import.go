@@ -268,7 +268,7 @@ func (im *importJob) whole(m *tidemark.Move) error {
 
 // database gives a part of the file in the form of a database.
 func (im *importJob) database(tables []*tidemark.Table, objects []tidemark.Object) *tidemark.Database {
-	db := &tidemark.Database{Engine: im.tgt.Name(), Version: im.dump.Server(), Tables: tables, Objects: slices.Concat(im.schemasOf(tables), objects)}
+	db := &tidemark.Database{Engine: im.tgt.Name(), Version: im.dump.Server(), Tables: tables, Objects: slices.Concat(im.schemasOf(tables), objects), Piecewise: true}
 	switch {
 	case strings.Contains(strings.ToLower(db.Version), "maria"):
 		db.Engine = "mariadb"

@@ -26,7 +26,7 @@ func TestJoin(t *testing.T) {
 		COMMENT ON INDEX two_pkey IS 'b';
 		INSERT INTO large SELECT generate_series(1, 100000);`))
 	db := describeURL(t, url)
-	e := &Schema{&server.Server{Major: 15}}
+	e := &Schema{Server: &server.Server{Major: 15}}
 	objects, _ := e.Render(db, all(db))
 	objects = e.Join(objects)
 	known := map[string]int{}

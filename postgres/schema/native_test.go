@@ -153,7 +153,7 @@ func copySchema(t *testing.T, src, dst string) {
 			t.Errorf("%s %s: %s", f.Severity, f.Object, f.Text)
 		}
 	}
-	e := &Schema{&server.Server{Options: server.Options{Grants: true, Owners: true}, Major: serverMajor(t, dst)}}
+	e := &Schema{Server: &server.Server{Options: server.Options{Grants: true, Owners: true}, Major: serverMajor(t, dst)}}
 	objects, findings := e.Render(db, all(db))
 	if e.Major >= db.Major {
 		for _, f := range findings {

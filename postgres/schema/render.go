@@ -32,7 +32,13 @@ func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 			db.Objects = nil
 		}
 	}
+	if db.Piecewise {
+		r.before = &s.pieces
+	}
 	r.build()
+	if db.Piecewise && len(moves) == 1 {
+		s.pieces.keep(r.taken, moves[0].To.TableID)
+	}
 	return r.objects, r.findings
 }
 
@@ -50,6 +56,7 @@ type renderer struct {
 
 	logical   []*tidemark.Move                 // to be built from their logical shape
 	taken     map[string]map[string]bool       // names of relations, by schema
+	before    *pieces                          // and those of earlier calls; nil: all tables are in this one
 	unique    map[tidemark.TableID][]uniqueKey // by target table: what a foreign key can refer to
 	dependsOn map[tidemark.TableID][]string    // what a logical table needs
 	folded    int                              // number of columns that the source compares case-insensitively

@@ -23,7 +23,7 @@ func (r *renderer) take(schema, name string) bool {
 		names = map[string]bool{}
 		r.taken[schema] = names
 	}
-	if names[clip(name)] {
+	if names[clip(name)] || r.before != nil && r.before.has(schema, clip(name), r.byTo) {
 		return false
 	}
 	names[clip(name)] = true

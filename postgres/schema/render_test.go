@@ -49,7 +49,7 @@ func TestRenderLeavesOutWhatNeedsATableThatStays(t *testing.T) {
 			moves = append(moves, tidemark.Move{From: table, To: table, Direct: true})
 		}
 	}
-	e := &Schema{&server.Server{Options: server.Options{Grants: true}}}
+	e := &Schema{Server: &server.Server{Options: server.Options{Grants: true}}}
 	objects, findings := e.Render(db, moves)
 	want := []string{
 		"warning: foreign key kept_other_fkey ON public.kept: left out: it needs public.stays, which is not copied",
@@ -85,7 +85,7 @@ func TestRenderRenamed(t *testing.T) {
 			}
 			moves[i].To, moves[i].Direct = &to, false
 		}
-		objects, findings := (&Schema{&server.Server{}}).Render(db, moves)
+		objects, findings := (&Schema{Server: &server.Server{}}).Render(db, moves)
 		for _, f := range findingLines(findings) {
 			if strings.Contains(f, "foreign key") {
 				t.Error(f)
@@ -189,7 +189,7 @@ func mysqlShop() *tidemark.Database {
 func TestRenderFromMySQL(t *testing.T) {
 	dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")
 	db := mysqlShop()
-	objects, findings := (&Schema{&server.Server{}}).Render(db, all(db))
+	objects, findings := (&Schema{Server: &server.Server{}}).Render(db, all(db))
 	want := []string{
 		"note: : 1 text columns are compared without regard to case on the source; on PostgreSQL the comparison is exact",
 		"note: column shop.customer.full: the virtual column becomes a stored one",
@@ -307,7 +307,7 @@ func TestNamesAreShortenedAndStayDifferent(t *testing.T) {
 	table := &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "t"}, Columns: []tidemark.Column{
 		mysqlColumn(strings.Repeat("x", 63)+"1", "int"), mysqlColumn(strings.Repeat("x", 63)+"2", "int")}}
 	db := &tidemark.Database{Engine: "mysql", Tables: []*tidemark.Table{table}}
-	_, findings := (&Schema{&server.Server{}}).Render(db, all(db))
+	_, findings := (&Schema{Server: &server.Server{}}).Render(db, all(db))
 	if len(findings) == 0 || !slices.ContainsFunc(findings, func(f tidemark.Finding) bool { return f.Kind == tidemark.Collision && f.Severity == tidemark.Blocker }) {
 		t.Errorf("findings %v lack the collision", findingLines(findings))
 	}

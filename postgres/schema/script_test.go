@@ -17,7 +17,7 @@ func TestScriptIsReadByPsql(t *testing.T) {
 		src, dst := testdb.Postgres(t, major).NewDatabase(t, "src"), testdb.Postgres(t, major).NewDatabase(t, "dst")
 		loadNasty(t, src, major)
 		db := describeURL(t, src)
-		e := &Schema{&server.Server{Options: server.Options{Grants: true, Owners: true}, Major: major}}
+		e := &Schema{Server: &server.Server{Options: server.Options{Grants: true, Owners: true}, Major: major}}
 		objects, _ := e.Render(db, all(db))
 		if lobs := testdb.Query(t, src, "SELECT coalesce(string_agg(format('SELECT lo_create(%s)', oid), ';'), '') FROM pg_largeobject_metadata"); lobs != "" {
 			testdb.Query(t, dst, lobs)
@@ -43,7 +43,7 @@ func TestRenderTakesOver(t *testing.T) {
 					moves = append(moves, m)
 				}
 			}
-			e := &Schema{&server.Server{Options: server.Options{Grants: true, Owners: true}, Major: major}}
+			e := &Schema{Server: &server.Server{Options: server.Options{Grants: true, Owners: true}, Major: major}}
 			want, found := e.Render(db, moves)
 			handed := *db
 			handed.Objects, handed.Handed = slices.Clone(db.Objects), true

@@ -37,7 +37,7 @@ func TestOlderTarget(t *testing.T) {
 			dst := testdb.Postgres(t, v[1]).NewDatabase(t, "dst")
 			loadNasty(t, src, v[0])
 			db := describeURL(t, src)
-			_, findings := (&Schema{&server.Server{Major: v[1]}}).Render(db, all(db))
+			_, findings := (&Schema{Server: &server.Server{Major: v[1]}}).Render(db, all(db))
 			var got strings.Builder
 			for _, f := range findings {
 				fmt.Fprintf(&got, "%s %s: %s\n", f.Severity, f.Object, f.Text)
