@@ -164,14 +164,12 @@ func (g *gatherer) run(ctx context.Context, id string) error {
 	if plan != nil {
 		g.json(dir+"plan.json", outline(plan, v))
 	}
-	g.text(dir+"report.txt", func(w io.Writer) error {
-		shown := run
-		if plan != nil {
-			shown.Plan = []byte("{}") // so that a restore into a database is shown as one
-		}
-		return screen.Run(w, shown, tables)
-	})
-	g.text(dir+"explain.txt", func(w io.Writer) error { return screen.Explain(w, run) })
+	shown := run
+	if plan != nil {
+		shown.Plan = []byte("{}") // so that a restore into a database is shown as one
+	}
+	g.text(dir+"report.txt", func(w io.Writer) error { return screen.Run(w, shown, tables) })
+	g.text(dir+"explain.txt", func(w io.Writer) error { return screen.Explain(w, shown) })
 	g.text(dir+"history.txt", func(w io.Writer) error { return screen.History(w, run) })
 	return nil
 }
