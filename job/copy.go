@@ -70,7 +70,7 @@ func CopyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src o
 		}
 		return "", nil, err
 	}
-	d, err := distance(ctx, src, tgt)
+	d, err := Distance(ctx, src, tgt)
 	if err != nil {
 		return "", nil, err
 	}

@@ -122,7 +122,7 @@ const (
 // freezeBoth opens the lanes of both sides, and decides how many these are.
 func freezeBoth(ctx context.Context, spec *DiffSpec, src, tgt Database) error {
 	if spec.Lanes == 0 {
-		d, err := distance(ctx, src, tgt)
+		d, err := Distance(ctx, src, tgt)
 		if err != nil {
 			return err
 		}

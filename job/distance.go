@@ -14,9 +14,9 @@ import (
 // one room, it is below.
 const far = 2 * time.Millisecond
 
-// distance is the longer of the round trips to the ends, 0 where it does not count. An end that
+// Distance is the longer of the round trips to the ends, 0 where it does not count. An end that
 // cannot say has none.
-func distance(ctx context.Context, ends ...any) (longest time.Duration, err error) {
+func Distance(ctx context.Context, ends ...any) (longest time.Duration, err error) {
 	trips, errs := make([]time.Duration, len(ends)), make([]error, len(ends))
 	var asked crash.Group
 	for i, end := range ends {

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -61,9 +60,6 @@ type Foreseen struct {
 	High     float64 `json:"high_seconds"`
 	Took     float64 `json:"seconds"`
 }
-
-// Within reports whether it took as long as was forecast.
-func (f Foreseen) Within() bool { return f.Took >= f.Low && f.Took <= f.High }
 
 // How long a forecast holds, and how much of its size a copy may differ from it.
 const (
@@ -126,16 +122,4 @@ func (d *describing) Describe(ctx context.Context, want func(tidemark.TableID) b
 	db, err := d.Database.Describe(ctx, want)
 	d.db = db
 	return db, err
-}
-
-// Distance is the longer of the round trips to two ends; 0 where it does not count.
-func Distance(ctx context.Context, ends ...any) (time.Duration, error) { return distance(ctx, ends...) }
-
-// VersionOf is the version of an end's server; "" if it cannot say.
-func VersionOf(end any) string {
-	v, ok := end.(versioner)
-	if !ok {
-		return ""
-	}
-	return cmp.Or(v.Version(), "")
 }

@@ -18,7 +18,6 @@ const fewPast = 5
 // A past is an earlier copy of the same pair.
 type past struct {
 	rows     int64
-	bytes    int64
 	seconds  float64
 	foreseen *job.Foreseen
 }
@@ -35,7 +34,7 @@ func pastRuns(ctx context.Context, cat *catalog.Catalog, source, target string) 
 		if run.State != catalog.Done || json.Unmarshal(run.Report, &r) != nil || r.EarlierRows > 0 || r.Rows == 0 || r.Seconds <= 0 {
 			continue
 		}
-		if out = append(out, past{r.Rows, r.Bytes, r.Seconds, r.Foreseen}); len(out) == fewPast {
+		if out = append(out, past{r.Rows, r.Seconds, r.Foreseen}); len(out) == fewPast {
 			break
 		}
 	}

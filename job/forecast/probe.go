@@ -183,7 +183,7 @@ func (p *probe) fill(ctx context.Context) (*trial, error) {
 			return false
 		}
 		began := time.Now()
-		into, after, err := p.scratch.create(ctx, 0, p.db, s.move, p.number)
+		into, after, err := p.scratch.create(ctx, p.db, s.move, p.number)
 		p.number++
 		if err != nil {
 			last = err

@@ -21,7 +21,6 @@ const (
 // scratch are the scratch tables on a target, and the claim to them.
 type scratch struct {
 	tgt    job.Database
-	run    string
 	schema string
 	claim  tidemark.Claim
 	made   []tidemark.TableID
@@ -36,7 +35,7 @@ func (s *scratch) names() (out []tidemark.TableID) {
 
 // openScratch claims the names of scratch tables, and removes what a killed probe has left.
 func openScratch(ctx context.Context, tgt job.Database, run string) (_ *scratch, err error) {
-	s := &scratch{tgt: tgt, run: run, schema: tgt.Default()}
+	s := &scratch{tgt: tgt, schema: tgt.Default()}
 	if s.schema == "" {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "probe", Object: "target", Err: errors.New("its URL names no database, and scratch tables need one"), Hint: "Name a database in the target's URL, or leave out --probe."}
 	}
@@ -116,9 +115,9 @@ func (s *scratch) free(ctx context.Context) error {
 
 // create creates a scratch table for a move, and gives the move into it with the objects that are
 // built after its rows. Its number must be new.
-func (s *scratch) create(ctx context.Context, lane int, db *tidemark.Database, m *tidemark.Move, number int) (*tidemark.Move, []tidemark.Object, error) {
+func (s *scratch) create(ctx context.Context, db *tidemark.Database, m *tidemark.Move, number int) (*tidemark.Move, []tidemark.Object, error) {
 	into, table, after := s.rendered(db, m, number)
-	return into, after, s.tgt.Exec(ctx, lane, table)
+	return into, after, s.tgt.Exec(ctx, 0, table)
 }
 
 // define gives the statements that create a scratch table.

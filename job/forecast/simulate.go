@@ -74,7 +74,6 @@ type pending struct {
 	waits  int
 	blocks []*pending
 	queued bool
-	done   bool
 }
 
 // objects are those that may be built now, in the order of load: light ones first, then the
@@ -123,7 +122,6 @@ type simulation struct {
 	all    []*pending
 	byMove [][]*pending
 	due    objects
-	undone int
 	lanes  []*worker
 	builds []*worker
 	out    Timeline
@@ -170,7 +168,6 @@ func (s *simulation) addObjects() {
 			}
 		}
 	}
-	s.undone = len(s.all)
 	s.offerAll()
 }
 
@@ -320,8 +317,7 @@ func (s *simulation) advance(workers []*worker, took, rate float64) []*worker {
 
 func (s *simulation) ended(w *worker) {
 	if w.object != nil {
-		w.object.done, s.out.Last = true, w.object.ID
-		s.undone--
+		s.out.Last = w.object.ID
 		for _, b := range w.object.blocks {
 			b.waits--
 			s.offer(b)
