@@ -39,6 +39,9 @@ type ForecastPhase struct {
 	Limit   string  `json:"limit"`
 }
 
+// WorthIt is what share of the time other settings may take at most to be called better.
+const WorthIt = 0.97
+
 // A ForecastBest is the settings with which the job would end first.
 type ForecastBest struct {
 	Lanes     int     `json:"lanes"`

@@ -199,7 +199,7 @@ func (p *probe) foretell(f *job.Forecast, runs []past, most int) {
 			f.Speed = append(f.Speed, job.ForecastSpeed{Lanes: x.Workers, Rate: x.Rate})
 		}
 	}
-	p.best(f, t, expected, most)
+	p.best(f, lanes, finishers, expected)
 }
 
 // stretch makes a timeline last as long as something else says.
@@ -242,20 +242,14 @@ func nearest(points []Point, n int) int {
 	return out
 }
 
-// worthIt is the least gain for which other settings are better.
-const worthIt = 0.97
-
-// best tries other numbers of lanes and builders.
-func (p *probe) best(f *job.Forecast, t Timeline, expected float64, most int) {
-	lanes, finishers := p.spec.Copy.Load.Lanes, max(p.spec.Copy.Load.Finishers, 1)
-	if lanes == 0 {
-		lanes = Auto(p.rates, most)
-	}
+// best tries other numbers of lanes and builders than those of the copy, which is expected to take
+// that long with its own.
+func (p *probe) best(f *job.Forecast, lanes, finishers int, expected float64) {
 	f.Best = job.ForecastBest{Lanes: lanes, Finishers: finishers, Seconds: f.Expected}
 	least := expected
 	for _, n := range []int{1, 2, 3, 4} {
 		for _, m := range []int{1, 2, 4} {
-			if took := Simulate(p.plan, p.rates, n, m).Total(); took < least*worthIt {
+			if took := Simulate(p.plan, p.rates, n, m).Total(); took < least*job.WorthIt {
 				least = took
 				f.Best = job.ForecastBest{Lanes: n, Finishers: m, Seconds: f.Expected * took / math.Max(expected, tiny)}
 			}

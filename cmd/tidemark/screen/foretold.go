@@ -36,7 +36,7 @@ func Forecast(w io.Writer, f *job.Forecast) {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", p.Name, span(p.Seconds), p.Limit)
 	}
 	t.Flush()
-	if f.Best.Seconds < f.Expected*0.97 {
+	if f.Best.Seconds < f.Expected*job.WorthIt {
 		fmt.Fprintf(w, "\nBest settings: --lanes %d --finishers %d: %s\n", f.Best.Lanes, f.Best.Finishers, span(f.Best.Seconds))
 	} else {
 		fmt.Fprintf(w, "\nBest settings: these (%s, %s); others gain nothing\n", Count(f.Best.Lanes, "lane"), Count(f.Best.Finishers, "finisher"))
