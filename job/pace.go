@@ -23,7 +23,8 @@ type Pace struct {
 	Foretell func(ctx context.Context, p *load.Plan) *Forecast
 }
 
-func (p *Pace) set() bool { return p != nil && (!p.FinishBy.IsZero() || p.SourceP99 > 0) }
+// Set reports whether there is a pace to keep.
+func (p *Pace) Set() bool { return p != nil && (!p.FinishBy.IsZero() || p.SourceP99 > 0) }
 
 // How the pace is kept.
 const (
@@ -140,7 +141,7 @@ type look struct {
 // stop ends the looks, and removes what they needed.
 func startPace(ctx context.Context, c *copying) (p *pacing, stop func(), err error) {
 	want := c.spec.Pace
-	if !want.set() {
+	if !want.Set() {
 		return nil, func() {}, nil
 	}
 	p = &pacing{env: c.env, pacer: pacer{deadline: want.FinishBy, allow: want.SourceP99, most: c.spec.Load.LaneCount()}}

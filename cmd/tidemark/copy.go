@@ -101,19 +101,16 @@ func parseRise(v string) (float64, error) {
 	return n / 100, nil
 }
 
-// paced reports whether there is a pace to keep.
-func (o *copyOptions) paced() bool { return !o.pace.FinishBy.IsZero() || o.pace.SourceP99 > 0 }
-
 // oneGovernor refuses options that would turn the same lanes.
 func (o *copyOptions) oneGovernor() error {
 	object, why, or := "--auto", "it chooses the number of lanes, which --lanes fixes", "--lanes"
-	if o.paced() {
+	if o.pace.Set() {
 		or = "--finish-by and --source-p99"
 	}
 	switch {
-	case o.paced() && o.load.Auto:
+	case o.pace.Set() && o.load.Auto:
 		why = "it searches for the fastest number of lanes, while --finish-by and --source-p99 take as few as they need"
-	case o.paced() && o.load.Experiment:
+	case o.pace.Set() && o.load.Experiment:
 		object, why = "--experiment", "it compares rates with a constant number of lanes, which --finish-by and --source-p99 change"
 	case !o.load.Auto || o.load.Lanes == 0:
 		return nil
@@ -123,7 +120,7 @@ func (o *copyOptions) oneGovernor() error {
 
 // keepPace adds the pace to a copy.
 func (o *copyOptions) keepPace(env job.Env, spec *job.CopySpec) error {
-	if !o.paced() {
+	if !o.pace.Set() {
 		return nil
 	}
 	if address.IsDump(spec.Source) {
