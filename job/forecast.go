@@ -66,39 +66,38 @@ type Foreseen struct {
 
 // How long a forecast holds, and how much of its size a copy may differ from it.
 const (
-	ForecastHolds = 30 * 24 * time.Hour
+	forecastHolds = 30 * 24 * time.Hour
 	sameSize      = 0.1
 )
 
-// LastForecast gives the last forecast of a copy between two databases, by their masked URLs. The
-// error's Kind is NotFound if there is none.
-func LastForecast(ctx context.Context, cat *catalog.Catalog, source, target string) (catalog.Run, *Forecast, error) {
-	run, err := cat.LastRun(ctx, "forecast", source, target)
-	if err != nil {
-		return run, nil, err
+// LastForecast gives the last forecast of a copy between the two databases of spec, and the ID of
+// its run; nil if there is none that still holds, or it was of something else than p.
+func (e Env) LastForecast(ctx context.Context, spec CopySpec, p *load.Plan) (run string, f *Forecast) {
+	last, err := e.Catalog.LastRun(ctx, "forecast", tidemark.MaskURL(spec.Source), tidemark.MaskURL(spec.Target))
+	if err != nil || last.State != catalog.Done || e.Time().Sub(last.Started) > forecastHolds {
+		return "", nil
 	}
-	f := &Forecast{}
-	if run.State != catalog.Done || json.Unmarshal(run.Report, f) != nil {
-		return run, nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "find forecast", Object: run.ID}
+	f = &Forecast{}
+	if json.Unmarshal(last.Report, f) != nil || !alike(f, p) {
+		return "", nil
 	}
-	return run, f, nil
+	return last.ID, f
 }
 
-// foreseen is the forecast of a copy that has ended, and what happened; nil if there was none of
-// this pair lately, or it was of something else.
+// foreseen is the forecast of a copy that has ended, and what happened; nil if there was none.
 func foreseen(ctx context.Context, c *copying, took time.Duration) *Foreseen {
 	if c.verb != "copy" || c.env.Catalog == nil {
 		return nil
 	}
-	run, f, err := LastForecast(ctx, c.env.Catalog, tidemark.MaskURL(c.spec.Source), tidemark.MaskURL(c.spec.Target))
-	if err != nil || c.env.Time().Sub(run.Started) > ForecastHolds || !Alike(f, c.p) {
+	run, f := c.env.LastForecast(ctx, c.spec, c.p)
+	if f == nil {
 		return nil
 	}
-	return &Foreseen{Run: run.ID, Low: f.Low, Expected: f.Expected, High: f.High, Took: took.Seconds()}
+	return &Foreseen{Run: run, Low: f.Low, Expected: f.Expected, High: f.High, Took: took.Seconds()}
 }
 
-// Alike reports whether a forecast was of about what a plan has.
-func Alike(f *Forecast, p *load.Plan) bool {
+// alike reports whether a forecast was of about what a plan has.
+func alike(f *Forecast, p *load.Plan) bool {
 	var bytes int64
 	for i := range p.Moves {
 		bytes += p.Moves[i].From.Bytes

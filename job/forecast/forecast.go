@@ -100,8 +100,7 @@ func makeForecast(ctx context.Context, env job.Env, spec Spec, src, tgt job.Data
 // Quick is a forecast of a plan without a probe, by the last forecast of the pair if there is one
 // of the same size, past runs, or defaults; nil if the catalogue cannot be read.
 func Quick(ctx context.Context, env job.Env, spec job.CopySpec, plan *load.Plan) *job.Forecast {
-	f := about(plan)
-	if run, last, err := job.LastForecast(ctx, env.Catalog, tidemark.MaskURL(spec.Source), tidemark.MaskURL(spec.Target)); err == nil && job.Alike(last, plan) && env.Time().Sub(run.Started) < job.ForecastHolds {
+	if _, last := env.LastForecast(ctx, spec, plan); last != nil {
 		return last
 	}
 	runs, err := pastRuns(ctx, env.Catalog, spec.Source, spec.Target)
@@ -110,6 +109,7 @@ func Quick(ctx context.Context, env job.Env, spec job.CopySpec, plan *load.Plan)
 	}
 	p := &probe{env: env, spec: Spec{Copy: spec}, plan: plan, limits: map[int]string{}, rates: Rates{Cost: map[int]float64{}}}
 	p.guess(0)
+	f := about(plan)
 	p.foretell(f, runs, min(spec.Load.LaneCount(), lanesTried))
 	return f
 }
