@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,7 +9,6 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
-	"github.com/tidemarkdb/tidemark/job"
 )
 
 func statusCommand() *cobra.Command {
@@ -78,15 +75,8 @@ func streamStates(ctx context.Context, cat *catalog.Catalog, only string) ([]scr
 	}
 	for _, s := range streams {
 		x := screen.StreamState{Stream: s, Running: cat.Alive("stream-" + s.Name)}
-		samples, err := cat.Samples(ctx, s.Name, 1)
-		if err != nil {
+		if x.Last, err = screen.LastSample(ctx, cat, s.Name); err != nil {
 			return nil, err
-		}
-		if len(samples) > 0 {
-			x.Last = &job.StreamStatus{}
-			if err := json.Unmarshal(samples[0], x.Last); err != nil {
-				return nil, fmt.Errorf("read sample of %s: %w", s.Name, err)
-			}
 		}
 		if x.Tables, err = cat.StreamTables(ctx, s.Name); err != nil {
 			return nil, err

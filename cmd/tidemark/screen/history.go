@@ -57,6 +57,15 @@ func samples(ctx context.Context, cat *catalog.Catalog, name string, n int) ([]j
 	return out, nil
 }
 
+// LastSample returns the newest sample of a stream; nil if it has none yet.
+func LastSample(ctx context.Context, cat *catalog.Catalog, name string) (*job.StreamStatus, error) {
+	some, err := samples(ctx, cat, name, 1)
+	if err != nil || len(some) == 0 {
+		return nil, err
+	}
+	return &some[0], nil
+}
+
 // StreamHistory shows streams over time: their rates, how far they were behind, and what the
 // servers did for their workers.
 func StreamHistory(ctx context.Context, w io.Writer, cat *catalog.Catalog, all []StreamState) error {

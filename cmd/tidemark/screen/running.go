@@ -2,8 +2,6 @@ package screen
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -56,13 +54,9 @@ func Running(ctx context.Context, cat *catalog.Catalog, now time.Time) ([]Utilit
 // fillIn fills in what a stream's last sample says.
 func fillIn(ctx context.Context, cat *catalog.Catalog, u *Utility, stream string) error {
 	u.Stream = stream
-	samples, err := cat.Samples(ctx, stream, 1)
-	if err != nil || len(samples) == 0 {
+	s, err := LastSample(ctx, cat, stream)
+	if err != nil || s == nil {
 		return err
-	}
-	var s job.StreamStatus
-	if err := json.Unmarshal(samples[0], &s); err != nil {
-		return fmt.Errorf("read sample of %s: %w", stream, err)
 	}
 	if s.Time.Before(u.Started) {
 		return nil // of a run before this one
