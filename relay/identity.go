@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// LeastSecret is the minimum length of a shared secret in bytes.
+// LeastSecret is the minimum length of a shared secret in bytes: it can be guessed remotely.
 const LeastSecret = 16
 
 // An Identity is how both sides prove who they are: by a secret that they share, or by

@@ -6,10 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/relay"
 )
-
-// leastSecret is the minimum length of a shared secret in bytes: it can be guessed remotely.
-const leastSecret = 16
 
 // Variables with the secret that both sides share, unless a file has it.
 const (
@@ -23,22 +21,18 @@ type SharedSecret struct{ File, Text string }
 
 // Read reads it from File or, if that is "", from a variable. Kinds: NotFound, Forbidden, Invalid
 // if it is too short.
-func (s *SharedSecret) Read(variable string) (err error) {
-	s.Text, err = readSecret(s.File, variable)
-	return err
-}
-
-func readSecret(file, variable string) (string, error) {
+func (s *SharedSecret) Read(variable string) error {
 	text, from := os.Getenv(variable), variable
-	if file != "" {
-		b, err := os.ReadFile(file)
+	if s.File != "" {
+		b, err := os.ReadFile(s.File)
 		if err != nil {
-			return "", tidemark.FileError("read the secret", file, "Make one that only you can read: umask 077; openssl rand -hex 16 > FILE.", err)
+			return tidemark.FileError("read the secret", s.File, "Make one that only you can read: umask 077; openssl rand -hex 16 > FILE.", err)
 		}
-		text, from = strings.TrimSpace(string(b)), file
+		text, from = strings.TrimSpace(string(b)), s.File
 	}
-	if len(text) < leastSecret && (text != "" || file != "") {
-		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "read the secret", Object: from, Err: fmt.Errorf("it is shorter than %d bytes", leastSecret), Hint: "Make one: openssl rand -hex 16."}
+	if len(text) < relay.LeastSecret && (text != "" || s.File != "") {
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "read the secret", Object: from, Err: fmt.Errorf("it is shorter than %d bytes", relay.LeastSecret), Hint: "Make one: openssl rand -hex 16."}
 	}
-	return text, nil
+	s.Text = text
+	return nil
 }
