@@ -98,6 +98,14 @@ func (c *Catalog) Alive(run string) bool {
 	return errors.Is(filelock.Lock(f), filelock.ErrLocked)
 }
 
+// StateOf returns the state of a run as it is: that of one that was killed is not the recorded one.
+func (c *Catalog) StateOf(r Run) string {
+	if r.State == Running && !c.Alive(r.ID) {
+		return "killed"
+	}
+	return r.State
+}
+
 func (c *Catalog) lockPath(run string) string {
 	return filepath.Join(c.path+".locks", run+".lock")
 }

@@ -29,7 +29,7 @@ func runsCommand() *cobra.Command {
 			return err
 		}
 		for i := range runs {
-			runs[i].State = stateOf(cat, runs[i])
+			runs[i].State = cat.StateOf(runs[i])
 		}
 		if o.json {
 			for i := range runs {
@@ -41,14 +41,6 @@ func runsCommand() *cobra.Command {
 		return screen.Runs(cmd.OutOrStdout(), runs)
 	})
 	return cmd
-}
-
-// stateOf distinguishes a run that was killed from one that is running.
-func stateOf(cat *catalog.Catalog, r catalog.Run) string {
-	if r.State == catalog.Running && !cat.Alive(r.ID) {
-		return "killed"
-	}
-	return r.State
 }
 
 func reportCommand() *cobra.Command {
@@ -100,7 +92,7 @@ func runOf(ctx context.Context, cat *catalog.Catalog, name string) (catalog.Run,
 	if err != nil {
 		return run, nil, err
 	}
-	run.State = stateOf(cat, run)
+	run.State = cat.StateOf(run)
 	tables, err := cat.Tables(ctx, run.ID)
 	return run, tables, err
 }
@@ -155,7 +147,7 @@ func (o *catalogueOptions) watchRun(cmd *cobra.Command, cat *catalog.Catalog, ru
 		if run, err = cat.Run(cmd.Context(), run.ID); err != nil {
 			return err
 		}
-		run.State = stateOf(cat, run)
+		run.State = cat.StateOf(run)
 	}
 	if !shown {
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "report", Object: run.ID, Err: errors.New("the run is not running: it is " + run.State), Hint: "Leave out --watch. tidemark utilities lists what runs now."}
@@ -167,24 +159,15 @@ func (o *catalogueOptions) watchRun(cmd *cobra.Command, cat *catalog.Catalog, ru
 }
 
 func explainCommand() *cobra.Command {
-	return ofRun(&cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "explain RUN|STREAM",
 		Short: "Show what limits a run or stream, and what to change",
 		Long:  "Show what limits, the evidence in figures, what to change, what that would gain and cost. RUN is an ID, the beginning of one, or last; STREAM is a name.",
 		Example: `  tidemark explain last
   tidemark explain shop
   tidemark explain 01K9 --json`,
-	}, func(cmd *cobra.Command, o *catalogueOptions, _ *catalog.Catalog, run catalog.Run) error {
-		if o.json {
-			return screen.ExplainJSON(cmd.OutOrStdout(), run)
-		}
-		return screen.Explain(cmd.OutOrStdout(), run)
-	})
-}
-
-// ofRun completes a command about one run, by default the last.
-func ofRun(cmd *cobra.Command, show func(*cobra.Command, *catalogueOptions, *catalog.Catalog, catalog.Run) error) *cobra.Command {
-	cmd.Args = args(0, 1, cmd.Use)
+		Args: args(0, 1, "explain RUN|STREAM"),
+	}
 	read := flags[catalogueOptions](cmd)
 	cmd.ValidArgsFunction = completeRuns(read, 1)
 	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *catalogueOptions, cat *catalog.Catalog) error {
@@ -192,8 +175,11 @@ func ofRun(cmd *cobra.Command, show func(*cobra.Command, *catalogueOptions, *cat
 		if err != nil {
 			return err
 		}
-		run.State = stateOf(cat, run)
-		return show(cmd, o, cat, run)
+		run.State = cat.StateOf(run)
+		if o.json {
+			return screen.ExplainJSON(cmd.OutOrStdout(), run)
+		}
+		return screen.Explain(cmd.OutOrStdout(), run)
 	})
 	return cmd
 }

@@ -80,25 +80,20 @@ func (g *gatherer) text(name string, write func(io.Writer) error) {
 // program's.
 func Gather(ctx context.Context, cat *catalog.Catalog, name, version string) (of string, files []File, err error) {
 	g := &gatherer{cat: cat}
-	streams, err := cat.Streams(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	var stream *catalog.Stream
-	for i := range streams {
-		if streams[i].Name == name {
-			stream = &streams[i]
-		}
-	}
+	stream, err := cat.Stream(ctx, name)
+	isStream := err == nil
 	var runs []string
-	if stream != nil {
+	switch {
+	case isStream:
 		of = "stream " + name
 		for _, id := range []string{stream.Copy, stream.Run} {
 			if id != "" {
 				runs = append(runs, id)
 			}
 		}
-	} else {
+	case tidemark.KindOf(err) != tidemark.NotFound:
+		return "", nil, err
+	default:
 		run, err := cat.Run(ctx, name)
 		if err != nil {
 			return "", nil, unknown(err, name)
@@ -117,8 +112,8 @@ func Gather(ctx context.Context, cat *catalog.Catalog, name, version string) (of
 			return "", nil, err
 		}
 	}
-	if stream != nil {
-		if err := g.stream(ctx, *stream); err != nil {
+	if isStream {
+		if err := g.stream(ctx, stream); err != nil {
 			return "", nil, err
 		}
 	}
@@ -139,9 +134,7 @@ func (g *gatherer) run(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if run.State == catalog.Running && !g.cat.Alive(run.ID) {
-		run.State = "killed"
-	}
+	run.State = g.cat.StateOf(run)
 	tables, err := g.cat.Tables(ctx, id)
 	if err != nil {
 		return err
