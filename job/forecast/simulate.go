@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/load"
@@ -190,7 +189,8 @@ func workOf(p *load.Plan, o *tidemark.Object, move int) float64 {
 
 // isIndex reports whether an object is built by sorting its table.
 func isIndex(o *tidemark.Object) bool {
-	return o.Heavy && !strings.HasPrefix(o.Kind, "foreign key") && (strings.HasSuffix(o.Kind, "index") || strings.HasSuffix(o.Kind, "key") || strings.HasPrefix(o.Kind, "unique") || o.Kind == "constraint")
+	phase := load.PhaseOf(o.Kind)
+	return o.Heavy && (phase == load.Indexes || phase == load.Keys)
 }
 
 func (s *simulation) offerAll() {

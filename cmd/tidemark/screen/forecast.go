@@ -2,7 +2,6 @@ package screen
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark/load"
@@ -18,27 +17,13 @@ type phase struct {
 
 func (p phase) String() string { return fmt.Sprintf("%s %d/%d", p.Name, p.Done, p.Total) }
 
-// phaseNames are the phases in the order in which most of them come.
-var phaseNames = []string{"indexes", "keys", "foreign keys", "others"}
-
-// phaseOf is the phase of a kind of object: what an index is to one engine is a constraint to
-// another.
-func phaseOf(kind string) int {
-	switch {
-	case strings.HasPrefix(kind, "foreign key"):
-		return 2
-	case strings.HasSuffix(kind, "index"):
-		return 0
-	case strings.HasSuffix(kind, "key"), strings.HasPrefix(kind, "unique"), kind == "constraint":
-		return 1
-	}
-	return 3
-}
+// phaseNames are the names of the phases.
+var phaseNames = [...]string{load.Indexes: "indexes", load.Keys: "keys", load.ForeignKeys: "foreign keys", load.OtherObjects: "others"}
 
 func phases(kinds map[string]load.KindBuild) []phase {
-	var all [4]phase
+	var all [len(phaseNames)]phase
 	for kind, k := range kinds {
-		p := &all[phaseOf(kind)]
+		p := &all[load.PhaseOf(kind)]
 		p.Done, p.Total, p.running = p.Done+k.Ended, p.Total+k.Total, p.running+k.Running
 	}
 	var out []phase
