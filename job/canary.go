@@ -32,32 +32,33 @@ func canaryOn(src origin) (c canary, ok bool) {
 		return c, false
 	}
 	c = canary{db: db, id: tidemark.TableID{Schema: db.Default(), Name: canaryTable}}
-	c.name = c.quoted(c.id.Schema) + "." + c.quoted(c.id.Name)
+	c.name = TableName(db, c.id)
 	return c, true
 }
 
 func (c canary) mysql() bool { return tidemark.Family(c.db.Name()) == "mysql" }
 
-func (c canary) quoted(name string) string {
-	q := `"`
+// lock is the expression of the lock's name, or with PostgreSQL of its number.
+func (c canary) lock() string {
 	if c.mysql() {
-		q = "`"
+		return "CONCAT('tidemark canary ', MD5(DATABASE()))"
 	}
-	return q + strings.ReplaceAll(name, q, q+q) + q
+	return "hashtextextended('tidemark canary ' || " + c.literal() + ", 0)"
 }
+
+// literal is the table's name as a string of PostgreSQL.
+func (c canary) literal() string { return "'" + strings.ReplaceAll(c.name, "'", "''") + "'" }
 
 // clear takes the lock, and then drops the table if it is ours: its copy was killed. With the lock
 // elsewhere, or a table of others, it does nothing.
 func (c canary) clear() []string {
 	if c.mysql() {
-		const lock = "CONCAT('tidemark canary ', MD5(DATABASE()))"
-		return []string{"DO GET_LOCK(" + lock + ", 0)",
-			"SET @tidemark = IF(IS_USED_LOCK(" + lock + ") = CONNECTION_ID() AND EXISTS (SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" +
+		return []string{"DO GET_LOCK(" + c.lock() + ", 0)",
+			"SET @tidemark = IF(IS_USED_LOCK(" + c.lock() + ") = CONNECTION_ID() AND EXISTS (SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" +
 				canaryTable + "' AND TABLE_COMMENT = '" + canaryComment + "'), 'DROP TABLE " + canaryTable + "', 'DO 0')",
 			"PREPARE tidemark FROM @tidemark", "EXECUTE tidemark", "DEALLOCATE PREPARE tidemark"}
 	}
-	name := "'" + strings.ReplaceAll(c.name, "'", "''") + "'"
-	return []string{"DO $tidemark$ BEGIN IF pg_try_advisory_lock(hashtextextended('tidemark canary ' || " + name + ", 0)) THEN IF obj_description(to_regclass(" + name + "), 'pg_class') = '" +
+	return []string{"DO $tidemark$ BEGIN IF pg_try_advisory_lock(" + c.lock() + ") THEN IF obj_description(to_regclass(" + c.literal() + "), 'pg_class') = '" +
 		canaryComment + "' THEN DROP TABLE " + c.name + "; END IF; END IF; END $tidemark$"}
 }
 
@@ -73,9 +74,9 @@ func (c canary) create() []string {
 // unlock releases the lock.
 func (c canary) unlock() []string {
 	if c.mysql() {
-		return []string{"DO RELEASE_LOCK(CONCAT('tidemark canary ', MD5(DATABASE())))"}
+		return []string{"DO RELEASE_LOCK(" + c.lock() + ")"}
 	}
-	return []string{"SELECT pg_advisory_unlock(hashtextextended('tidemark canary ' || '" + strings.ReplaceAll(c.name, "'", "''") + "', 0))"}
+	return []string{"SELECT pg_advisory_unlock(" + c.lock() + ")"}
 }
 
 // startCanary gives a small transaction on the source, which shows what its users feel: one that

@@ -180,20 +180,13 @@ func (r *running) create(ctx context.Context) error {
 		}
 	}
 	for _, t := range all {
-		name := r.quote(t.Schema) + "." + r.quote(t.Name)
+		name := job.TableName(r.db, t)
 		if err := r.db.Exec(ctx, 0, r.definition(name)); err != nil {
 			return err
 		}
 		r.tables, r.names = append(r.tables, t), append(r.names, name)
 	}
 	return nil
-}
-
-func (r *running) quote(name string) string {
-	if r.mysql {
-		return "`" + strings.ReplaceAll(name, "`", "``") + "`"
-	}
-	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 }
 
 // Types are the kinds of columns, with their types on PostgreSQL and on MySQL.
