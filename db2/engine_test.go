@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -215,5 +218,66 @@ func TestManyColumnsAndFilters(t *testing.T) {
 				t.Errorf("%+v: %q, %v", *filter, ids, err)
 			}
 		}
+	}
+}
+
+// Round trips go to the worker that waits for them, whoever has opened the session, and only those
+// of a login say how far the server is.
+func TestRoundTrips(t *testing.T) {
+	near := testdb.Derby(t, 16).NewDatabase(t, "trips")
+	testdb.Load(t, near, strings.NewReader("create table a(id int not null primary key); insert into a values (1), (2);"))
+	to, err := url.Parse(near)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Host = "127.0.0.1:" + testdb.NewWire(t, to.Port(), 5*time.Millisecond).Port
+	e, frozen := openEngine(t, to.String()), openEngine(t, to.String())
+	db, err := e.Describe(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := whole(t, db, "A")
+	if _, err := frozen.Freeze(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, use := range []struct {
+		name string
+		do   func(ctx context.Context) error
+	}{
+		{"a session that is lent", func(ctx context.Context) error { _, err := e.RoundTrip(ctx); return err }},
+		{"a lane", func(ctx context.Context) error {
+			return e.Read(ctx, 0, tidemark.Read{Move: m}, func(b *tidemark.Batch) error { b.Release(); return nil })
+		}},
+		{"a writing lane", func(ctx context.Context) error { return e.Exec(ctx, 0, []string{"update a set id = id"}) }},
+		{"lanes that lock", func(ctx context.Context) error { return frozen.KeepTables(ctx, []tidemark.TableID{m.From.TableID}) }},
+		{"a frozen lane", func(ctx context.Context) error {
+			return frozen.Read(ctx, 0, tidemark.Read{Move: m}, func(b *tidemark.Batch) error { b.Release(); return nil })
+		}},
+		{"the spare session", func(ctx context.Context) error { _, err := frozen.Split(ctx, m); return err }},
+	} {
+		first, second := flow.NewClock(), flow.NewClock()
+		for _, c := range []*flow.Clock{first, second} {
+			c.Enter(flow.IO)
+		}
+		if err := use.do(first.Counting(t.Context())); err != nil {
+			t.Fatalf("%s: %v", use.name, err)
+		}
+		before := first.Snapshot().RoundTrips
+		if err := use.do(second.Counting(t.Context())); err != nil {
+			t.Fatalf("%s: %v", use.name, err)
+		}
+		if a, b := first.Snapshot().RoundTrips-before, second.Snapshot().RoundTrips; a != 0 || b == 0 {
+			t.Errorf("%s: of the second worker's round trips the first has %d, the second %d", use.name, a, b)
+		}
+	}
+	if trip := e.Server.Distance.RoundTrip(); trip < 10*time.Millisecond {
+		t.Errorf("the distance is %s", trip)
+	}
+	e.Server.Distance = roundtrip.Distance{}
+	if _, err := e.RoundTrip(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if trip := e.Server.Distance.RoundTrip(); trip != 0 {
+		t.Errorf("a statement of %s counts as a login", trip)
 	}
 }

@@ -103,6 +103,9 @@ func (e *Bulk) hold(ctx context.Context, tables []tidemark.TableID) error {
 }
 
 func (e *Bulk) lock(ctx context.Context, tables []tidemark.TableID) error {
+	for _, s := range append(e.lanes, e.spare) {
+		s.Bind(ctx)
+	}
 	for _, id := range tables {
 		for _, s := range append(e.lanes, e.spare) {
 			_, err := s.Exec(ctx, "LOCK TABLE "+server.QuoteTable(id)+" IN SHARE MODE")
@@ -135,6 +138,7 @@ func (e *Bulk) lane(ctx context.Context, n int) (s *server.Session, frozen bool,
 	e.mu.Unlock()
 	switch {
 	case s != nil && !s.Broken:
+		s.Bind(ctx)
 		return s, frozen, nil
 	case frozen:
 		return nil, true, &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: e.Masked, Err: fmt.Errorf("lane %d lost its locks on the source's tables with its connection", n), Hint: "The other lanes continue; if none is left, start the copy again."}

@@ -67,6 +67,7 @@ func (e *Bulk) splitter(ctx context.Context) (s *server.Session, back func(), er
 		return e.Lend(ctx)
 	}
 	e.splits.Lock()
+	spare.Bind(ctx)
 	return spare, e.splits.Unlock, nil
 }
 

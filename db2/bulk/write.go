@@ -26,6 +26,7 @@ func (e *Bulk) writer(ctx context.Context, n int) (*server.Session, error) {
 	s := e.writers[n]
 	e.mu.Unlock()
 	if s != nil && !s.Broken {
+		s.Bind(ctx)
 		return s, nil
 	}
 	s, err := e.Session(ctx)

@@ -33,8 +33,12 @@ type Server struct {
 // A Session is one connection. One goroutine uses it at a time.
 type Session struct {
 	*drda.Conn
-	server *Server
+	wire net.Conn
 }
+
+// Bind lets the round trips of the session go to ctx's worker from now on. Whoever uses a session
+// that another context has opened or used calls it first.
+func (s *Session) Bind(ctx context.Context) { roundtrip.Bind(ctx, s.wire) }
 
 // catalogs is where the catalogue is: Db2's schema cannot be made in Derby, whose tests have views
 // with the same names and columns in another.
@@ -109,6 +113,7 @@ func (e *Server) connect(ctx context.Context) (*Session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.to.timeout, errTimeout)
 	defer cancel()
 	var reached bool
+	var wire net.Conn
 	conn, err := drda.Connect(ctx, drda.Config{
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			var d net.Dialer
@@ -117,11 +122,11 @@ func (e *Server) connect(ctx context.Context) (*Session, error) {
 				return nil, err
 			}
 			reached = true
-			counted := roundtrip.NewConn(ctx, raw, &e.Distance)
+			wire = roundtrip.NewConn(ctx, raw, &e.Distance)
 			if e.to.tls == nil {
-				return counted, nil
+				return wire, nil
 			}
-			secure := tls.Client(counted, e.to.tls)
+			secure := tls.Client(wire, e.to.tls)
 			if err := secure.HandshakeContext(ctx); err != nil {
 				raw.Close()
 				return nil, fmt.Errorf("TLS: %w", err)
@@ -133,7 +138,8 @@ func (e *Server) connect(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, e.loginFailed(err, reached)
 	}
-	return &Session{Conn: conn, server: e}, nil
+	roundtrip.LoggedIn(wire)
+	return &Session{Conn: conn, wire: wire}, nil
 }
 
 var errTimeout = errors.New("no answer in time")
@@ -150,6 +156,7 @@ func (e *Server) Lend(ctx context.Context) (s *Session, back func(), err error) 
 			return nil, nil, err
 		}
 	}
+	s.Bind(ctx)
 	return s, func() { e.giveBack(s) }, nil
 }
 
