@@ -111,6 +111,7 @@ func (c *Conn) SetIsolation(i Isolation) { c.level = byte(i) }
 // with the error of the wait, and returns what that returns.
 func (c *Conn) watch(ctx context.Context) (done func(error) error) {
 	if ctx.Err() != nil {
+		c.net.SetDeadline(time.Unix(1, 0)) // nothing would end the wait: whatever is sent fails at once
 		return func(error) error { return c.broken(context.Cause(ctx)) }
 	}
 	stop := crash.OnDone(ctx, func() { c.net.SetDeadline(time.Unix(1, 0)) })
