@@ -166,18 +166,20 @@ func (s *Server) Open(ctx context.Context, want string) (func(net.Conn) error, e
 		return nil, err
 	}
 	whole := run.known[name]
-	run.known[name] = !removes
+	if removes {
+		delete(run.known, name)
+	}
 	s.mu.Unlock()
 	if removes {
 		return func(c net.Conn) error { return gone(c.Read(make([]byte, 1))) }, s.forget(name)
 	}
 	if !whole {
 		if err := s.check(ctx, run, name); err != nil {
-			s.mu.Lock()
-			run.known[name] = false
-			s.mu.Unlock()
 			return nil, err
 		}
+		s.mu.Lock()
+		run.known[name] = true // not before: who comes meanwhile checks too
+		s.mu.Unlock()
 	}
 	return func(c net.Conn) error { return run.pipe(c) }, nil
 }

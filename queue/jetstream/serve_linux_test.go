@@ -280,6 +280,39 @@ func TestServerLostEnd(t *testing.T) {
 	appendPlaces(t, l, 1, 3, 1000)
 }
 
+// A meanwhile is a context that lets something happen while it is in use.
+type meanwhile struct {
+	context.Context
+	do func()
+}
+
+func (m meanwhile) Deadline() (time.Time, bool) {
+	m.do()
+	return m.Context.Deadline()
+}
+
+// A queue that is being checked is not served to who comes meanwhile without a check of its own.
+func TestServerChecksEach(t *testing.T) {
+	s, err := Serve(t.Context(), t.TempDir(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.noteNumber("q", 40) // of a queue that is not there
+	n := 0
+	ctx := meanwhile{t.Context(), func() {
+		if n++; n == 1 {
+			_, err := s.Open(t.Context(), wantQueue+"q")
+			wantError(t, err, tidemark.Corrupt, "and message 40 was there")
+		}
+	}}
+	_, err = s.Open(ctx, wantQueue+"q")
+	wantError(t, err, tidemark.Corrupt, "and message 40 was there")
+	if n == 0 {
+		t.Error("nobody came meanwhile")
+	}
+}
+
 // What a store is refused is final, also while it is open; that the relay is away is not.
 func TestServerRefuses(t *testing.T) {
 	dir, addr := t.TempDir(), testdb.FreeAddress(t)
