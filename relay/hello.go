@@ -66,7 +66,8 @@ func readGreeting(r io.Reader, v any) error {
 
 // refusal is the answer with an error, cut to what fits.
 func refusal(program string, err error) answer {
-	cut := func(s string) string { return s[:min(len(s), mostGreeting/8)] } // JSON needs up to six bytes for one
+	const most = (mostGreeting - 1<<10) / 2 / 6 // two texts, of which JSON needs up to six bytes for one
+	cut := func(s string) string { return s[:min(len(s), most)] }
 	kind := tidemark.KindOf(err)
 	text := err.Error()
 	var own *tidemark.Error

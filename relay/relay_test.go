@@ -73,6 +73,8 @@ func echo(_ context.Context, want string) (func(net.Conn) error, error) {
 		return func(c net.Conn) error { _, err := io.Copy(struct{ io.Writer }{c}, c); return err }, nil
 	case "full":
 		return nil, &tidemark.Error{Kind: tidemark.Full, Op: "x", Object: "y", Err: errors.New("no space left on device"), Hint: "Free space."}
+	case "page":
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "x", Object: "y", Err: errors.New(strings.Repeat("<", 100_000)), Hint: strings.Repeat("\x01", 100_000)}
 	}
 	return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "serve", Err: errors.New(strings.Repeat("\x01", 100_000)), Hint: strings.Repeat("h", 100_000)}
 }
@@ -172,6 +174,11 @@ func TestRefused(t *testing.T) {
 	wants(t, err, tidemark.Unsupported, "\x01")
 	if len(err.Error()) > mostGreeting {
 		t.Errorf("the relay's error has %d bytes", len(err.Error()))
+	}
+	_, err = bySameSecret(addr).Dial(t.Context(), "page")
+	wants(t, err, tidemark.Invalid, "<<<")
+	if hint := tidemark.HintOf(err); !strings.HasPrefix(hint, "\x01") {
+		t.Errorf("the hint is %.20q", hint)
 	}
 
 	// A program without the secret shows a certificate that it has made up, or none.
