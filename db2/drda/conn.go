@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"time"
@@ -49,7 +48,6 @@ type Conn struct {
 	double  page             // of text in GRAPHIC columns
 	unicode bool             // names are spelled in UTF-8, not in EBCDIC
 	rdb     []byte           // the database's name, as requests have it
-	level   byte             // of isolation, as the names of packages have it
 
 	sections int // of our package that are in use
 }
@@ -83,7 +81,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{net: raw, in: newReader(raw), order: binary.BigEndian, level: '2', single: pageNone, mixed: pageNone, double: pageUTF16}
+	c := &Conn{net: raw, in: newReader(raw), order: binary.BigEndian, single: pageNone, mixed: pageNone, double: pageUTF16}
 	err = c.login(ctx, cfg)
 	if err != nil {
 		raw.Close()
@@ -94,18 +92,6 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 
 // Close ends the conversation. A transaction that is open is rolled back.
 func (c *Conn) Close() error { return c.net.Close() }
-
-// Isolation of statements that follow.
-type Isolation byte
-
-const (
-	CursorStability Isolation = '2'
-	ReadStability   Isolation = '3'
-	RepeatableRead  Isolation = '4' // SQL's SERIALIZABLE
-)
-
-// SetIsolation changes the isolation of statements that are run from now on.
-func (c *Conn) SetIsolation(i Isolation) { c.level = byte(i) }
 
 // watch ends a wait for the server with ctx: the conversation is lost then. The caller calls done
 // with the error of the wait, and returns what that returns.
@@ -162,18 +148,18 @@ func (c *Conn) whole() ([]byte, error) {
 // other handles an object of a reply that its reader does not expect: a refusal is an error; what
 // only informs is none.
 func (c *Conn) other(code uint16) error {
+	if code == cpSQLCARD || code == cpSQLDARD {
+		ca, err := c.card()
+		if err != nil {
+			return err
+		}
+		return ca.err()
+	}
 	body, err := c.whole()
 	if err != nil {
 		return err
 	}
-	switch code {
-	case cpSQLCARD, cpSQLDARD:
-		ca, err := parseSQLCA(&fields{b: body, order: c.order}, c.text)
-		if err != nil {
-			return c.broken(err)
-		}
-		return ca.err()
-	case cpTYPDEFNAM, cpTYPDEFOVR:
+	if code == cpTYPDEFNAM || code == cpTYPDEFOVR {
 		return c.typedef(code, body)
 	}
 	severity := 0
@@ -279,5 +265,3 @@ func (c *Conn) text(b []byte) string {
 	}
 	return strings.ToValidUTF8(string(b), "?")
 }
-
-var _ io.Closer = (*Conn)(nil)

@@ -22,7 +22,7 @@ func TestEndedContext(t *testing.T) {
 		for _, early := range []bool{true, false} {
 			near, far := net.Pipe()
 			go io.Copy(io.Discard, far) // a server that never answers
-			c := &Conn{net: near, in: newReader(near), order: binary.BigEndian, level: '2', rdb: bytes.Repeat([]byte{0x40}, 18)}
+			c := &Conn{net: near, in: newReader(near), order: binary.BigEndian, rdb: bytes.Repeat([]byte{0x40}, 18)}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			reason := errors.New("the reason")
 			if early {

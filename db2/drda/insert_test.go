@@ -182,7 +182,7 @@ func FuzzParams(f *testing.F) {
 			}
 		}
 		link := &replay{}
-		c := &Conn{net: link, in: newReader(link), order: binary.BigEndian, level: '2', rdb: bytes.Repeat([]byte{0x40}, 18)}
+		c := &Conn{net: link, in: newReader(link), order: binary.BigEndian, rdb: bytes.Repeat([]byte{0x40}, 18)}
 		params := []Param{{}, {Kind: ParamInt}, {Kind: ParamFloat}, p, {Kind: ParamBool}, {Kind: ParamBytes}, {Kind: ParamLobText}, {Kind: ParamLobBytes}}
 		for i := range params {
 			s, err := c.Prepare("x", params[i:], 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,14 +30,14 @@ func (c *login) run(cfg Config) error {
 	if c.Server.Class != "" && !c.Server.supported() {
 		return fmt.Errorf("the server is of class %s, release %s: only Db2 for Linux, UNIX and Windows is supported", c.Server.Class, c.Server.Release)
 	}
-	if !contains(offered, way) {
+	if !slices.Contains(offered, way) {
 		if way, err = choose(cfg.Accept[1:], offered); err != nil {
 			return err
 		}
 		if offered, key, err = c.offer(cfg, way); err != nil {
 			return err
 		}
-		if !contains(offered, way) {
+		if !slices.Contains(offered, way) {
 			_, err := choose(nil, offered)
 			return err
 		}
@@ -50,19 +51,10 @@ func (s Server) supported() bool {
 	return s.Derby() || strings.HasPrefix(s.Class, "QDB2/") && !strings.HasPrefix(s.Class, "QDB2/VM") && !strings.HasPrefix(s.Class, "QDB2/VSE")
 }
 
-func contains(ways []Security, way Security) bool {
-	for _, w := range ways {
-		if w == way {
-			return true
-		}
-	}
-	return false
-}
-
 // choose returns the first of our ways that the server has offered.
 func choose(ours, offered []Security) (Security, error) {
 	for _, way := range ours {
-		if contains(offered, way) {
+		if slices.Contains(offered, way) {
 			return way, nil
 		}
 	}

@@ -20,11 +20,10 @@ type reader struct {
 	buf     []byte
 	at, end int // unread bytes in buf
 
-	segment int    // unread bytes of the DSS's current segment
-	more    bool   // the DSS continues in another segment
-	chained bool   // another DSS follows
-	corr    uint16 // of the request that is answered
-	left    int64  // unread bytes of the current object; -1: as long as the DSS
+	segment int   // unread bytes of the DSS's current segment
+	more    bool  // the DSS continues in another segment
+	chained bool  // another DSS follows
+	left    int64 // unread bytes of the current object; -1: as long as the DSS
 }
 
 func newReader(src io.Reader) *reader { return &reader{src: src, buf: make([]byte, 128<<10)} }
@@ -65,7 +64,6 @@ func (r *reader) header() error {
 		return fmt.Errorf("not a reply of a DRDA server: DSS of type %d", kind)
 	}
 	r.chained = h[3]&dssChained != 0
-	r.corr = be.Uint16(h[4:])
 	r.segment = n - 6
 	r.at += 6
 	return nil

@@ -86,7 +86,7 @@ func TestReplayOfDb2(t *testing.T) {
 	said := readPCAP(t, "db2-8.2-linux-jcc.pcap", 50000)
 	link := &replay{server: said.server[:2]}
 	cfg := Config{Database: "MYDB2DB", User: "MYUSER", Password: "MYUSER", Accept: []Security{Plain}, Program: "tidemark"}
-	c := &Conn{net: link, in: newReader(link), order: binary.BigEndian, level: '2', single: pageNone, mixed: pageNone, double: pageUTF16}
+	c := &Conn{net: link, in: newReader(link), order: binary.BigEndian, single: pageNone, mixed: pageNone, double: pageUTF16}
 	if err := c.login(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestGarbledReplay(t *testing.T) {
 	}
 	ask := func(b []byte) (string, error) {
 		link := &replay{server: [][]byte{bytes.Clone(b)}}
-		c := &Conn{net: link, in: newReader(link), order: binary.LittleEndian, level: '2', single: pageLatin1, mixed: pageLatin1, double: pageUTF16, rdb: bytes.Repeat([]byte{0x40}, 18)}
+		c := &Conn{net: link, in: newReader(link), order: binary.LittleEndian, single: pageLatin1, mixed: pageLatin1, double: pageUTF16, rdb: bytes.Repeat([]byte{0x40}, 18)}
 		r, err := c.Query(t.Context(), "x")
 		if err != nil {
 			return "", err
@@ -208,13 +208,13 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, columns := range [][]Column{nil, {{Type: 0x03, Length: 4}, {Type: 0x3F, Length: 9}, {Type: 0x0F, Length: 0x1F04}, {Type: 0xCF, Length: 0x8004}, {Type: 0xCC, Length: 0x8008}, {Type: 0x25, Length: 26}}} {
 			link := &replay{server: [][]byte{bytes.Clone(b)}}
-			c := &Conn{net: link, in: newReader(link), order: binary.LittleEndian, level: '2', double: pageUTF16, rdb: bytes.Repeat([]byte{0x40}, 18)}
+			c := &Conn{net: link, in: newReader(link), order: binary.LittleEndian, double: pageUTF16, rdb: bytes.Repeat([]byte{0x40}, 18)}
 			c.in.start()
 			if columns == nil {
 				c.results()
 				continue
 			}
-			r := &Rows{c: c, section: 1, Columns: columns, limit: 1 << 10, piece: 1 << 10, replies: 1, full: func(b []byte, _ int, _ bool) ([]byte, error) { return b[:0], nil }}
+			r := &Rows{c: c, section: 1, limit: 1 << 10, piece: 1 << 10, replies: 1, full: func(b []byte, _ int, _ bool) ([]byte, error) { return b[:0], nil }}
 			for _, d := range columns {
 				col, err := c.column(d)
 				if err != nil {

@@ -15,8 +15,6 @@ const smallBlock = 32767
 
 // Rows are the rows of a query, as they come. The Conn serves nothing else until they are closed.
 type Rows struct {
-	Columns []Column
-
 	c       *Conn
 	section int
 	block   uint32
@@ -135,8 +133,9 @@ func (r *Rows) described() error {
 	if err != nil {
 		return err
 	}
-	if r.Columns, err = parseQRYDSC(body); err == nil {
-		for _, d := range r.Columns {
+	described, err := parseQRYDSC(body)
+	if err == nil {
+		for _, d := range described {
 			col, e := r.c.column(d)
 			if err = e; err != nil {
 				break

@@ -15,11 +15,11 @@ const maxSections = 64
 var emptyToken = []byte("SYSLVL01")
 
 // section appends the name of a section of one of the packages that every Db2 has for dynamic SQL:
-// SYSSN, "small, no hold", and the isolation.
+// SYSSN, "small, no hold", and 2 for the isolation "cursor stability".
 func (c *Conn) section(n int) error {
 	f := &c.out
 	names := make([][]byte, 2)
-	for i, s := range []string{fmt.Sprintf("%-18s", "NULLID"), fmt.Sprintf("%-18s", "SYSSN"+string(c.level)+"00")} {
+	for i, s := range []string{fmt.Sprintf("%-18s", "NULLID"), fmt.Sprintf("%-18s", "SYSSN200")} {
 		b, err := c.spell(s)
 		if err != nil {
 			return err
@@ -76,9 +76,7 @@ func (c *Conn) Exec(ctx context.Context, sql string) (rows int64, err error) {
 		return 0, err
 	}
 	c.sqlText(cpSQLSTT, sql)
-	done := c.watch(ctx)
-	rows, err = c.results()
-	return rows, done(err)
+	return c.Run(ctx)
 }
 
 // Set runs a SET statement, by the command that Db2 has for them.
@@ -87,9 +85,8 @@ func (c *Conn) Set(ctx context.Context, sql string) error {
 		return err
 	}
 	c.sqlText(cpSQLSTT, sql)
-	done := c.watch(ctx)
-	_, err := c.results()
-	return done(err)
+	_, err := c.Run(ctx)
+	return err
 }
 
 // Commit commits the transaction.
@@ -103,9 +100,8 @@ func (c *Conn) end(ctx context.Context, code uint16) error {
 	m := c.out.open(code)
 	c.out.close(m)
 	c.out.end()
-	done := c.watch(ctx)
-	_, err := c.results()
-	return done(err)
+	_, err := c.Run(ctx)
+	return err
 }
 
 // results sends the requests and reads the replies, up to their end.
