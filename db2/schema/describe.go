@@ -68,22 +68,34 @@ func (d *describer) find(severity tidemark.Severity, object, text, hint string) 
 	d.db.Findings = append(d.db.Findings, tidemark.Finding{Severity: severity, Object: object, Text: text, Hint: hint})
 }
 
-// query runs a query of the catalogue, and calls f with each row that belongs to a selected table:
-// the first two columns are its schema and name.
-func (d *describer) query(ctx context.Context, sql string, f func(t *tidemark.Table, row []string)) error {
+// rows runs a query of the catalogue; NULL is "".
+func (d *describer) rows(ctx context.Context, sql string) ([][]string, error) {
 	rows, err := d.s.Strings(ctx, strings.ReplaceAll(sql, "SYSCAT.", server.Quote(d.e.Catalog)+"."))
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]string, len(rows))
+	for i, row := range rows {
+		out[i] = make([]string, len(row))
+		for k, v := range row {
+			if v != nil {
+				out[i][k] = *v
+			}
+		}
+	}
+	return out, nil
+}
+
+// query calls f with each row of a query of the catalogue that belongs to a selected table: the
+// first two columns are its schema and name.
+func (d *describer) query(ctx context.Context, sql string, f func(t *tidemark.Table, row []string)) error {
+	rows, err := d.rows(ctx, sql)
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
-		values := make([]string, len(row))
-		for i, v := range row {
-			if v != nil {
-				values[i] = *v
-			}
-		}
-		if t := d.tables[tableID(values)]; t != nil {
-			f(t, values)
+		if t := d.tables[tableID(row)]; t != nil {
+			f(t, row)
 		}
 	}
 	return nil
@@ -99,33 +111,26 @@ func tableID(row []string) tidemark.TableID {
 const mine = " TABSCHEMA NOT LIKE 'SYS%' AND TABSCHEMA <> 'NULLID' "
 
 func (d *describer) readTables(ctx context.Context) error {
-	rows, err := d.s.Strings(ctx, strings.ReplaceAll("SELECT TABSCHEMA, TABNAME, TYPE, STATUS, CARD, NPAGES, REMARKS FROM SYSCAT.TABLES WHERE TYPE IN ('T', 'S', 'V') AND"+mine+"ORDER BY TABSCHEMA, TABNAME",
-		"SYSCAT.", server.Quote(d.e.Catalog)+"."))
+	rows, err := d.rows(ctx, "SELECT TABSCHEMA, TABNAME, TYPE, STATUS, CARD, NPAGES, REMARKS FROM SYSCAT.TABLES WHERE TYPE IN ('T', 'S', 'V') AND"+mine+"ORDER BY TABSCHEMA, TABNAME")
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
-		values := make([]string, len(row))
-		for i, v := range row {
-			if v != nil {
-				values[i] = *v
-			}
-		}
-		id := tableID(values)
+		id := tableID(row)
 		if id.Ours() || d.want != nil && !d.want(id) {
 			continue
 		}
-		t := &tidemark.Table{TableID: id, Rows: -1, Comment: values[6]}
-		switch strings.TrimSpace(values[2]) {
+		t := &tidemark.Table{TableID: id, Rows: -1, Comment: row[6]}
+		switch strings.TrimSpace(row[2]) {
 		case "V":
 			t.Form = tidemark.View
 		case "S":
 			d.find(tidemark.Note, "table "+id.String(), "is a materialized query table: its rows are copied, its query is not", "")
 		}
-		if n, err := strconv.ParseInt(values[4], 10, 64); err == nil && n >= 0 {
+		if n, err := strconv.ParseInt(row[4], 10, 64); err == nil && n >= 0 {
 			t.Rows = n
 		}
-		if strings.TrimSpace(values[3]) == "C" {
+		if strings.TrimSpace(row[3]) == "C" {
 			d.find(tidemark.Blocker, "table "+id.String(), "is in set integrity pending state: its rows cannot be read", "SET INTEGRITY FOR "+server.QuoteTable(id)+" IMMEDIATE CHECKED ends it.")
 		}
 		d.tables[id] = t
@@ -269,14 +274,14 @@ func (d *describer) readForeignKeys(ctx context.Context) error {
 	name := func(schema, table, constraint string) string {
 		return strings.TrimRight(schema, " ") + "\x00" + table + "\x00" + constraint
 	}
-	rows, err := d.s.Strings(ctx, strings.ReplaceAll("SELECT TABSCHEMA, TABNAME, CONSTNAME, COLNAME FROM SYSCAT.KEYCOLUSE WHERE"+mine+"ORDER BY TABSCHEMA, TABNAME, CONSTNAME, COLSEQ", "SYSCAT.", server.Quote(d.e.Catalog)+"."))
+	rows, err := d.rows(ctx, "SELECT TABSCHEMA, TABNAME, CONSTNAME, COLNAME FROM SYSCAT.KEYCOLUSE WHERE"+mine+"ORDER BY TABSCHEMA, TABNAME, CONSTNAME, COLSEQ")
 	if err != nil {
 		return err
 	}
 	for _, row := range rows {
-		if !slices.Contains(row, nil) {
-			n := name(*row[0], *row[1], *row[2])
-			columns[n] = append(columns[n], *row[3])
+		if !slices.Contains(row, "") {
+			n := name(row[0], row[1], row[2])
+			columns[n] = append(columns[n], row[3])
 		}
 	}
 	rules := map[string]string{"A": "NO ACTION", "C": "CASCADE", "N": "SET NULL", "R": "RESTRICT"}
