@@ -253,7 +253,7 @@ func (r *renderer) defaultOf(c *tidemark.Column, sql string) string {
 	case "BOOLEAN":
 		return map[string]string{"t": "TRUE", "true": "TRUE", "1": "TRUE", "f": "FALSE", "false": "FALSE", "0": "FALSE"}[text]
 	case "SMALLINT", "INTEGER", "BIGINT", "DECIMAL":
-		if map[string]bool{"t": true, "f": true}[text] || !plainNumber(text) {
+		if !plainNumber(text) {
 			return ""
 		}
 		return text

@@ -53,12 +53,12 @@ var typeMap = []TypeRule{
 	{From: "char(n), varchar(n), n up to 8168", To: "VARCHAR(n CODEUNITS32)", kinds: kinds(tidemark.Char, tidemark.Varchar), fits: func(t *tidemark.Type) bool { return t.Length > 0 && t.Length <= maxVarchar }, spell: characters("VARCHAR")},
 	{From: "text of at most 32672 bytes", To: "VARCHAR(n)", kinds: kinds(tidemark.Text), fits: func(t *tidemark.Type) bool { return t.Length > 0 && t.Length <= maxOctets },
 		spell: func(t *tidemark.Type, _ spelling) string { return fmt.Sprintf("VARCHAR(%d)", t.Length) }},
-	{From: "text, longer varchar, json, xml, arrays", To: "CLOB, or VARCHAR(255 CODEUNITS32) in a key", Loses: "longer values of a key are refused", kinds: kinds(tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.JSON, tidemark.XML, tidemark.Array), spell: lob("CLOB")},
+	{From: "text, longer varchar, json, xml, arrays", To: "CLOB, or VARCHAR(255 CODEUNITS32) in a key", Loses: longerInKey, kinds: kinds(tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.JSON, tidemark.XML, tidemark.Array), spell: lob("CLOB")},
 	{From: "binary(n), n up to 254", To: "CHAR(n) FOR BIT DATA", kinds: kinds(tidemark.Binary), fits: func(t *tidemark.Type) bool { return t.Length > 0 && t.Length <= maxBits },
 		spell: func(t *tidemark.Type, _ spelling) string { return fmt.Sprintf("CHAR(%d) FOR BIT DATA", t.Length) }},
 	{From: "binary(n), varbinary(n), n up to 32672", To: "VARCHAR(n) FOR BIT DATA", kinds: kinds(tidemark.Binary, tidemark.Varbinary, tidemark.Blob), fits: func(t *tidemark.Type) bool { return t.Length > 0 && t.Length <= maxOctets },
 		spell: func(t *tidemark.Type, _ spelling) string { return fmt.Sprintf("VARCHAR(%d) FOR BIT DATA", t.Length) }},
-	{From: "blob, longer varbinary", To: "BLOB, or VARCHAR(255) FOR BIT DATA in a key", Loses: "longer values of a key are refused", kinds: kinds(tidemark.Binary, tidemark.Varbinary, tidemark.Blob), spell: lob("BLOB")},
+	{From: "blob, longer varbinary", To: "BLOB, or VARCHAR(255) FOR BIT DATA in a key", Loses: longerInKey, kinds: kinds(tidemark.Binary, tidemark.Varbinary, tidemark.Blob), spell: lob("BLOB")},
 	{From: "bit(n), bit varying(n)", To: "VARCHAR(n), of 0 and 1", kinds: kinds(tidemark.Bit, tidemark.VarBit), fits: func(t *tidemark.Type) bool { return t.Length > 0 && t.Length <= maxOctets },
 		spell: func(t *tidemark.Type, _ spelling) string { return fmt.Sprintf("VARCHAR(%d)", t.Length) }},
 	{From: "date", To: "DATE", Loses: "infinities and years before 1 or after 9999 are refused", kinds: kinds(tidemark.Date), spell: fixed("DATE")},
@@ -70,7 +70,7 @@ var typeMap = []TypeRule{
 	{From: "interval", To: "VARCHAR(64), ISO 8601", kinds: kinds(tidemark.Interval), spell: fixed("VARCHAR(64)")},
 	{From: "uuid", To: "CHAR(36)", kinds: kinds(tidemark.UUID), spell: fixed("CHAR(36)")},
 	{From: "enum, set", To: "VARCHAR of the longest value", Loses: "values are not restricted to the labels", kinds: kinds(tidemark.Enum, tidemark.Set), spell: labels},
-	{From: "anything else", To: "CLOB, the source's own text, or VARCHAR(255 CODEUNITS32) in a key", Loses: "longer values of a key are refused", spell: lob("CLOB")},
+	{From: "anything else", To: "CLOB, the source's own text, or VARCHAR(255 CODEUNITS32) in a key", Loses: longerInKey, spell: lob("CLOB")},
 }
 
 func kinds(k ...tidemark.TypeKind) []tidemark.TypeKind { return k }
