@@ -25,9 +25,8 @@ type Bulk struct {
 	*schema.Schema
 
 	mu     sync.Mutex
-	frozen bool
 	lanes  []*server.Session
-	spare  *server.Session // after Freeze: one more with the locks, for Split
+	spare  *server.Session // one more with the locks, for Split; nil: not frozen
 	splits sync.Mutex      // held while spare is in use
 
 	writers []*server.Session // of a target, by lane
@@ -47,7 +46,7 @@ func (e *Bulk) Close() {
 		}
 	}
 	e.writers = nil
-	e.lanes, e.spare, e.frozen, e.KeepTables = nil, nil, false, nil
+	e.lanes, e.spare, e.KeepTables = nil, nil, nil
 }
 
 const (
@@ -62,27 +61,35 @@ func (e *Bulk) Freeze(ctx context.Context, lanes int) (tidemark.Position, error)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	pos := tidemark.Position{Engine: e.Name()}
-	if e.frozen {
+	if e.spare != nil {
 		return pos, &tidemark.Error{Kind: tidemark.Bug, Op: "freeze", Object: e.Masked, Err: errors.New("the source is frozen already")}
 	}
 	var all []*server.Session
 	for range lanes + 1 {
-		s, err := e.Session(ctx)
-		if err == nil {
-			all = append(all, s)
-			if !e.Derby() {
-				err = e.Fail("freeze", e.Masked, s.Set(ctx, fmt.Sprintf("SET CURRENT LOCK TIMEOUT %d", lockWait)))
-			}
-		}
+		s, err := e.patient(ctx, "freeze")
 		if err != nil {
 			for _, s := range all {
 				s.Close()
 			}
 			return pos, err
 		}
+		all = append(all, s)
 	}
-	e.spare, e.lanes, e.frozen, e.KeepTables = all[0], all[1:], true, e.hold
+	e.spare, e.lanes, e.KeepTables = all[0], all[1:], e.hold
 	return pos, nil
+}
+
+// patient opens a session that waits for locks.
+func (e *Bulk) patient(ctx context.Context, op string) (*server.Session, error) {
+	s, err := e.Session(ctx)
+	if err != nil || e.Derby() {
+		return s, err
+	}
+	if err := s.Set(ctx, fmt.Sprintf("SET CURRENT LOCK TIMEOUT %d", lockWait)); err != nil {
+		s.Close()
+		return nil, e.Fail(op, e.Masked, err)
+	}
+	return s, nil
 }
 
 // hold locks tables in share mode, on all lanes.
@@ -127,7 +134,7 @@ func (e *Bulk) lock(ctx context.Context, tables []tidemark.TableID) error {
 // one that broke has lost its locks, and is not replaced.
 func (e *Bulk) lane(ctx context.Context, n int) (s *server.Session, frozen bool, err error) {
 	e.mu.Lock()
-	if frozen = e.frozen; frozen && n >= len(e.lanes) {
+	if frozen = e.spare != nil; frozen && n >= len(e.lanes) {
 		e.mu.Unlock()
 		return nil, true, &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: e.Masked, Err: fmt.Errorf("there is no lane %d", n)}
 	}

@@ -29,15 +29,9 @@ func (e *Bulk) writer(ctx context.Context, n int) (*server.Session, error) {
 		s.Bind(ctx)
 		return s, nil
 	}
-	s, err := e.Session(ctx)
+	s, err := e.patient(ctx, "connect")
 	if err != nil {
 		return nil, err
-	}
-	if !e.Derby() {
-		if err := s.Set(ctx, fmt.Sprintf("SET CURRENT LOCK TIMEOUT %d", lockWait)); err != nil {
-			s.Close()
-			return nil, e.Fail("connect", e.Masked, err)
-		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -122,8 +116,10 @@ func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func(
 		return tidemark.Written{}, taken
 	case ctx.Err() != nil:
 		return tidemark.Written{}, context.Cause(ctx)
-	case e.superseded(ctx, w.Run): // rows that are there already are the other process's
-		err = e.fenceNow(ctx, w.Run)
+	case w.Run != "":
+		if fenced := e.fenceNow(ctx, w.Run); tidemark.KindOf(fenced) == tidemark.Invalid {
+			err = fenced // rows that are there already are the other process's
+		}
 	}
 	return tidemark.Written{}, k.failed(err)
 }
@@ -381,11 +377,8 @@ func (k *writing) marked(ctx context.Context) (rows int64, there bool) {
 	return rows, err == nil && rows >= 0
 }
 
-// superseded checks whether another process has begun a newer epoch of the run.
-func (e *Bulk) superseded(ctx context.Context, run string) bool {
-	return run != "" && tidemark.KindOf(e.fenceNow(ctx, run)) == tidemark.Invalid
-}
-
+// fenceNow is fence in a transaction of its own: Invalid if another process has begun a newer epoch
+// of the run.
 func (e *Bulk) fenceNow(ctx context.Context, run string) error {
 	return e.Do(ctx, "look", e.Own("copied"), func(s *server.Session) error { return e.fence(ctx, s, run) })
 }
