@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -26,7 +25,7 @@ import (
 type embedded struct {
 	server *server.Server
 	lock   *os.File
-	noted  *os.File
+	noted  *noted
 	log    serverLog
 }
 
@@ -123,7 +122,7 @@ func (e *embedded) claim(dir string) error {
 		e.close()
 		return err
 	}
-	if e.noted, err = os.OpenFile(filepath.Join(dir, notedName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if e.noted, err = openNoted(filepath.Join(dir, notedName)); err != nil {
 		e.close()
 		return diskError(op, dir, err)
 	}
@@ -187,22 +186,6 @@ func listen(so *server.Options, opt Options) error {
 		}
 	}
 	return nil
-}
-
-// note stores the number of the last message that the server has acknowledged. A server that finds
-// damage in its last file at start drops everything after it silently: this number reveals that. It
-// is not synced, since after a power cut a smaller number does no harm.
-func (e *embedded) note(seq uint64) {
-	_, _ = e.noted.WriteAt(binary.BigEndian.AppendUint64(nil, seq), 0)
-}
-
-// last returns the number that note stored.
-func (e *embedded) last() uint64 {
-	b := make([]byte, 8)
-	if n, _ := e.noted.ReadAt(b, 0); n < len(b) {
-		return 0
-	}
-	return binary.BigEndian.Uint64(b)
 }
 
 // connect returns a connection that does not leave the process.

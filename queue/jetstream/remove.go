@@ -30,7 +30,7 @@ func Remove(ctx context.Context, opt Options) error {
 		if err := s.js.DeleteStream(ctx, s.asks().Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return s.fail(ctx, op, err)
 		}
-		return s.fail(ctx, op, s.js.DeleteStream(ctx, "TIDEMARK_"+opt.Queue))
+		return s.fail(ctx, op, s.js.DeleteStream(ctx, streamPrefix+opt.Queue))
 	}
 	e := &embedded{}
 	if err := e.claim(opt.Dir); err != nil {

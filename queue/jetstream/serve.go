@@ -40,7 +40,7 @@ type Server struct {
 	mu      sync.Mutex
 	run     *serving // nil: there is none at the moment
 	err     error    // and why
-	numbers map[string]*os.File
+	numbers map[string]*noted
 }
 
 // A serving is a server that runs.
@@ -57,7 +57,7 @@ const retryTime = 5 * time.Second
 // Serve starts a Server on a folder, which it creates if it is missing. note receives a line when
 // its disk fails, and when it works again. Kinds of errors are those of Open with a folder.
 func Serve(ctx context.Context, dir string, note func(text string)) (*Server, error) {
-	s := &Server{dir: dir, note: note, numbers: map[string]*os.File{}}
+	s := &Server{dir: dir, note: note, numbers: map[string]*noted{}}
 	run, err := s.start(ctx)
 	if err != nil {
 		return nil, err
@@ -76,9 +76,9 @@ func (s *Server) start(ctx context.Context) (*serving, error) {
 	run := &serving{embedded: e, known: map[string]bool{}}
 	if run.conn, err = e.connect(Options{}); err == nil {
 		if run.js, err = jetstream.New(run.conn); err == nil {
-			_, err = run.conn.Subscribe("tidemark.bell.*", func(m *nats.Msg) {
+			_, err = run.conn.Subscribe(bellPrefix+"*", func(m *nats.Msg) {
 				if len(m.Data) == 8 {
-					s.noteNumber(m.Subject[len("tidemark.bell."):], binary.BigEndian.Uint64(m.Data))
+					s.noteNumber(m.Subject[len(bellPrefix):], binary.BigEndian.Uint64(m.Data))
 				}
 			})
 		}
@@ -225,37 +225,35 @@ func (s *Server) check(ctx context.Context, run *serving, name string) error {
 	if err != nil {
 		return err
 	}
-	b := make([]byte, 8)
-	n, _ := f.ReadAt(b, 0)
-	if n < len(b) {
+	noted := f.last()
+	if noted == 0 {
 		return nil
 	}
 	asked, cancel := context.WithTimeout(ctx, nearby.answer)
 	defer cancel()
 	var last uint64
-	stream, err := run.js.Stream(asked, "TIDEMARK_"+name)
+	stream, err := run.js.Stream(asked, streamPrefix+name)
 	switch {
 	case err == nil:
 		last = stream.CachedInfo().State.LastSeq
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return fail(tidemark.Transient, err, "")
 	}
-	if noted := binary.BigEndian.Uint64(b); last < noted {
-		return fail(tidemark.Corrupt, fmt.Errorf("the queue ends with message %d, and message %d was there", last, noted),
-			"A file of the queue is damaged: --from-target restarts the queue from the target's position, if the source still has its log from there.")
+	if last < noted {
+		return fail(tidemark.Corrupt, fmt.Errorf("the queue ends with message %d, and message %d was there", last, noted), lostEndHint)
 	}
 	return nil
 }
 
 // number returns the file with the number of a queue's last message.
-func (s *Server) number(name string) (*os.File, error) {
+func (s *Server) number(name string) (*noted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.numbers[name]; f != nil {
 		return f, nil
 	}
 	path := filepath.Join(s.dir, notedName+"."+name)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openNoted(path)
 	if err != nil {
 		return nil, diskError("open queue", path, err)
 	}
@@ -263,13 +261,13 @@ func (s *Server) number(name string) (*os.File, error) {
 	return f, nil
 }
 
-// noteNumber is embedded.note for one of several queues.
+// noteNumber notes the last message of a queue of that name.
 func (s *Server) noteNumber(name string, seq uint64) {
 	if !queueName.MatchString(name) {
 		return
 	}
 	if f, err := s.number(name); err == nil {
-		_, _ = f.WriteAt(binary.BigEndian.AppendUint64(nil, seq), 0)
+		f.note(seq)
 	}
 }
 

@@ -71,6 +71,13 @@ type Options struct {
 
 const defaultLimit = 10 << 30
 
+// What the name of a queue follows: in that of its stream, and in the subject by which readers
+// learn of new messages.
+const (
+	streamPrefix = "TIDEMARK_"
+	bellPrefix   = "tidemark.bell."
+)
+
 // A Store implements queue.Store.
 type Store struct {
 	name     string
@@ -106,7 +113,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: opt.Queue, Err: err}
 		}
 	}
-	s := &Store{name: opt.Queue, opt: opt, pace: nearby, subject: "tidemark.queue." + opt.Queue, bell: "tidemark.bell." + opt.Queue, rang: make(chan struct{})}
+	s := &Store{name: opt.Queue, opt: opt, pace: nearby, subject: "tidemark.queue." + opt.Queue, bell: bellPrefix + opt.Queue, rang: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -204,7 +211,7 @@ func dial(opt Options) (*nats.Conn, error) {
 // openStream finds the stream, or creates it.
 func (s *Store) openStream(ctx context.Context) error {
 	want := jetstream.StreamConfig{
-		Name: "TIDEMARK_" + s.opt.Queue, Subjects: []string{s.subject}, Description: "a queue of tidemark",
+		Name: streamPrefix + s.opt.Queue, Subjects: []string{s.subject}, Description: "a queue of tidemark",
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
 		MaxBytes: cmp.Or(s.opt.Limit, defaultLimit), MaxMsgs: -1, MaxMsgSize: -1, Replicas: max(1, s.opt.Replicas),
 		Duplicates: time.Second, DenyDelete: true, AllowDirect: true,
@@ -245,9 +252,8 @@ func (s *Store) checkEnd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if noted := s.embedded.last(); st.Last < noted {
-		return s.error(tidemark.Corrupt, "open", fmt.Errorf("it ends with message %d, and message %d was there", st.Last, noted),
-			"A file of the queue is damaged: --from-target restarts the queue from the target's position, if the source still has its log from there.")
+	if noted := s.embedded.noted.last(); st.Last < noted {
+		return s.error(tidemark.Corrupt, "open", fmt.Errorf("it ends with message %d, and message %d was there", st.Last, noted), lostEndHint)
 	}
 	return nil
 }
@@ -414,7 +420,7 @@ func (s *Store) mine(ctx context.Context, seq uint64, messages [][]byte) (int, e
 func (s *Store) stored(first uint64, messages [][]byte) {
 	seq := first + uint64(len(messages)) - 1
 	if s.embedded != nil {
-		s.embedded.note(seq)
+		s.embedded.noted.note(seq)
 		s.recent.put(first, messages)
 	}
 	s.heard(seq)
