@@ -310,27 +310,37 @@ func (c *serverCase) rates(requests, bytes tidemark.Gauge) string {
 	return fmt.Sprintf("; the server counted %.0f requests and %.1f MB/s, %.0f kB each", n, b/1e6, b/n/1e3) + c.ceilings(n, b)
 }
 
+// sideOf returns what the I/O of a role consisted of, and what was counted on its server; both are
+// empty if that is unknown. a may be nil.
+func sideOf(a *sample.Account, role string) (s sample.Split, c sample.Counted) {
+	if a == nil {
+		return s, c
+	}
+	for _, x := range a.Roles {
+		if x.Role == role {
+			s = x
+		}
+	}
+	for _, x := range a.Servers {
+		if x.On == s.On {
+			c = x
+		}
+	}
+	return s, c
+}
+
 // serverAdvice applies the rules to the role that limits.
 func serverAdvice(rep flow.Report, f Facts, role string, wall time.Duration) []Advice {
 	if f.Servers == nil {
 		return nil
 	}
 	c := serverCase{machine: f.Servers.Machine, wall: wall, facts: f, engine: f.Target, history: f.Servers.History}
-	for _, s := range f.Servers.Roles {
-		if s.Role == role {
-			c.split = s
-		}
-	}
+	c.split, c.server = sideOf(f.Servers, role)
 	if c.split.IO < tooShort/2 {
 		return nil
 	}
 	if c.split.On == "source" {
 		c.engine = f.Source
-	}
-	for _, s := range f.Servers.Servers {
-		if s.On == c.split.On {
-			c.server = s
-		}
 	}
 	for _, r := range rep.Roles {
 		if r.Name == role {

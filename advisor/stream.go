@@ -47,7 +47,7 @@ type StreamWaits struct {
 // StreamQueue is what was put into a durable queue.
 type StreamQueue struct {
 	Messages, Bytes int64
-	Putting, Full   time.Duration
+	Putting         time.Duration
 }
 
 // StreamHot is the table that changes most, and the row.
@@ -71,26 +71,9 @@ func (f *StreamFacts) part(n int64) float64 {
 	return float64(n) / float64(max(f.Transactions, 1))
 }
 
-func (f *StreamFacts) side(role string) (s sample.Split, c sample.Counted) {
-	if f.Servers == nil {
-		return s, c
-	}
-	for _, x := range f.Servers.Roles {
-		if x.Role == role {
-			s = x
-		}
-	}
-	for _, x := range f.Servers.Servers {
-		if x.On == s.On {
-			c = x
-		}
-	}
-	return s, c
-}
-
 // agents is the case of the agents' I/O, and the engine's name there.
 func (f *StreamFacts) agents() *serverCase {
-	s, c := f.side("Agent")
+	s, c := sideOf(f.Servers, "Agent")
 	x := &serverCase{split: s, server: c, engine: f.Target, workers: f.Agents, busy: max(1, f.Busy), facts: Facts{Volumes: f.Volumes}}
 	if f.Servers != nil {
 		x.machine = f.Servers.Machine
@@ -199,7 +182,7 @@ func deadlocks(f *StreamFacts) *reason {
 	if f.Waits.Retried < 10 || f.part(f.Waits.Retried) < 0.01 {
 		return nil
 	}
-	_, c := f.side("Agent")
+	_, c := sideOf(f.Servers, "Agent")
 	r := &reason{evidence: fmt.Sprintf("%s of %s transactions were retried after deadlocks and similar errors (%.1f%%)", grouped(f.Waits.Retried), grouped(f.Transactions), 100*f.part(f.Waits.Retried)),
 		conclusion: "Deadlocks on the target cost retries: the agents, or others, lock rows or index gaps in different orders.",
 		setting:    "--agents", owner: "tidemark", now: fmt.Sprint(f.Agents), try: fmt.Sprint(max(1, f.Agents/2)), sure: Possible, gains: "fewer retries", cost: "less at the same time"}
@@ -335,7 +318,7 @@ func commitInterval(f *StreamFacts) *reason {
 
 // sourceDecodes: the server's sender is one process, and full.
 func sourceDecodes(f *StreamFacts) *reason {
-	s, _ := f.side("Capture")
+	s, _ := sideOf(f.Servers, "Capture")
 	work := s.Share(tidemark.WaitCPU, tidemark.WaitProcessor)
 	if work < 0.7 || f.Behind < 1 {
 		return nil
@@ -346,7 +329,7 @@ func sourceDecodes(f *StreamFacts) *reason {
 
 // sourceReads: the log is no longer in the source's memory.
 func sourceReads(f *StreamFacts) *reason {
-	s, _ := f.side("Capture")
+	s, _ := sideOf(f.Servers, "Capture")
 	if share := s.Share(tidemark.WaitDataRead); share >= 0.3 {
 		return &reason{evidence: fmt.Sprintf("%.0f%% of the capture's waiting was for the source to read its log from disk", 100*share), conclusion: "The source's log is read from its disk, since it is old: the stream is behind.",
 			setting: "Put the source's log on a faster disk", owner: "hardware", gains: fmt.Sprintf("at most 1 / (1 - %.2f) = %.1f times the rate", share, 1/max(0.05, 1-share)), sure: Likely, cost: "a disk; nothing once the stream has caught up"}
@@ -356,7 +339,7 @@ func sourceReads(f *StreamFacts) *reason {
 
 // spilled: transactions do not fit into memory.
 func spilled(f *StreamFacts) *reason {
-	s, _ := f.side("Capture")
+	s, _ := sideOf(f.Servers, "Capture")
 	if share := s.Share(tidemark.WaitTemp); share >= 0.15 {
 		return &reason{evidence: fmt.Sprintf("%.0f%% of the capture's waiting was for files to which the source spills transactions", 100*share), conclusion: "Transactions do not fit into the memory in which the source decodes them.",
 			setting: "Raise logical_decoding_work_mem", owner: "source", gains: "these files", sure: Likely, cost: "that much memory for each stream"}

@@ -134,7 +134,7 @@ func (w *Watch) facts(s, before job.StreamStatus) advisor.StreamFacts {
 	}
 	f.Waits = advisor.StreamWaits{Key: s.ByKey - before.ByKey, Unique: s.ByUnique - before.ByUnique, Reference: s.ByReference - before.ByReference, Table: s.ByTable - before.ByTable,
 		Retried: s.Retried - before.Retried, Spilled: s.Spilled - before.Spilled, Alone: s.Giants - before.Giants}
-	f.Queue = advisor.StreamQueue{Messages: s.Put - before.Put, Bytes: s.PutBytes - before.PutBytes, Putting: ms(s.PutTime - before.PutTime), Full: ms(s.FullTime - before.FullTime)}
+	f.Queue = advisor.StreamQueue{Messages: s.Put - before.Put, Bytes: s.PutBytes - before.PutBytes, Putting: ms(s.PutTime - before.PutTime)}
 	f.Hot = w.hot(s, f.Rows)
 	f.Servers = &sample.Account{Roles: s.Servers, Machine: s.Machine}
 	if w.sampler != nil {
