@@ -198,14 +198,13 @@ func (s *Sampler) look(ctx context.Context, subject Subject, since time.Duration
 	defer s.mu.Unlock()
 	s.looks++
 	grouped := byWorker(waits, subject.Worker)
+	_, here := subject.Server.(interface{ here() })
 	for role, states := range before {
+		f := s.of(role)
+		f.here = f.here || here
+		f.weight = min(since, everyIdle).Seconds() / every.Seconds()
 		for n, state := range states {
-			w := worker{role, n}
-			some := grouped[w]
-			f := s.of(role)
-			_, here := subject.Server.(interface{ here() })
-			f.here = f.here || here
-			f.weight = min(since, everyIdle).Seconds() / every.Seconds()
+			some := grouped[worker{role, n}]
 			switch {
 			case state != flow.IO || after[role][n] != flow.IO:
 				f.pass(some, now)
