@@ -102,9 +102,6 @@ func (e *Server) Major() (n int) {
 // Derby reports whether the server is Apache Derby, which stands in for Db2 in tests.
 func (e *Server) Derby() bool { return e.what.Derby() }
 
-// User returns the account that is logged in.
-func (e *Server) User() string { return e.to.user }
-
 // Database returns the name of the database.
 func (e *Server) Database() string { return e.to.database }
 
