@@ -88,7 +88,7 @@ func (p *parser) statsOpen() *statsReader {
 	if p.stats == nil {
 		p.flush()
 		c := &p.context
-		p.stats = &statsReader{seen: map[string]bool{}, at: Listing{Line: p.seen.Lines, Taken: c.time, DB: c.db, Stats: &Stats{}}}
+		p.stats = &statsReader{seen: map[string]bool{}, at: Listing{Line: p.seen.Lines, Taken: c.time, DB: c.db}}
 		p.stats.stats.Member, p.stats.stats.EDU = c.member, c.edu
 		for _, key := range []string{"edu " + c.edu, "db " + c.db} {
 			if s, ok := c.begun.by[key]; ok {
