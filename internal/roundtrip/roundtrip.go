@@ -78,8 +78,8 @@ func NewConn(ctx context.Context, conn net.Conn, d *Distance) *Conn {
 	return c
 }
 
-// Under returns the Conn under a connection; nil if there is none.
-func Under(conn net.Conn) *Conn {
+// under returns the Conn under a connection; nil if there is none.
+func under(conn net.Conn) *Conn {
 	if t, is := conn.(*tls.Conn); is {
 		conn = t.NetConn()
 	}
@@ -89,14 +89,14 @@ func Under(conn net.Conn) *Conn {
 
 // LoggedIn ends the login on a connection.
 func LoggedIn(conn net.Conn) {
-	if c := Under(conn); c != nil {
+	if c := under(conn); c != nil {
 		c.login.Store(false)
 	}
 }
 
 // Bind lets the turns of a connection go to ctx's worker from now on.
 func Bind(ctx context.Context, conn net.Conn) {
-	if c := Under(conn); c != nil {
+	if c := under(conn); c != nil {
 		c.to.Store(flow.TripsOf(ctx))
 	}
 }
