@@ -47,7 +47,7 @@ func Open(ctx context.Context, opt Options) (*Database, error) {
 	d := &Database{opt: opt}
 	_, _ = rand.Read(d.session[:]) // it never fails
 	l := d.line()
-	_, got, err := l.attach(ctx, 0)
+	got, err := l.attach(ctx, 0)
 	if err != nil {
 		return nil, err
 	}

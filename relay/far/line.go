@@ -59,7 +59,7 @@ func (l *line) call(ctx context.Context, req *request, in *rows) (*result, error
 	l.calls++
 	req.ID = l.calls
 	if l.w == nil {
-		if _, _, err := l.attach(ctx, 0); err != nil {
+		if _, err := l.attach(ctx, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -73,9 +73,9 @@ func (l *line) call(ctx context.Context, req *request, in *rows) (*result, error
 			return nil, err // the relay ends it, as its rows are not complete
 		}
 		cause := err
-		known, _, err2 := l.attach(ctx, req.ID)
+		got, err2 := l.attach(ctx, req.ID)
 		switch {
-		case err2 == nil && known:
+		case err2 == nil && got.Known:
 			res, err = l.answer(ctx, in)
 		case err2 == nil && in == nil:
 			res, err = l.converse(ctx, req, nil)
@@ -107,16 +107,16 @@ func passing(err error) bool {
 	return kind == tidemark.Unreachable || kind == tidemark.Transient
 }
 
-// attach connects, and reports whether the relay knows that call.
-func (l *line) attach(ctx context.Context, call uint64) (known bool, got *welcome, err error) {
+// attach connects. The relay's welcome says whether it knows that call.
+func (l *line) attach(ctx context.Context, call uint64) (*welcome, error) {
 	conn, err := l.d.opt.Dial(ctx, Want(l.d.opt.Program))
 	if err != nil {
-		return false, nil, err
+		return nil, err
 	}
 	w := newWire(conn)
 	defer crash.OnDone(ctx, func() { conn.Close() })()
 	hello := attach{Session: l.d.session, New: !l.d.open, Line: l.id, Call: call, URL: l.d.opt.URL, Engines: l.d.opt.Engines}
-	got = &welcome{}
+	got := &welcome{}
 	err = w.sendValue(frameAttach, hello)
 	if err == nil {
 		var kind byte
@@ -138,10 +138,10 @@ func (l *line) attach(ctx context.Context, call uint64) (known bool, got *welcom
 	}
 	if err != nil {
 		conn.Close()
-		return false, nil, err
+		return nil, err
 	}
 	l.w = w
-	return got.Known, got, nil
+	return got, nil
 }
 
 // close ends the connection. What runs at its other end continues.
