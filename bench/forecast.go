@@ -64,14 +64,12 @@ func (s *server) fillShape(ctx context.Context, x shape, scale float64) error {
 	for i := range x.tables {
 		name := fmt.Sprintf("t%d", i)
 		ddl := fmt.Sprintf("CREATE TABLE %s (id int PRIMARY KEY, a int, b int, c int, pad varchar(200))", name)
-		from := fmt.Sprintf("generate_series(1, %d) AS g(n)", rows)
+		n, from := "n", fmt.Sprintf("generate_series(1, %d) AS g(n)", rows)
 		text := fmt.Sprintf("md5(n::text) || repeat('x', %d)", x.pad)
 		if s.engine != "postgres" {
-			from = fmt.Sprintf("seq_1_to_%d AS g(n)", rows)
-			from = strings.TrimSuffix(from, "(n)")
+			n, from = "seq", fmt.Sprintf("seq_1_to_%d AS g", rows)
 			text = fmt.Sprintf("concat(md5(seq), repeat('x', %d))", x.pad)
 		}
-		n := map[bool]string{true: "n", false: "seq"}[s.engine == "postgres"]
 		all = append(all, ddl, fmt.Sprintf("INSERT INTO %s SELECT %s, %s %% 1000, %s %% 77, (%s %% 10007) * 7919, %s FROM %s", name, n, n, n, n, text, from))
 		for k := range x.indexes {
 			columns := []string{"a", "b, c", "c", "pad", "c, b", "b, a, c"}[k%6]
@@ -153,7 +151,7 @@ func (o options) forecasts(ctx context.Context, out io.Writer) error {
 		}
 	}
 	printForecasts(out, all)
-	return writeForecasts(o.json, all)
+	return writeCells(o.json, all)
 }
 
 // forecastCell probes, copies, and compares.
@@ -243,15 +241,4 @@ func printForecasts(out io.Writer, all []cellOf) {
 	slices.Sort(widths)
 	slices.Sort(offs)
 	fmt.Fprintf(out, "%d of %d cells end within their interval (goal: 80%%); the interval is +-%.0f%% at p50 (goal: 25%%); off by %.0f%% at p50\n", within, len(all), 100*widths[len(widths)/2], 100*offs[len(offs)/2])
-}
-
-func writeForecasts(file string, all []cellOf) error {
-	if file == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(file, text, 0o644)
 }

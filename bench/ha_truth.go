@@ -334,7 +334,8 @@ func (o options) truth(ctx context.Context, out io.Writer) error {
 	return writeCells(o.json, all)
 }
 
-func writeCells(file string, cells []cell) error {
+// writeCells writes what was measured to a file; "" is none.
+func writeCells(file string, cells any) error {
 	if file == "" {
 		return nil
 	}

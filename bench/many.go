@@ -9,19 +9,21 @@ import (
 	"strings"
 )
 
+// emptyTables is the statement that creates n tables with a key.
+func emptyTables(n int) string {
+	return fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
+			EXECUTE format('CREATE TABLE t%%s (id int PRIMARY KEY, a text, b int)', i);
+			IF mod(i, 100) = 0 THEN COMMIT; END IF;
+		END LOOP; END $$`, n)
+}
+
 // setUpEmpty creates this many empty tables with a key.
 func setUpEmpty(tables float64) func(context.Context, *bench, *arena) error {
 	return func(ctx context.Context, b *bench, a *arena) (err error) {
 		n := max(10, int(tables*b.scale))
-		for i := range min(100, n) {
-			a.tables = append(a.tables, table{fmt.Sprintf("t%d", 1+i*n/min(100, n)), "id:text a:text b:text"})
-		}
-		fill := fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
-			EXECUTE format('CREATE TABLE t%%s (id int PRIMARY KEY, a text, b int)', i);
-			IF mod(i, 100) = 0 THEN COMMIT; END IF;
-		END LOOP; END $$`, n)
+		a.sampled(n)
 		options := []string{"-c", "max_locks_per_transaction=4096"} // for pg_dump, which locks all of them at once
-		a.source, a.content, err = b.filled(ctx, a, "postgres", fmt.Sprintf("empty-%d", n), a.tables, func(ctx context.Context, s *server) error { return s.exec(ctx, database, fill) }, options...)
+		a.source, a.content, err = b.filled(ctx, a, "postgres", fmt.Sprintf("empty-%d", n), a.tables, func(ctx context.Context, s *server) error { return s.exec(ctx, database, emptyTables(n)) }, options...)
 		if err != nil {
 			return err
 		}
@@ -83,11 +85,7 @@ func (b *bench) manyStream(a *arena, name string, tables int) tool {
 		if err := os.RemoveAll(state); err != nil {
 			return err
 		}
-		fill := fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
-			EXECUTE format('CREATE TABLE t%%s (id int PRIMARY KEY, a text, b int)', i);
-			IF mod(i, 100) = 0 THEN COMMIT; END IF;
-		END LOOP; END $$`, tables)
-		if err := a.source.exec(ctx, database, fill, "VACUUM ANALYZE"); err != nil {
+		if err := a.source.exec(ctx, database, emptyTables(tables), "VACUUM ANALYZE"); err != nil {
 			return err
 		}
 		if err := b.command(ctx, env, append(args, "--progress", "none")...); err != nil {

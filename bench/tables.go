@@ -8,14 +8,19 @@ import (
 	"time"
 )
 
+// sampled lets at most a hundred of n tables, t1 to tn, be verified.
+func (a *arena) sampled(n int) {
+	for i := range min(100, n) {
+		a.tables = append(a.tables, table{fmt.Sprintf("t%d", 1+i*n/min(100, n)), "id:text a:text b:text"})
+	}
+}
+
 // setUpTables creates this many small tables with a key and an index, and puts a link that adds this
 // delay to each round trip in front of both servers. A hundred of the tables are verified.
 func setUpTables(tables float64, delay time.Duration) func(context.Context, *bench, *arena) error {
 	return func(ctx context.Context, b *bench, a *arena) (err error) {
 		n := max(10, int(tables*b.scale))
-		for i := range min(100, n) {
-			a.tables = append(a.tables, table{fmt.Sprintf("t%d", 1+i*n/min(100, n)), "id:text a:text b:text"})
-		}
+		a.sampled(n)
 		// Each table created in a transaction takes locks until its end.
 		fill := fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
 			EXECUTE format('CREATE TABLE t%%s (id int PRIMARY KEY, a text, b int)', i);
@@ -43,9 +48,7 @@ func tablesTools(b *bench, a *arena) []tool {
 func setUpFarMaria(target string, tables float64, delay time.Duration) func(context.Context, *bench, *arena) error {
 	return func(ctx context.Context, b *bench, a *arena) (err error) {
 		n := max(10, int(tables*b.scale))
-		for i := range min(100, n) {
-			a.tables = append(a.tables, table{fmt.Sprintf("t%d", 1+i*n/min(100, n)), "id:text a:text b:text"})
-		}
+		a.sampled(n)
 		var fill strings.Builder
 		for i := range n {
 			fmt.Fprintf(&fill, "CREATE TABLE t%d (id int PRIMARY KEY, a text, b int, KEY (b));\n"+
