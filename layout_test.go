@@ -46,14 +46,14 @@ var rooms = map[string]room{
 	"db2/server": {floor: 31, imports: ". flow db2/drda internal/crash internal/roundtrip"},
 	"db2/schema": {floor: 32, imports: ". db2/server"},
 	"db2/bulk":   {floor: 35, imports: ". db2/drda db2/server db2/schema internal/escape"},
-	"db2":        {floor: 39, imports: ". db2/server db2/schema db2/bulk"},
+	"db2":        {floor: 39, imports: ". internal/roundtrip db2/server db2/schema db2/bulk"},
 
 	// What Db2 speaks.
 	"db2/drda": {floor: 20, imports: "internal/crash internal/escape internal/float"},
 
 	// Engines know words, and what both of them do alike.
 	"postgres": {floor: 39, imports: "postgres/server postgres/schema postgres/physical postgres/bulk postgres/apply postgres/preflight postgres/stream . change"},
-	"mysql":    {floor: 39, imports: ". mysql/server mysql/schema mysql/bulk mysql/preflight mysql/stream mysql/apply"},
+	"mysql":    {floor: 39, imports: ". internal/roundtrip mysql/server mysql/schema mysql/bulk mysql/preflight mysql/stream mysql/apply"},
 	"sqlfile":  {floor: 39, imports: ". mysqltype sqltext internal/escape internal/archive internal/charset internal/crash"},
 
 	// What engines do alike about a stream on its target.
@@ -64,7 +64,7 @@ var rooms = map[string]room{
 	"postgres/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door postgres/wal internal/crash"},
 	"postgres/schema":    {floor: 32, imports: ". change sqltext postgres/server postgres/wal"},
 	"postgres/wal":       {floor: 30, imports: ". internal/archive"},
-	"postgres/bulk":      {floor: 34, imports: ". internal/crash postgres/schema postgres/server postgres/wal"},
+	"postgres/bulk":      {floor: 34, imports: ". internal/crash internal/roundtrip postgres/schema postgres/server postgres/wal"},
 	"postgres/stream":    {floor: 35, imports: ". change flow internal/crash internal/spool postgres/bulk postgres/schema postgres/server postgres/wal"},
 	"postgres/apply":     {floor: 35, imports: ". apply/order apply/resolve change flow postgres/bulk postgres/server"},
 	"postgres/preflight": {floor: 36, imports: ". postgres/server postgres/stream"},

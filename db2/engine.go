@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/db2/bulk"
 	"github.com/tidemarkdb/tidemark/db2/schema"
 	"github.com/tidemarkdb/tidemark/db2/server"
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 )
 
 // An Engine is one Db2 database. Its methods, which are those of its parts, may be used
@@ -47,15 +48,8 @@ func (e *Engine) RoundTrip(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	defer back()
-	shortest := time.Hour
-	for range 3 {
-		start := time.Now()
-		if err := s.Rollback(ctx); err != nil {
-			return 0, e.Fail("ask", "", err)
-		}
-		shortest = min(shortest, time.Since(start))
-	}
-	return shortest, nil
+	shortest, err := roundtrip.Shortest(func() error { return s.Rollback(ctx) })
+	return shortest, e.Fail("ask", "", err)
 }
 
 // Preflight reports what a copy from or to this server means for it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 	"github.com/tidemarkdb/tidemark/mysql/apply"
 	"github.com/tidemarkdb/tidemark/mysql/bulk"
 	"github.com/tidemarkdb/tidemark/mysql/preflight"
@@ -52,13 +53,6 @@ func (e *Engine) RoundTrip(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	defer back()
-	shortest := time.Hour
-	for range 3 {
-		start := time.Now()
-		if err := s.Client.Ping(); err != nil {
-			return 0, e.Fail("ask", "", err)
-		}
-		shortest = min(shortest, time.Since(start))
-	}
-	return shortest, nil
+	shortest, err := roundtrip.Shortest(s.Client.Ping)
+	return shortest, e.Fail("ask", "", err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 	"github.com/tidemarkdb/tidemark/postgres/schema"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
@@ -289,13 +290,6 @@ func (b *Bulk) RoundTrip(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	defer release()
-	shortest := time.Hour
-	for range 3 {
-		start := time.Now()
-		if err := conn.Ping(ctx); err != nil {
-			return 0, b.Fail(ctx, "ask", b.Object, err)
-		}
-		shortest = min(shortest, time.Since(start))
-	}
-	return shortest, nil
+	shortest, err := roundtrip.Shortest(func() error { return conn.Ping(ctx) })
+	return shortest, b.Fail(ctx, "ask", b.Object, err)
 }
