@@ -41,9 +41,9 @@ type Run struct {
 
 	statement func(rangeID int) *tidemark.Statement // an import's SQL in place of rows; nil for a copy
 
-	lanesMu sync.Mutex
-	started int // lanes 0 to started-1 have workers
-	ended   int // those whose view or connection was lost
+	lanesMu sync.Mutex // guards group and what follows
+	started int        // lanes 0 to started-1 have workers
+	ended   int        // those whose view or connection was lost
 	fewer   fewer
 	unwatch func() // ends opt.Watch
 	lanes   int    // lanes that may take ranges
@@ -116,10 +116,15 @@ type Failed struct {
 func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	light := r.opt.light(len(r.plan.Objects) - len(built))
 	d := newDefining(r, r.opt.Finishers+light, r.plan.Objects, built)
+	r.board.mu.Lock() // whoever watches the run may look already
 	if len(d.left) > 0 {
 		r.board.pending = r.board.held.hold(r.board.pending, r.plan.plain())
 	}
+	r.board.due.finishers = r.opt.Finishers + light
+	r.board.mu.Unlock()
+	r.lanesMu.Lock()
 	r.group = flow.NewGroup(ctx)
+	r.lanesMu.Unlock()
 	r.Status.begin()
 	if r.feed != nil {
 		r.group.Go("Scanner", r.feed)
@@ -138,7 +143,6 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 			return nil
 		})
 	}
-	r.board.due.finishers = r.opt.Finishers + light
 	for i := range r.opt.Finishers + light {
 		r.group.Go("Finisher", r.finisher(r.opt.LaneCount()+i, d))
 	}
@@ -211,12 +215,15 @@ func (r *Run) Failures() []Failed {
 	return out
 }
 
-// Report returns the times of all workers so far.
+// Report returns the times of all workers so far. It may be called at any time.
 func (r *Run) Report() flow.Report {
-	if r.group == nil {
+	r.lanesMu.Lock()
+	group := r.group
+	r.lanesMu.Unlock()
+	if group == nil {
 		return flow.Report{}
 	}
-	rep := r.group.Report()
+	rep := group.Report()
 	kept := rep.Roles[:0]
 	for _, role := range rep.Roles {
 		if role.Name != governor {
