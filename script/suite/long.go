@@ -21,28 +21,31 @@ type timing struct {
 	seconds float64 // from start to end, while others run in parallel
 }
 
+// A run is where the time of a run went, in seconds, by package or by package and test.
+type run struct{ packages, tests, processor map[string]float64 }
+
 // timings reads the output of go test -json.
-func timings(in io.Reader) (packages, tests map[string]float64, err error) {
-	packages, tests = map[string]float64{}, map[string]float64{}
+func timings(in io.Reader) (run, error) {
+	r := run{map[string]float64{}, map[string]float64{}, map[string]float64{}}
 	for dec := json.NewDecoder(in); ; {
-		var e struct {
-			Action, Package, Test string
-			Elapsed               float64
-		}
+		var e event
 		if err := dec.Decode(&e); err == io.EOF {
-			return packages, tests, nil
+			return r, nil
 		} else if err != nil {
-			return nil, nil, err
+			return run{}, err
 		}
-		if e.Action != "pass" && e.Action != "fail" {
-			continue
-		}
-		pkg := strings.TrimPrefix(e.Package, "github.com/tidemarkdb/tidemark/")
+		pkg := strings.TrimPrefix(e.Package, module+"/")
+		var used float64
 		switch {
+		case e.Action == "output" && e.Test == "":
+			if n, _ := fmt.Sscanf(e.Output, "processor time: %f s", &used); n == 1 {
+				r.processor[pkg] += used
+			}
+		case e.Action != "pass" && e.Action != "fail":
 		case e.Test == "":
-			packages[pkg] += e.Elapsed // some run twice, with and without the race detector
+			r.packages[pkg] += e.Elapsed // some run twice, with and without the race detector
 		case !strings.Contains(e.Test, "/"):
-			tests[pkg+" "+e.Test] += e.Elapsed
+			r.tests[pkg+" "+e.Test] += e.Elapsed
 		}
 	}
 }
@@ -50,12 +53,12 @@ func timings(in io.Reader) (packages, tests map[string]float64, err error) {
 // longTests prints the tests that took at least this many seconds, one per line, in the form that
 // leftOut reads.
 func longTests(in io.Reader, out io.Writer, atLeast float64) error {
-	_, tests, err := timings(in)
+	all, err := timings(in)
 	if err != nil {
 		return err
 	}
 	long := map[string]float64{}
-	for test, seconds := range tests {
+	for test, seconds := range all.tests {
 		_, name, _ := strings.Cut(test, " ")
 		if strings.HasPrefix(name, "Test") {
 			long[name] += seconds

@@ -88,6 +88,11 @@ func runAll(file string, args []string, out io.Writer) (bool, error) {
 	if ok {
 		ok, err = r.judge(ctx, filepath.Join(filepath.Dir(file), "unstable"))
 	}
+	var used syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &used) == nil {
+		fmt.Fprintf(out, "processor time: %.0f s of builds and tests, %.0f s of them the system's\n",
+			time.Duration(used.Utime.Nano()+used.Stime.Nano()).Seconds(), time.Duration(used.Stime.Nano()).Seconds())
+	}
 	return ok, errors.Join(err, r.kept.Flush(), kept.Close())
 }
 
@@ -95,8 +100,9 @@ func runAll(file string, args []string, out io.Writer) (bool, error) {
 func goTest(ctx context.Context, args []string, r *recorder) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
 	cmd.Stderr = os.Stderr
-	if !slices.Contains(args, "-race") { // which needs cgo; all else is compiled as in a release, and shared with it
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "TIDEMARK_CPU=1") // internal/testdb prints what a package has used
+	if !slices.Contains(args, "-race") {             // which needs cgo; all else is compiled as in a release, and shared with it
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
 	}
 	c := &command{recorder: r, args: args, running: map[[2]string]*test{}, failed: map[string]bool{}}
 	out, err := cmd.StdoutPipe()
@@ -117,22 +123,25 @@ func goTest(ctx context.Context, args []string, r *recorder) {
 }
 
 // slowest prints where the time of a run went: a test's seconds run from its start to its end,
-// while others run in parallel.
+// while others run in parallel; a package's processor time is that of its servers too.
 func slowest(file string, out io.Writer) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	packages, tests, err := timings(f)
+	all, err := timings(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	for what, took := range map[string]map[string]float64{"packages": packages, "tests": tests} {
-		fmt.Fprintf(out, "\nthe slowest %s:\n", what)
-		names := slices.SortedFunc(maps.Keys(took), func(a, b string) int { return cmp.Compare(took[b], took[a]) })
+	for _, list := range []struct {
+		what string
+		took map[string]float64
+	}{{"the slowest packages", all.packages}, {"the slowest tests", all.tests}, {"the most processor time", all.processor}} {
+		fmt.Fprintf(out, "\n%s:\n", list.what)
+		names := slices.SortedFunc(maps.Keys(list.took), func(a, b string) int { return cmp.Compare(list.took[b], list.took[a]) })
 		for _, name := range names[:min(10, len(names))] {
-			fmt.Fprintf(out, "%7.1f s  %s\n", took[name], name)
+			fmt.Fprintf(out, "%7.1f s  %s\n", list.took[name], name)
 		}
 	}
 	return nil
