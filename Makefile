@@ -64,6 +64,10 @@ lint: ## gofmt, go vet, staticcheck
 	go run $(STATICCHECK) ./...
 	cd bench && go run $(STATICCHECK) ./...
 
+# What is drawn (long tests, cases of matrices, moments of kills) is drawn by the tree that is tested: the same tree gets
+# the same answer, here and in CI, and the next one other draws.
+test: export TIDEMARK_SEED ?= $(shell git rev-parse 'HEAD^{tree}' 2>/dev/null | cut -c 1-15 | { read -r tree && echo $$((16#$$tree)); })
+
 test: test-deps ## every check and every test, of the long ones some (SHARE=1: all)
 	@mkdir -p bin
 	@$(MAKE) --no-print-directory lint >bin/lint.log 2>&1 & lint=$$!; \

@@ -18,8 +18,8 @@ import (
 // short form.
 func Long() bool { return os.Getenv("TIDEMARK_TEST") == "all" }
 
-// Seed returns the seed of a test's random choices. It differs in each run, and is logged;
-// TIDEMARK_SEED sets it.
+// Seed returns the seed of a test's random choices, and logs it. TIDEMARK_SEED sets it, as make test
+// does by the tree that is tested; otherwise it differs in each run.
 func Seed(tb testing.TB) uint64 {
 	tb.Helper()
 	seed := rand.Uint64()
@@ -34,8 +34,7 @@ func Seed(tb testing.TB) uint64 {
 }
 
 // Draw returns which of the n cases of a matrix run: all of them in the long form, otherwise a
-// random selection of some, drawn by a Seed. Each test run draws others, so every case has its
-// turn.
+// random selection of some, drawn by a Seed. Each seed draws others, so every case has its turn.
 func Draw(tb testing.TB, n, some int) []int {
 	tb.Helper()
 	if Long() || some >= n {
