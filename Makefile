@@ -1,5 +1,6 @@
 # make             what there is
 # make test        checks and tests; installs what is missing. CI (.ci/run) runs it
+# make prove       what takes long, in slices; keeps doc/proven.md
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -26,14 +27,11 @@ P        ?= 2
 # Tests of a package that run at a time. Both processors are busy with five; more of them only take longer each.
 PARALLEL ?= 5
 TIMEOUT  ?= 60m
-# Of the time that the long tests take (script/long-tests), the part that a run of make test draws by a
-# seed. SHARE=1 and test-all run all of them.
-SHARE    ?= 0.1
 FUZZTIME ?= 30s
 FUZZPKG  ?= ./...
 
 # Packages whose fuzz targets make test runs: what other machines, files of backups and expressions say, and URLs; for a
-# moment, and built as for tests. "make test FUZZEACH=1m FUZZPLAIN=" runs them longer, "make fuzz FUZZTIME=10m" all there are.
+# moment, and built as for tests. make prove runs all there are, for longer.
 FUZZSHORT := . ./advisor ./db2/text ./mysql/... ./postgres/... ./backup/repo ./backup/dump ./queue/jetstream
 FUZZEACH  ?= 1s
 FUZZPLAIN ?= yes
@@ -43,7 +41,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: help build test-deps lint test test-all test-short demo bench fuzz clean
+.PHONY: help build test-deps lint test prove test-short demo bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,11 +66,11 @@ lint: ## gofmt, go vet, staticcheck
 # the same answer, here and in CI, and the next one other draws.
 test: export TIDEMARK_SEED ?= $(shell git rev-parse 'HEAD^{tree}' 2>/dev/null | cut -c 1-15 | { read -r tree && echo $$((16#$$tree)); })
 
-test: test-deps ## every check and every test, of the long ones some (SHARE=1: all)
+test: test-deps ## the gate: every check and every test, of the long ones some
 	@mkdir -p bin
 	@$(MAKE) --no-print-directory lint >bin/lint.log 2>&1 & lint=$$!; \
 	trap 'kill $$lint 2>/dev/null || true' EXIT; failed=0; export SUITE_WHILE=$$PPID; \
-	script/go-test.sh bin/test.json $(P) $(PARALLEL) $(TIMEOUT) $(SHARE) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
+	script/go-test.sh bin/test.json $(P) $(PARALLEL) $(TIMEOUT) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
 	FUZZPLAIN=$(FUZZPLAIN) $(MAKE) --no-print-directory fuzz FUZZTIME=$(FUZZEACH) FUZZPKG="$(FUZZSHORT)" || failed=1; \
 	trap - EXIT; wait $$lint || failed=1; cat bin/lint.log; \
 	go run ./script/suite -slowest bin/test.json; \
@@ -80,8 +78,8 @@ test: test-deps ## every check and every test, of the long ones some (SHARE=1: a
 	@if [ -n "$${CI:-}" ] && [ -n "$${TIDEMARK_SAMPLES:-}" ] && grep '"Action":"skip"' bin/test.json | grep '"Test":'; then \
 	  echo "tests were skipped: in CI none may"; exit 1; fi
 
-test-all: ## make test with every test in its long form (hours)
-	TIDEMARK_TEST=all TIDEMARK_STEPS=all TIDEMARK_CHAINS=20 $(MAKE) test SHARE=1 TIMEOUT=6h FUZZEACH=10s FUZZPLAIN=
+prove: test-deps ## all that takes long, from where it ended: every test in its long form, the race detector, fuzzing (FOR=20m)
+	@SUITE_WHILE=$$PPID go run ./script/suite -prove $(FOR)
 
 # Tests on real servers, one of each engine, that the fast loop has besides those that need none.
 SHORTSOME  := ./postgres/... ./mysql/... ./cmd/tidemark

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# go-test.sh FILE P PARALLEL TIMEOUT SHARE RACE-PATTERNS SOME-PATTERNS TEST... tests every package once, and
+# go-test.sh FILE P PARALLEL TIMEOUT RACE-PATTERNS SOME-PATTERNS TEST... tests every package once, and
 # keeps what go test -json writes in FILE: those of RACE-PATTERNS under the race detector, of those of SOME-PATTERNS
 # the tests that are named, and all else without it. All run side by side: most tests wait for
-# servers most of the time. Of the tests in script/long-tests, as many as take this SHARE of their
-# time are drawn; a test that is not in that file always runs.
+# servers most of the time. Of the tests in script/long-tests, as many as take a twentieth of their time are drawn; a
+# test that is not in that file always runs. make prove runs all.
 set -euo pipefail
-file=$1 p=$2 share=$5 race=$6 some=$7
+file=$1 p=$2 race=$5 some=$6
 # Nothing from the cache: the tests of proof run a program that go does not know they depend on. Vet is make lint's.
 args=(-json -count=1 -vet=off -parallel "$3" -timeout "$4")
-shift 7
+shift 6
 tests="Test($(IFS='|'; echo "$*"))"
-left=$(go run ./script/suite -leave-out script/long-tests "$share")
+left=$(go run ./script/suite -leave-out script/long-tests 0.05)
 
 # shellcheck disable=SC2086 # lists of words
 {

@@ -8,7 +8,7 @@
 #   Go module proxy   versitygw, a server of S3, and fake-gcs-server, one of Google Cloud Storage, built into the cache folder
 #   npm               Azurite, Microsoft's server of Azure Blob Storage for tests
 #   a newer Debian    pg_dump 18 with the libraries it needs, unpacked into the cache folder
-#   a source package  PostgreSQL's own regression tests, for make test-all (TIDEMARK_TEST=all)
+#   a source package  PostgreSQL's own regression tests, for make prove (TIDEMARK_TEST=all)
 #
 # It looks first and does only what is missing: a second run takes a moment. Nothing is started, and no
 # database cluster is made: internal/testdb does that, in temporary folders.

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Long reports whether tests run in full, as in make test-all (TIDEMARK_TEST=all), or in their
+// Long reports whether tests run in full, as in make prove (TIDEMARK_TEST=all), or in their
 // short form.
 func Long() bool { return os.Getenv("TIDEMARK_TEST") == "all" }
 

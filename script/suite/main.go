@@ -10,7 +10,7 @@
 // see verdict.go. With -slowest FILE it reads that file instead, and prints the ten packages and
 // the ten tests that took longest. With -long FILE it prints the tests that took 5 s or more, one
 // per line. With -leave-out FILE SHARE it reads those, draws the tests to skip this time, and
-// prints them as a pattern.
+// prints them as a pattern. With -prove [TIME] it runs what is not proved of the code: see prove.go.
 package main
 
 import (
@@ -42,6 +42,8 @@ func main() {
 		err = printLong(args[1])
 	case len(args) == 3 && args[0] == "-leave-out":
 		err = printLeftOut(args[1], args[2])
+	case len(args) > 0 && args[0] == "-prove":
+		err = printProved(args[1:])
 	case len(args) < 2:
 		err = errors.New("usage: suite FILE ARGUMENT... [-- ARGUMENT...]")
 	default:
@@ -56,16 +58,13 @@ func main() {
 	}
 }
 
-// runAll runs a go test for each group of arguments, and reports whether all passed. An interrupt
-// reaches them too, and runAll waits for them to end. They also end once the process in SUITE_WHILE
-// is gone: that is make, which may be killed.
-func runAll(file string, args []string, out io.Writer) (bool, error) {
-	// The terminal sends the interrupt to go test too. Ignoring it here would make every process
-	// started from here ignore it, and tests interrupt programs.
+// whileWanted returns a context that ends once the process in SUITE_WHILE is gone: that is make,
+// which may be killed. The channel gets interrupts. The terminal sends them to go test too: ignoring
+// them here would make every process started from here ignore them, and tests interrupt programs.
+func whileWanted() (context.Context, <-chan os.Signal, func()) {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, syscall.SIGINT)
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	if pid, err := strconv.Atoi(os.Getenv("SUITE_WHILE")); err == nil {
 		go func() {
 			for syscall.Kill(pid, 0) != syscall.ESRCH {
@@ -74,6 +73,14 @@ func runAll(file string, args []string, out io.Writer) (bool, error) {
 			cancel()
 		}()
 	}
+	return ctx, interrupts, cancel
+}
+
+// runAll runs a go test for each group of arguments, and reports whether all passed. An interrupt
+// reaches them too, and runAll waits for them to end.
+func runAll(file string, args []string, out io.Writer) (bool, error) {
+	ctx, interrupts, cancel := whileWanted()
+	defer cancel()
 	kept, err := os.Create(file)
 	if err != nil {
 		return false, err
@@ -96,15 +103,31 @@ func runAll(file string, args []string, out io.Writer) (bool, error) {
 	return ok, errors.Join(err, r.kept.Flush(), kept.Close())
 }
 
-// goTest runs one go test -json, and tells r what it says.
-func goTest(ctx context.Context, args []string, r *recorder) {
+// variable reports whether an argument is one of the environment: NAME=VALUE.
+func variable(arg string) bool {
+	name, _, is := strings.Cut(arg, "=")
+	return is && name != "" && strings.ToUpper(name) == name && name[0] != '-'
+}
+
+// goTest runs one go test -json, and tells r what it says. Arguments of the form NAME=VALUE belong
+// to its environment.
+func goTest(ctx context.Context, group []string, r *recorder) {
+	var args, env []string
+	for _, arg := range group {
+		if variable(arg) {
+			env = append(env, arg)
+		} else {
+			args = append(args, arg)
+		}
+	}
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "TIDEMARK_CPU=1") // internal/testdb prints what a package has used
-	if !slices.Contains(args, "-race") {             // which needs cgo; all else is compiled as in a release, and shared with it
+	// internal/testdb prints the processor time of a package.
+	cmd.Env = append(append(os.Environ(), env...), "TIDEMARK_CPU=1")
+	if !slices.Contains(args, "-race") { // which needs cgo; all else is compiled as in a release, and shared with it
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
 	}
-	c := &command{recorder: r, args: args, running: map[[2]string]*test{}, failed: map[string]bool{}}
+	c := &command{recorder: r, args: group, running: map[[2]string]*test{}, failed: map[string]bool{}}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -49,6 +49,8 @@ type recorder struct {
 	whole           []string // what is broken as a whole: packages, builds, commands
 	passed, skipped int
 	ended           *test // the last test that has passed, failed or been skipped
+
+	bad, unstable []string // names of what judge found
 }
 
 func newRecorder(out, kept io.Writer) *recorder {
@@ -170,6 +172,7 @@ func (r *recorder) judge(ctx context.Context, folder string) (bool, error) {
 			for _, t := range r.failed {
 				ok, said := t.again(ctx)
 				if ok {
+					r.unstable = append(r.unstable, t.name)
 					unstable = append(unstable, t.short()+" "+t.name+"\n"+last(t.output.String(), 12))
 				} else {
 					bad = append(bad, t)
@@ -188,6 +191,11 @@ func (r *recorder) judge(ctx context.Context, folder string) (bool, error) {
 	}
 	for _, t := range bad {
 		t.tell(r.out)
+		r.bad = append(r.bad, t.name)
+	}
+	for _, what := range r.whole {
+		first, _, _ := strings.Cut(what, "\n")
+		r.bad = append(r.bad, "as a whole: "+first)
 	}
 	ok := len(bad) == 0 && len(r.whole) == 0 && len(unstable) <= mostUnstable
 	if len(unstable) > mostUnstable {
@@ -215,6 +223,8 @@ func (t *test) flags() []string {
 	var out []string
 	for i := 0; i < len(t.group); i++ {
 		switch arg := t.group[i]; {
+		case variable(arg):
+			out = append(out, arg)
 		case arg == "-run" || arg == "-skip":
 			i++
 		case slices.Contains([]string{"-p", "-parallel", "-timeout", "-C"}, arg):
@@ -241,7 +251,16 @@ var seeds = regexp.MustCompile(`TIDEMARK_SEED=\d+`)
 // that repeats it.
 func (t *test) tell(out io.Writer) {
 	fmt.Fprintf(out, "\n--- FAIL: %s %s\n%s", t.short(), cmp.Or(t.sub, t.name), last(t.output.String(), 60))
-	command := strings.TrimSpace(seeds.FindString(t.output.String()) + " go test")
+	var command string
+	for _, arg := range t.group {
+		if variable(arg) {
+			command += arg + " "
+		}
+	}
+	if command == "" {
+		command = strings.TrimLeft(seeds.FindString(t.output.String())+" ", " ")
+	}
+	command += "go test"
 	if i := slices.Index(t.group, "-C"); i >= 0 {
 		command += " -C " + t.group[i+1]
 	}
