@@ -67,6 +67,8 @@ func (w *barWatcher) Event(e job.Event) {
 
 // name is the table that a move fills.
 func (w *barWatcher) name(move int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.plan != nil && move < len(w.plan.Moves) {
 		return w.plan.Moves[move].To.String()
 	}

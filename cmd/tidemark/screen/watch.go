@@ -67,7 +67,10 @@ type quiet struct {
 	retried     time.Time
 }
 
+// Planned may be called while the phase before it is still shown.
 func (w *quiet) Planned(run string, p *load.Plan) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.plan = p
 	if w.planOnly {
 		return
@@ -335,9 +338,9 @@ func (w *lineWatcher) Event(e job.Event) {
 		return
 	}
 	w.quiet.Event(e)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if e.Kind == "table" && w.plan != nil && len(w.plan.Moves) <= 100 {
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		fmt.Fprintf(w.errOut, "loaded: %s  %s  %s  %.1f s\n", e.Object, Count(int(e.Rows), "row"), Bytes(e.Bytes), e.Seconds)
 	}
 }
