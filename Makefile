@@ -6,23 +6,11 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 # Packages whose tests run under the race detector, and only so: those with goroutines of their own whose tests cost
-# little. A folder that is not there is passed over.
+# little. make prove runs all others so. A folder that is not there is passed over.
 RACE := flow load job diff apply capture ha/measure store queue catalog
 race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
 
-# Of these packages and those below them the tests that are named here run under the race detector, and only so: those
-# where most goroutines meet. All their tests would take several times the processor time of the whole suite.
-RACESOME  := backup postgres mysql cmd/tidemark
-RACETESTS := Apply Follow OpenTransactions \
-	CopyAndStreamMeet CloseWhileFollowing ReceiveIsTheFiles ReceiveTurn SnapshotHoldsWhileOthersWrite RejectKeepsGoodRows \
-	FreezeAndFollowMeet FreezeBehindALongQuery StreamStoppedAtAnyMoment LanesLetGo LostLane WriteStops ManyTablesAreHeld \
-	BackupOfABusyServer BackupThatIsSent PaceThatChanges GovernorFindsTheBest RestoreKeepsAWindow Mirrors Stripes \
-	StripesAreMadeAtOnce LockIsRenewed BackupComesBack CheckpointsOfABusyBackup \
-	Replicate StreamManyTables StreamChangedColumns Halves BarsEnd MonitorTables PeekWhileItRuns \
-	LogicalBackupIsOfOneMoment BackupStripedOverSeveralPlaces
-racesome  := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACESOME))))
-
-# Packages tested at a time, twice over: with the race detector and without it. Each has database servers of its own.
+# Packages tested at a time, beside one under the race detector. Each has database servers of its own.
 P        ?= 2
 # Tests of a package that run at a time. Both processors are busy with five; more of them only take longer each.
 PARALLEL ?= 5
@@ -70,7 +58,7 @@ test: test-deps ## the gate: every check and every test, of the long ones some
 	@mkdir -p bin
 	@$(MAKE) --no-print-directory lint >bin/lint.log 2>&1 & lint=$$!; \
 	trap 'kill $$lint 2>/dev/null || true' EXIT; failed=0; export SUITE_WHILE=$$PPID; \
-	script/go-test.sh bin/test.json $(P) $(PARALLEL) $(TIMEOUT) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
+	script/go-test.sh bin/test.json $(P) $(PARALLEL) $(TIMEOUT) $(race) || failed=1; \
 	FUZZPLAIN=$(FUZZPLAIN) $(MAKE) --no-print-directory fuzz FUZZTIME=$(FUZZEACH) FUZZPKG="$(FUZZSHORT)" || failed=1; \
 	trap - EXIT; wait $$lint || failed=1; cat bin/lint.log; \
 	go run ./script/suite -slowest bin/test.json; \

@@ -27,9 +27,11 @@ type run struct{ packages, tests, processor map[string]float64 }
 // timings reads the output of go test -json.
 func timings(in io.Reader) (run, error) {
 	r := run{map[string]float64{}, map[string]float64{}, map[string]float64{}}
+	took := map[[2]string]float64{} // by package and test
 	for dec := json.NewDecoder(in); ; {
 		var e event
 		if err := dec.Decode(&e); err == io.EOF {
+			r.tests = whole(took)
 			return r, nil
 		} else if err != nil {
 			return run{}, err
@@ -44,10 +46,37 @@ func timings(in io.Reader) (run, error) {
 		case e.Action != "pass" && e.Action != "fail":
 		case e.Test == "":
 			r.packages[pkg] += e.Elapsed // some run twice, with and without the race detector
-		case !strings.Contains(e.Test, "/"):
-			r.tests[pkg+" "+e.Test] += e.Elapsed
+		default:
+			took[[2]string{pkg, e.Test}] += e.Elapsed
 		}
 	}
+}
+
+// whole returns what tests took, each as long as its innermost subtests do together: those that run
+// in parallel are not part of its own time.
+func whole(took map[[2]string]float64) map[string]float64 {
+	outer := map[[2]string]bool{}
+	for key := range took {
+		for i, c := range key[1] {
+			if c == '/' {
+				outer[[2]string{key[0], key[1][:i]}] = true
+			}
+		}
+	}
+	out, inner := map[string]float64{}, map[string]float64{}
+	for key, seconds := range took {
+		test, _, sub := strings.Cut(key[1], "/")
+		test = key[0] + " " + test
+		if !sub {
+			out[test] = seconds
+		} else if !outer[key] {
+			inner[test] += seconds
+		}
+	}
+	for test, seconds := range inner {
+		out[test] = max(out[test], seconds)
+	}
+	return out
 }
 
 // longTests prints the tests that took at least this many seconds, one per line, in the form that
@@ -116,7 +145,7 @@ func printLong(file string) error {
 		return err
 	}
 	defer f.Close()
-	return longTests(f, os.Stdout, 5)
+	return longTests(f, os.Stdout, 4)
 }
 
 // printLeftOut takes the seed from TIDEMARK_SEED, as tests that draw do, and prints it to standard

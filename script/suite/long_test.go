@@ -10,11 +10,13 @@ import (
 	"testing"
 )
 
-// TestLongTests: tests of the same name in several packages are added up; subtests, packages and
-// unfinished tests do not count.
+// TestLongTests: tests of the same name in several packages are added up, and take as long as their
+// subtests; packages and unfinished tests do not count.
 func TestLongTests(t *testing.T) {
 	in := strings.NewReader(`{"Action":"run","Package":"a","Test":"TestX"}
-{"Action":"pass","Package":"a","Test":"TestX/sub","Elapsed":50}
+{"Action":"pass","Package":"a","Test":"TestX/sub/one","Elapsed":20}
+{"Action":"pass","Package":"a","Test":"TestX/sub/two","Elapsed":30}
+{"Action":"pass","Package":"a","Test":"TestX/sub","Elapsed":1}
 {"Action":"pass","Package":"a","Test":"TestX","Elapsed":3}
 {"Action":"fail","Package":"b","Test":"TestX","Elapsed":4}
 {"Action":"pass","Package":"b","Test":"TestY","Elapsed":2}
@@ -23,7 +25,7 @@ func TestLongTests(t *testing.T) {
 {"Action":"pass","Package":"b","Elapsed":100}
 `)
 	var out bytes.Buffer
-	if err := longTests(in, &out, 5); err != nil || out.String() != "TestX 7\n" {
+	if err := longTests(in, &out, 5); err != nil || out.String() != "TestX 54\n" {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
 }

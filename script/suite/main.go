@@ -8,7 +8,7 @@
 //
 // A test that failed, and not by what it said of data, runs once more when all others have ended:
 // see verdict.go. With -slowest FILE it reads that file instead, and prints the ten packages and
-// the ten tests that took longest. With -long FILE it prints the tests that took 5 s or more, one
+// the ten tests that took longest. With -long FILE it prints the tests that took 4 s or more, one
 // per line. With -leave-out FILE SHARE it reads those, draws the tests to skip this time, and
 // prints them as a pattern. With -prove [TIME] it runs what is not proved of the code: see prove.go.
 package main
