@@ -18,8 +18,8 @@ import (
 // short form.
 func Long() bool { return os.Getenv("TIDEMARK_TEST") == "all" }
 
-// Seed returns the seed of a test's random choices, and logs it. TIDEMARK_SEED sets it, as make test
-// does by the tree that is tested; otherwise it differs in each run.
+// Seed returns the seed of a test's random choices, and logs it. TIDEMARK_SEED sets it, as make
+// test does by the tree that is tested; otherwise it differs in each run.
 func Seed(tb testing.TB) uint64 {
 	tb.Helper()
 	seed := rand.Uint64()

@@ -10,7 +10,8 @@
 // see verdict.go. With -slowest FILE it reads that file instead, and prints the ten packages and
 // the ten tests that took longest. With -long FILE it prints the tests that took 4 s or more, one
 // per line. With -leave-out FILE SHARE it reads those, draws the tests to skip this time, and
-// prints them as a pattern. With -prove [TIME] it runs what is not proved of the code: see prove.go.
+// prints them as a pattern. With -prove [TIME] it runs what is not proved of the code: see
+// prove.go.
 package main
 
 import (
@@ -59,8 +60,9 @@ func main() {
 }
 
 // whileWanted returns a context that ends once the process in SUITE_WHILE is gone: that is make,
-// which may be killed. The channel gets interrupts. The terminal sends them to go test too: ignoring
-// them here would make every process started from here ignore them, and tests interrupt programs.
+// which may be killed. The channel gets interrupts. The terminal sends them to go test too:
+// ignoring them here would make every process started from here ignore them, and tests interrupt
+// programs.
 func whileWanted() (context.Context, <-chan os.Signal, func()) {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, syscall.SIGINT)

@@ -252,6 +252,9 @@ func (p *proving) fuzz(ctx context.Context, u unit, got proof) (proof, string, e
 	return got, string(out), nil
 }
 
+// mostListed is how many rows summary prints of a kind, except of those that failed.
+const mostListed = 12
+
 // summary says what of the record is older than the code, and what failed.
 func (p *proving) summary() bool {
 	var old, missing, failed, unstable []string
@@ -277,6 +280,9 @@ func (p *proving) summary() bool {
 		what  string
 		names []string
 	}{{"not proved yet", missing}, {"older than the code", old}, {"unstable", unstable}, {"failed", failed}} {
+		if n := len(list.names); n > mostListed && list.what != "failed" {
+			list.names = append(list.names[:mostListed-1], fmt.Sprintf("and %d more", n-mostListed+1))
+		}
 		if len(list.names) > 0 {
 			fmt.Fprintf(p.out, "\n%s:\n  %s\n", list.what, strings.Join(list.names, "\n  "))
 		}
