@@ -330,3 +330,16 @@ func feedOpenBoard(t *testing.T, ahead int) {
 		t.Fatalf("full are %v, want %v", full, want)
 	}
 }
+
+// TestBoardSkipsWhatIsDone: a resumed run hands out exactly the ranges that have no mark.
+func TestBoardSkipsWhatIsDone(t *testing.T) {
+	p := &Plan{Moves: make([]tidemark.Move, 2), Ranges: []tidemark.Range{{ID: 1}, {ID: 2}, {ID: 3, Move: 1}, {ID: 4, Move: 1}}}
+	b := newBoard(p, map[int]bool{1: true, 4: true}, nil, 1)
+	var ids []int
+	for _, task := range b.pending {
+		ids = append(ids, task.r.ID)
+	}
+	if !slices.Equal(ids, []int{2, 3}) || b.rowsLeft != 2 || !slices.Equal(b.left, []int{1, 1}) {
+		t.Errorf("ranges %v, %d left, %v of each table", ids, b.rowsLeft, b.left)
+	}
+}
