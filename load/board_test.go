@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -341,5 +342,29 @@ func TestBoardSkipsWhatIsDone(t *testing.T) {
 	}
 	if !slices.Equal(ids, []int{2, 3}) || b.rowsLeft != 2 || !slices.Equal(b.left, []int{1, 1}) {
 		t.Errorf("ranges %v, %d left, %v of each table", ids, b.rowsLeft, b.left)
+	}
+}
+
+// TestIncomplete: a run that has left out a table, or could not build an object, is not complete.
+func TestIncomplete(t *testing.T) {
+	table, object := Failed{Object: tidemark.Object{ID: "table a"}, Error: "x"}, Failed{Object: tidemark.Object{ID: "index b"}, Error: "y"}
+	for _, c := range []struct {
+		rejected []Failed // before the rows
+		failures []Failed
+		out      map[int]bool
+		want     string
+	}{
+		{nil, nil, nil, ""},
+		{[]Failed{table}, nil, nil, "1 table is rejected; all else is copied"},
+		{nil, []Failed{table}, map[int]bool{0: true}, "1 table is rejected; all else is copied"},
+		{nil, []Failed{object}, nil, "all rows are copied, but 1 object could not be created"},
+		{[]Failed{table}, []Failed{table, object}, map[int]bool{0: true}, "2 tables are rejected, and 1 object could not be created; all else is copied"},
+	} {
+		b := newBoard(&Plan{}, nil, nil, 1)
+		b.failures, b.rejected = c.failures, c.out
+		err := (&Run{plan: &Plan{Rejected: c.rejected}, board: b}).incomplete()
+		if (err == nil) != (c.want == "") || err != nil && (tidemark.KindOf(err) != tidemark.Incomplete || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v, %v, want %q: %v", tidemark.KindOf(err), err, c.want, c)
+		}
 	}
 }
