@@ -67,3 +67,53 @@ func TestInterval(t *testing.T) {
 		})
 	}
 }
+
+// A kept emits transactions in pieces, and is what a source may forget.
+type kept struct {
+	t   *testing.T
+	log *stored
+}
+
+func (k kept) Run(_ context.Context, emit func(*change.Tx) error) error {
+	for _, tx := range []change.Tx{{Place: 1, End: 2}, {Place: 3, More: true}, {Place: 3, More: true}, {Place: 3, End: 5}, {Place: 7, End: 9}} {
+		if err := emit(&tx); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.New("that was all")
+}
+
+func (k kept) Release(end uint64) {
+	if k.log.released = max(k.log.released, end); end > k.log.end {
+		k.t.Errorf("the source may forget its log up to %d, and the queue has it up to %d", end, k.log.end)
+	}
+}
+
+func (kept) Seen() uint64 { return 0 }
+func (kept) Close()       {}
+
+// A stored is a queue that records the end of the last whole transaction in it.
+type stored struct{ end, released uint64 }
+
+func (s *stored) Append(_ context.Context, txs []*change.Tx) error {
+	for _, tx := range txs {
+		if !tx.More {
+			s.end = tx.End
+		}
+	}
+	return nil
+}
+
+// TestSourceForgetsWhatIsStored: a source may forget a transaction once all of it is in the queue.
+func TestSourceForgetsWhatIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(stored)
+		g := flow.NewGroup(t.Context())
+		Into(g, kept{t, log}, log, 64<<20, &Meter{}, Options{})
+		_ = g.Wait() // the stream has ended
+		if log.released != 9 {
+			t.Errorf("released up to %d, not 9", log.released)
+		}
+	})
+}
