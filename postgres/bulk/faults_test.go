@@ -719,3 +719,24 @@ func TestLostCommitIsNoticed(t *testing.T) {
 		t.Errorf("after Forget: %v", err)
 	}
 }
+
+// TestFence: a range of a process that has lost its run is not committed, and gets no marker.
+func TestFence(t *testing.T) {
+	db := testdb.Postgres(t, 15).NewDatabase(t, "fence")
+	testdb.Query(t, db, "CREATE TABLE t (id int PRIMARY KEY)")
+	first, second := open(t, db), open(t, db)
+	for _, e := range []*Engine{first, second} {
+		if err := e.Begin(t.Context(), "r"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := tidemark.Write{Run: "r", Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{ID: 1}}
+	_, err := first.Write(t.Context(), 0, w, rowBatches("1\n"))
+	mustBe(t, err, tidemark.Invalid, "write run r: another process has taken over this run", "End one of the two processes, then resume.")
+	if got := testdb.Query(t, db, "SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM tidemark.copied WHERE range > 0)"); got != "0\t0" {
+		t.Errorf("rows and markers: %s", got)
+	}
+	if _, err := second.Write(t.Context(), 0, w, rowBatches("1\n")); err != nil {
+		t.Error(err)
+	}
+}

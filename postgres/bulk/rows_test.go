@@ -361,3 +361,22 @@ func TestBadSplits(t *testing.T) {
 		t.Errorf("%d rows", rows)
 	}
 }
+
+// TestBlocksFollowEachOther: ranges of blocks begin where the one before ends, and the last is
+// open.
+func TestBlocksFollowEachOther(t *testing.T) {
+	for _, blocks := range []int64{2, 3, 7, 100, 1023} {
+		m := &tidemark.Move{From: &tidemark.Table{Rows: 1000}, Split: tidemark.Split{Target: 1 << 20, Max: 50}}
+		ranges := (&Reader{Server: &server.Server{Major: 15}}).blocks(m, nil, heap{kind: "r", blocks: blocks, bytes: 10 << 20}, 50)
+		at := int64(0)
+		for i, r := range ranges {
+			if r.FromBlock != at || i < len(ranges)-1 && r.ToBlock <= at || i == len(ranges)-1 && r.ToBlock != -1 {
+				t.Errorf("of %d blocks, range %d of %d has %d to %d", blocks, i, len(ranges), r.FromBlock, r.ToBlock)
+			}
+			at = r.ToBlock
+		}
+		if len(ranges) < 2 {
+			t.Errorf("%d ranges of %d blocks", len(ranges), blocks)
+		}
+	}
+}
