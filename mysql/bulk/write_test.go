@@ -491,3 +491,28 @@ func TestTLS(t *testing.T) {
 		t.Errorf("a certificate that nobody vouches for: %v (%v)", err, tidemark.KindOf(err))
 	}
 }
+
+// TestFence: a range of a process that has lost its run is not committed, and gets no marker.
+func TestFence(t *testing.T) {
+	to := testdb.MariaDB(t).NewDatabase(t, "fence")
+	m := targetTable(t, to, "x", "id int PRIMARY KEY")
+	first, second := open(t, to, server.Options{}), open(t, to, server.Options{})
+	for _, e := range []*Engine{first, second} {
+		if err := e.Begin(t.Context(), "r"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &tidemark.Range{ID: 1}
+	w := tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}
+	_, err := first.Write(t.Context(), 0, w, mysqltest.Batches(tidemark.LoadData, r, "1\n"))
+	if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(fmt.Sprint(err), "another process has taken over this run") {
+		t.Errorf("%v", err)
+	}
+	marks, err := second.Marks(t.Context(), "r")
+	if got := testdb.Query(t, to, "SELECT COUNT(*) FROM x"); got != "0" || len(marks) != 0 || err != nil {
+		t.Errorf("%s rows, marks %v, %v", got, marks, err)
+	}
+	if _, err := second.Write(t.Context(), 0, w, mysqltest.Batches(tidemark.LoadData, r, "1\n")); err != nil {
+		t.Error(err)
+	}
+}
