@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -308,5 +309,52 @@ func TestCloseWhileFollowing(t *testing.T) {
 	testdb.Query(t, url, "INSERT INTO item VALUES (1); ALTER TABLE item ADD x text; INSERT INTO item VALUES (2, 'end')")
 	if txs := take(t, e, slot, 0, false); len(txs) != 1 {
 		t.Errorf("%d transactions", len(txs))
+	}
+}
+
+// TestSlotWaitsForItsConsumer: a slot keeps what was emitted until it is released, and positions
+// before it are refused.
+func TestSlotWaitsForItsConsumer(t *testing.T) {
+	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
+	testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY, name text)")
+	e := open(t, url)
+	slot := slotOf(t, e, url, "waits")
+	testdb.Query(t, url, "INSERT INTO item VALUES (1, 'one')")
+	testdb.Query(t, url, "INSERT INTO item VALUES (2, 'end')")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := e.Follow(ctx, slot, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var first *change.Tx
+	err = s.Run(ctx, func(tx *change.Tx) error {
+		if first == nil {
+			first = tx
+			return nil
+		}
+		// The first transaction was emitted, and is not released; this one is not even emitted.
+		s.keepalive(tx.End, false)
+		if s.Seen() >= tx.End {
+			t.Errorf("seen %s amid the transaction that ends at %s", wal.FormatLSN(s.Seen()), wal.FormatLSN(tx.End))
+		}
+		if got := binary.BigEndian.Uint64(s.status()[14:]); got >= first.End {
+			t.Errorf("%s is reported as flushed, and nothing was released", wal.FormatLSN(got))
+		}
+		s.Release(first.End)
+		if got := binary.BigEndian.Uint64(s.status()[14:]); got != first.End {
+			t.Errorf("%s is reported as flushed after %s was released", wal.FormatLSN(got), wal.FormatLSN(first.End))
+		}
+		cancel()
+		return context.Canceled
+	})
+	if err == nil || first == nil {
+		t.Fatalf("%v, %v", first, err)
+	}
+	for _, early := range []uint64{1, 0x900000} { // both are before the slot, and only one as a text
+		if _, err := e.Follow(t.Context(), slot, early); tidemark.KindOf(err) != tidemark.Lost {
+			t.Errorf("%s: %v", wal.FormatLSN(early), err)
+		}
 	}
 }
