@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
@@ -59,5 +60,44 @@ func TestCheckedStatements(t *testing.T) {
 		if many, _ := statementForMany(d, c, x.vals, checks); many != x.many {
 			t.Errorf("%s of many rows:\n%s\nwant\n%s", x.rule, many, x.many)
 		}
+	}
+}
+
+// TestRecords: in an array of rows NULL is nothing, and ” is a text.
+func TestRecords(t *testing.T) {
+	value := func(s string) change.Value { return change.Value{Kind: change.TextValue, Data: []byte(s)} }
+	values := []change.Value{value(`a"b\c`), value(""), {Kind: change.NullValue}, value("4")}
+	if got, want := string(appendRecord(nil, values, []int{3, 0, 1, -1, 2})), `("4","a""b\\c","",,)`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestShapes: updates share a statement only if they leave out the same columns.
+func TestShapes(t *testing.T) {
+	b := &change.Bound{Table: &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "t"}, Key: &tidemark.Index{Parts: []tidemark.IndexPart{{Column: "id"}}},
+		Columns: []tidemark.Column{{Name: "id"}, {Name: "a"}, {Name: "b"}, {Name: "c"}}}, Columns: []int{0, 1, 2, 3},
+		Relation: change.Relation{Columns: []change.RelationColumn{{Name: "id", Key: true}, {Name: "a"}, {Name: "b"}, {Name: "c"}}}}
+	d := newDestination(b)
+	a := new(applier)
+	sql := map[string]bool{}
+	for _, same := range []string{"", "a", "b", "c", "ab", "ac", "bc"} {
+		a.vals = []change.Value{{Kind: change.TextValue, Data: []byte("1")}}
+		for _, name := range []string{"a", "b", "c"} {
+			v := change.Value{Kind: change.TextValue}
+			if strings.Contains(same, name) {
+				v.Kind = change.UnchangedValue
+			}
+			a.vals = append(a.vals, v)
+		}
+		s := a.shape(d, change.Change{Kind: tidemark.UpdateChange, New: change.Tuple{0, 0}})
+		for _, name := range []string{"a", "b", "c"} {
+			if strings.Contains(s.one.sql, name+" = $") == strings.Contains(same, name) {
+				t.Errorf("with %q unchanged: %s", same, s.one.sql)
+			}
+		}
+		sql[s.one.sql] = true
+	}
+	if len(sql) != 7 {
+		t.Errorf("%d statements", len(sql))
 	}
 }
