@@ -38,3 +38,21 @@ func TestKeyIndexAsTheServerWritesIt(t *testing.T) {
 		}
 	}
 }
+
+// TestUsingIndex: a key is as deferrable as on the source.
+func TestUsingIndex(t *testing.T) {
+	for _, c := range []struct {
+		terms terms
+		want  string
+	}{
+		{terms{Kind: "p"}, "ALTER TABLE ONLY s.t ADD CONSTRAINT k PRIMARY KEY USING INDEX i"},
+		{terms{Kind: "u", Deferrable: true}, "ALTER TABLE ONLY s.t ADD CONSTRAINT k UNIQUE USING INDEX i DEFERRABLE"},
+		{terms{Kind: "u", Deferrable: true, Deferred: true}, "ALTER TABLE ONLY s.t ADD CONSTRAINT k UNIQUE USING INDEX i DEFERRABLE INITIALLY DEFERRED"},
+	} {
+		r, x := new(relation), &index{constraint: &constraint{SQL: "k", terms: &c.terms}}
+		r.SQL, x.Name = "s.t", "i"
+		if got := usingIndex(r, x); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
