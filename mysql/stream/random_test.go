@@ -196,6 +196,26 @@ func TestTaggedGTID(t *testing.T) {
 	}
 }
 
+// TestGTIDs reads the GTIDs of both servers from their events.
+func TestGTIDs(t *testing.T) {
+	s := sourceOf(&server.Server{}).newStream("", "", 7<<32|4)
+	event := []byte{0}
+	for i := range byte(16) {
+		event = append(event, i*17)
+	}
+	event = binary.LittleEndian.AppendUint64(event, 1<<40)
+	if err := s.gtidMySQL(event, false, time.Unix(1, 0)); err != nil || s.group.gtid != "00112233-4455-6677-8899-aabbccddeeff:1099511627776" {
+		t.Errorf("%q, %v", s.group.gtid, err)
+	}
+	for flags, begun := range map[byte]bool{0: true, 1: false} {
+		s := sourceOf(&server.Server{MariaDB: true}).newStream("", "", 7<<32|4)
+		event := append(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(nil, 99), 3), flags)
+		if err := s.gtidMariaDB(event, 7, time.Unix(1, 0)); err != nil || s.group.gtid != "3-7-99" || s.group.begun != begun {
+			t.Errorf("%q, begun %v, %v", s.group.gtid, s.group.begun, err)
+		}
+	}
+}
+
 // FuzzRowEvents feeds a stream damaged TABLE_MAP and row events: it may refuse them, and must
 // neither do anything worse nor emit anything malformed.
 func FuzzRowEvents(f *testing.F) {
