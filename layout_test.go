@@ -169,6 +169,9 @@ var rooms = map[string]room{
 	// What make runs.
 	"script/suite": {floor: 80},
 
+	// What shows that tests find faults.
+	"script/faults": {floor: 80},
+
 	// What users may rely on, by the built program.
 	"proof/byhand":     {floor: 90},
 	"proof/counters":   {floor: 90},
