@@ -296,3 +296,25 @@ func TestRepairLooksAgain(t *testing.T) {
 		t.Errorf("told %q, want %q", told, want)
 	}
 }
+
+// TestRepairOrder: referenced tables come first, also in a circle of references.
+func TestRepairOrder(t *testing.T) {
+	l := new(Live)
+	for _, x := range []struct {
+		name string
+		refs []string
+	}{{"grandchild", []string{"child"}}, {"child", []string{"parent", "other"}}, {"round", []string{"about"}}, {"about", []string{"round"}}, {"parent", nil}, {"other", []string{"other", "elsewhere"}}} {
+		to := &tidemark.Table{TableID: tidemark.TableID{Name: x.name}}
+		for _, ref := range x.refs {
+			to.ForeignKeys = append(to.ForeignKeys, tidemark.ForeignKey{Ref: tidemark.TableID{Name: ref}})
+		}
+		l.tables = append(l.tables, &liveTable{table: &table{pair: Pair{Target: &tidemark.Move{From: to}}}})
+	}
+	var got []string
+	for _, one := range l.byReference() {
+		got = append(got, one.pair.Target.From.Name)
+	}
+	if want := []string{"parent", "other", "child", "grandchild", "about", "round"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
