@@ -961,3 +961,22 @@ func TestBeginApply(t *testing.T) {
 		}
 	})
 }
+
+// TestUpdateFindsItsOwnRow: an update of a missing row, in a statement for many rows, does not
+// change the row that has its value of another unique key.
+func TestUpdateFindsItsOwnRow(t *testing.T) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
+		to := srv.NewDatabase(t, "own")
+		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, u int UNIQUE, v varchar(9)); INSERT INTO item VALUES (1,1,'one'),(3,3,'three'),(9,2,'nine')")
+		l := newHand(t, open(t, to, server.Options{}))
+		l.relation("item", "item", "id")
+		p := l.begin()
+		err := l.e.Apply(t.Context(), l.update("item", 1, 1, "x").update("item", 2, 2, "x").update("item", 3, 3, "x").group(p.Epoch))
+		if tidemark.KindOf(err) != tidemark.BadRow {
+			t.Errorf("%v: %v", tidemark.KindOf(err), err)
+		}
+		if got := testdb.Query(t, to, "SELECT id, u, v FROM item ORDER BY id"); got != "1\t1\tone\n3\t3\tthree\n9\t2\tnine" {
+			t.Errorf("the table has\n%s", got)
+		}
+	})
+}
