@@ -563,3 +563,16 @@ func TestLimitStays(t *testing.T) {
 		store.Close()
 	}
 }
+
+// TestSyncs: the server in this process acknowledges what is on disk, and nothing earlier. A killed
+// process does not show that: only a machine without power would.
+func TestSyncs(t *testing.T) {
+	e, err := embed(t.Context(), Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	if c := e.server.JetStreamConfig(); c == nil || !c.SyncAlways {
+		t.Errorf("%+v", c)
+	}
+}
