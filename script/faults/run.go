@@ -20,7 +20,10 @@ type runner struct {
 }
 
 // A find is a test that fails because of a fault.
-type find struct{ pkg, test, says string }
+type find struct {
+	pkg, test, says string
+	hung            bool
+}
 
 func (f find) String() string { return f.pkg + " " + f.test }
 
@@ -60,9 +63,12 @@ func (r runner) find(ctx context.Context, f fault, long bool) (*find, error) {
 			if found == nil {
 				break
 			}
+			if found.hung || found.test == "" {
+				return found, nil
+			}
 			// What passes when it runs alone failed because the machine is busy.
 			again, err := r.test(ctx, pkg, only([]string{found.test}), "")
-			if err != nil || again != nil || found.test == "" {
+			if err != nil || again != nil {
 				return found, err
 			}
 			fmt.Printf("    unstable: %s: %s\n", found, found.says)
@@ -96,7 +102,10 @@ func (r runner) build(ctx context.Context, pkg string) error {
 	return nil
 }
 
-var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+var (
+	failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+	hung   = regexp.MustCompile(`panic: test timed out after \S+\s+running tests:\s+(\S+)`)
+)
 
 // test runs the tests that were built, and returns the first that fails.
 func (r runner) test(ctx context.Context, pkg, run, skip string) (*find, error) {
@@ -118,8 +127,12 @@ func (r runner) test(ctx context.Context, pkg, run, skip string) (*find, error) 
 // firstFailure reads what tests print that fail.
 func firstFailure(pkg, out string) *find {
 	at := failed.FindStringSubmatchIndex(out)
+	if m := hung.FindStringSubmatch(out); m != nil && at == nil {
+		return &find{pkg: pkg, test: m[1], says: "it hangs", hung: true}
+	}
 	if at == nil { // os.Exit, or a panic beside the tests
-		return &find{pkg: pkg, says: strings.TrimSpace(out)}
+		says, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
+		return &find{pkg: pkg, says: says}
 	}
 	f := &find{pkg: pkg, test: out[at[2]:at[3]]}
 	for l := range strings.Lines(out[at[1]:]) {
