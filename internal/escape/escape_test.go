@@ -22,3 +22,16 @@ func TestUndo(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestLetters: the escapes are those of the servers' manuals.
+func TestLetters(t *testing.T) {
+	const v = "\x00\b\t\n\v\f\r\x1a\\0"
+	for l, want := range map[*Letters]string{&Load: "\\0\\b\\t\\n\v\f\\r\\Z\\\\0", &Copy: "\x00\\b\\t\\n\\v\\f\\r\x1a\\\\0"} {
+		if got := string(Append(nil, []byte(v), l)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := string(Undo(nil, []byte(want))); got != v {
+			t.Errorf("%q read is %q", want, got)
+		}
+	}
+}
