@@ -223,3 +223,32 @@ func backlog() (txs []*change.Tx, size int) {
 	}
 	return txs, size
 }
+
+// TestReadBeginsWithItsTransaction: a transaction in several messages is read from the first one.
+func TestReadBeginsWithItsTransaction(t *testing.T) {
+	l, err := New(t.Context(), NewMemory(1<<20), Options{MaxMessage: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Begin(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	for place, rows := range []int{1, 40, 1} {
+		tx := &change.Tx{Place: uint64(101 + place), End: uint64(102 + place), Rows: rows, Changes: described()}
+		for range rows {
+			tx.Changes = append(tx.Changes, insert(500)...)
+		}
+		if err := l.Append(t.Context(), []*change.Tx{tx}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := l.stored
+	for after, want := range map[uint64]uint64{100: 1, 101: 2, 102: last, 103: last + 1} {
+		if seq, _, err := l.find(t.Context(), after); err != nil || seq != want {
+			t.Errorf("after %d: message %d of %d, %v, want %d", after, seq, last, err, want)
+		}
+	}
+	if last < 5 {
+		t.Errorf("only %d messages", last)
+	}
+}
