@@ -318,3 +318,33 @@ func TestRepairOrder(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// TestRepairLeavesChangedRowsOfTheTarget: a row of the target that others have changed since it was
+// compared stays as it is.
+func TestRepairLeavesChangedRowsOfTheTarget(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	from, to := &present{memory: &memory{ranges: 1}}, &present{memory: &memory{ranges: 1}}
+	shop{1: {"a", ""}, 2: {"b", ""}}.fill(from.memory, rnd)
+	shop{1: {"x", ""}, 2: {"y", ""}, 5: {"z", ""}}.fill(to.memory, rnd)
+	types := []tidemark.Type{{Kind: tidemark.Int, Native: "integer"}, text, text}
+	l, err := NewLive([]Pair{pairOf("t", types, types, 0)}, Options{})
+	if err == nil {
+		err = l.First(t.Context(), from.memory, to.memory)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Settle()
+	// The extra row's batch comes first, and locks that row only.
+	to.meddle = func() { shop{1: {"x", ""}, 2: {"mine", ""}, 5: {"z", ""}}.fill(to.memory, rnd) }
+	var told []string
+	tally, err := l.Repair(t.Context(), from, to, Repairing{Execute: true, Done: func(int) error { return nil }, Tell: func(_ int, changes []Repaired) error {
+		for _, c := range changes {
+			told = append(told, fmt.Sprint(c.Kind, " ", *c.Key[0].Text))
+		}
+		return nil
+	}})
+	if want := []string{"extra 5", "different 1"}; err != nil || !slices.Equal(told, want) || tally.Changed != 1 {
+		t.Errorf("told %q, want %q; %+v, %v", told, want, tally, err)
+	}
+}
