@@ -346,3 +346,13 @@ func TestFilterRefused(t *testing.T) {
 		t.Errorf("no filter: %v, %v", f, err)
 	}
 }
+
+// TestNullPassesNoComparison: as in SQL, NULL is neither equal nor unequal to a value.
+func TestNullPassesNoComparison(t *testing.T) {
+	for op, want := range map[string]bool{"null": true, "notnull": false, "eq": false, "noteq": false, "gte": false, "ste": false, "between": false, "notbetween": false} {
+		x := test{scale: byNumber, any: []condition{{op: op, low: []byte("1"), high: []byte("2")}}}
+		if got, err := x.passes(change.Value{Kind: change.NullValue}); err != nil || got != want {
+			t.Errorf("%s: %v, %v", op, got, err)
+		}
+	}
+}
