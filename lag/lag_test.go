@@ -85,3 +85,16 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("the oldest is %v", got)
 	}
 }
+
+// TestOldestIsTheFirstSight: what waits was committed before the log was first seen to have grown,
+// however often it is seen like that.
+func TestOldestIsTheFirstSight(t *testing.T) {
+	var m Marks
+	at := time.Unix(1_000_000, 0)
+	for i := range 10 {
+		m.Add(at.Add(time.Duration(i)*time.Second), 5)
+	}
+	if got, ok := m.Oldest(); !ok || !got.Equal(at) {
+		t.Errorf("the oldest is %v behind the first sight", got.Sub(at))
+	}
+}
