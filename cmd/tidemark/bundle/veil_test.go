@@ -48,6 +48,11 @@ func TestVeil(t *testing.T) {
 	if err != nil || strings.Contains(string(doc), "SECRET") || !strings.Contains(string(doc), "12345678901234567") || !strings.Contains(string(doc), "index shop.i") {
 		t.Errorf("%v: %s", err, doc)
 	}
+	for _, key := range []string{"error", "text", "hint", "reason", "queue_stopped", "message"} {
+		if doc, err := v.overJSON([]byte(`{"x":[{"` + key + `":"Duplicate entry 'SECRET'"}]}`)); err != nil || strings.Contains(string(doc), "SECRET") {
+			t.Errorf("%s: %v: %s", key, err, doc)
+		}
+	}
 	if got := typeName("enum('SECRET','x')"); strings.Contains(got, "SECRET") {
 		t.Error(got)
 	}
