@@ -99,6 +99,7 @@ func TestMaskURL(t *testing.T) {
 		{"postgres://u:S3/CRET@h", "postgres://..."},
 		{"tm:tm@tcp(h)/db", "..."},
 		{"postgres:///shop?host=/run/postgresql", "postgres:///shop?host=/run/postgresql"},
+		{"postgres://tm@h/shop?sslmode=require&password=S3CRET", "postgres://tm@h/shop?sslmode=require&password=***"},
 		{"nats://TOKEN@host", "nats://***@host"},
 		{"nats://a:b@h1:4222,nats://c@h2", "nats://***@h1:4222,nats://***@h2"},
 		{"kafka://u:p@h1:9092,h2/topic?sasl=plain", "kafka://u@h1:9092,h2/topic?sasl=plain"},
