@@ -65,6 +65,9 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return false, fmt.Errorf("%w: if no other run is in it: git worktree remove --force %s", err, dir)
 	}
+	if err := os.Setenv("TIDEMARK_SAMPLES", samples(root)); err != nil {
+		return false, err
+	}
 	always := context.WithoutCancel(ctx)
 	defer func() {
 		_, gone := git(always, "worktree", "remove", "--force", dir)
@@ -77,6 +80,20 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	err = s.all(ctx, runner{root: dir, binary: dir + ".test", long: long, timeout: *timeout}, faults)
 	fmt.Print(s.String())
 	return s.ok(), err
+}
+
+// samples returns the folder of the sample databases, which internal/testdb looks for above the
+// tree.
+func samples(root string) string {
+	if dir := os.Getenv("TIDEMARK_SAMPLES"); dir != "" {
+		return dir
+	}
+	for dir := root; ; dir = filepath.Dir(dir) {
+		found := filepath.Join(dir, "shared", "data")
+		if _, err := os.Stat(filepath.Join(found, "README.md")); err == nil || dir == filepath.Dir(dir) {
+			return found
+		}
+	}
 }
 
 func git(ctx context.Context, args ...string) (string, error) {
