@@ -284,3 +284,33 @@ func TestMeter(t *testing.T) {
 		t.Errorf("%d written, %d read, %d errors of %d calls, %+v", m.Written.Load(), m.Read.Load(), m.Errors.Load(), m.Calls.Load(), spent)
 	}
 }
+
+// TestRetryKnowsItsOwnObject: an object that exists when a write is tried again is that of the first
+// attempt only if it has the same bytes.
+func TestRetryKnowsItsOwnObject(t *testing.T) {
+	for other, want := range map[string]bool{"ours": true, "their": false, "theirs": false, "": false} {
+		inner, err := newFile(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(s Store, text string, meanwhile func()) error {
+			o, err := s.Create(t.Context(), "x", New)
+			if err == nil {
+				_, err = o.Write([]byte(text))
+			}
+			if err != nil {
+				return err
+			}
+			meanwhile()
+			return o.Commit()
+		}
+		err = put(Retry(&faulty{Store: inner, until: 2, fails: 1}, RetryOptions{Pause: time.Millisecond}), "ours", func() {
+			if err := put(inner, other, func() {}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if (err == nil) != want || err != nil && tidemark.KindOf(err) != tidemark.Exists {
+			t.Errorf("beside %q: %v", other, err)
+		}
+	}
+}
