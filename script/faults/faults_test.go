@@ -93,7 +93,7 @@ func TestTwo(t *testing.T) { if Two() != 2 { t.Fatal("not two") } }
 	if f.String() != "p TestOne" || f.says != "a.go:2: not one" {
 		t.Errorf("%+v", f)
 	}
-	f = firstFailure("p", "panic: test timed out after 1s\n\trunning tests:\n\t\tTestOne (1s)\n\ngoroutine 1\n")
+	f = firstFailure("p", "panic: test timed out after 1s\n\trunning tests:\n\t\tTestOne/sub (1s)\n\ngoroutine 1\n")
 	if f.String() != "p TestOne" || !f.hung {
 		t.Errorf("%+v", f)
 	}

@@ -44,7 +44,7 @@ func main() {
 func run(ctx context.Context, args []string) (ok bool, err error) {
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
 	prove := flags.Bool("prove", false, "run the long tests too for faults that no other finds")
-	timeout := flags.Duration("timeout", 10*time.Minute, "the limit of a package's tests; what hangs is found")
+	timeout := flags.Duration("timeout", 5*time.Minute, "the limit of a package's tests; what hangs is found")
 	if err := flags.Parse(args); err != nil {
 		return false, err
 	}

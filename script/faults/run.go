@@ -104,7 +104,7 @@ func (r runner) build(ctx context.Context, pkg string) error {
 
 var (
 	failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
-	hung   = regexp.MustCompile(`panic: test timed out after \S+\s+running tests:\s+(\S+)`)
+	hung   = regexp.MustCompile(`panic: test timed out after \S+\s+running tests:\s+([^/\s]+)`)
 )
 
 // test runs the tests that were built, and returns the first that fails.
