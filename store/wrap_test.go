@@ -285,8 +285,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// TestRetryKnowsItsOwnObject: an object that exists when a write is tried again is that of the first
-// attempt only if it has the same bytes.
+// TestRetryKnowsItsOwnObject: an object that exists when a write is tried again is that of the
+// first attempt only if it has the same bytes.
 func TestRetryKnowsItsOwnObject(t *testing.T) {
 	for other, want := range map[string]bool{"ours": true, "their": false, "theirs": false, "": false} {
 		inner, err := newFile(t.TempDir())

@@ -6,7 +6,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// TestRangesOfKeys: a range has its lower bound and not its upper one, and only one range has NULLs.
+// TestRangesOfKeys: a range has its lower bound and not its upper one, and only one range has
+// NULLs.
 func TestRangesOfKeys(t *testing.T) {
 	table := &tidemark.Table{Columns: []tidemark.Column{{Name: "A", Type: tidemark.Type{Kind: tidemark.Int}}, {Name: "B", NotNull: true, Type: tidemark.Type{Kind: tidemark.Int}}}}
 	for _, c := range []struct {
