@@ -18,22 +18,21 @@ import (
 // row is found, which goes to Reject. A row that spans batches is assembled first, because Reject
 // needs it whole.
 func (k *writing) sift(ctx context.Context) error {
-	var row []byte // of a row that spans batches
+	var spanned []byte // with a row that spans batches
+	rows := 0
 	for {
-		if k.b.More || len(row) > 0 {
-			row = append(row, k.b.Data...)
+		data := k.b.Data
+		if rows += k.b.Rows; k.b.More || len(spanned) > 0 {
+			spanned = append(spanned, data...)
+			data = spanned
 		}
 		if !k.b.More {
-			data, rows := k.b.Data, k.b.Rows
-			if len(row) > 0 {
-				data = row
-			}
 			if rows > 0 {
 				if err := k.siftRows(ctx, data, rows); err != nil {
 					return err
 				}
 			}
-			row = nil
+			spanned, rows = nil, 0
 		}
 		if k.b.Last {
 			return nil

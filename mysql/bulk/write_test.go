@@ -525,22 +525,28 @@ func TestRejectWholeRow(t *testing.T) {
 	if err := e.Begin(t.Context(), "r"); err != nil {
 		t.Fatal(err)
 	}
-	r := &tidemark.Range{ID: 1}
-	batches := []tidemark.Batch{{Data: []byte("1\ta\n"), Rows: 1}, {Data: []byte("2\tmuch "), More: true}, {Data: []byte("too "), More: true}, {Data: []byte("long\n3\tc\n"), Rows: 2, Last: true}}
-	var rejected []string
-	out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData, Reject: func(row []byte, _ string) error {
-		rejected = append(rejected, string(row))
-		return nil
-	}}, func() (*tidemark.Batch, error) {
-		b := tidemark.NewBatch(r, tidemark.LoadData)
-		b.Data, b.Rows, b.More, b.Last = append(b.Data, batches[0].Data...), batches[0].Rows, batches[0].More, batches[0].Last
-		batches = batches[1:]
-		return b, nil
-	})
-	if err != nil || out.Rows != 2 || len(rejected) != 1 || strings.TrimSpace(rejected[0]) != "2\tmuch too long" {
-		t.Errorf("%+v, rejected %q, %v", out, rejected, err)
-	}
-	if got := testdb.Query(t, to, "SELECT id, v FROM x ORDER BY id"); got != "1\ta\n3\tc" {
-		t.Errorf("the table has\n%s", got)
+	for i, batches := range [][]tidemark.Batch{
+		{{Data: []byte("1\ta\n"), Rows: 1}, {Data: []byte("2\tmuch "), More: true}, {Data: []byte("too "), More: true}, {Data: []byte("long\n3\tc\n"), Rows: 2, Last: true}},
+		{{Data: []byte("1\ta\n2\tmuch "), Rows: 1, More: true}, {Data: []byte("too "), More: true}, {Data: []byte("long\n3\tc\n"), Rows: 2, Last: true}},
+		{{Data: []byte("1\ta\n2\tmuch too long\n3\t"), Rows: 2, More: true}, {Data: []byte("c\n"), Rows: 1, Last: true}},
+	} {
+		testdb.Query(t, to, "DELETE FROM x")
+		r := &tidemark.Range{ID: i + 1}
+		var rejected []string
+		out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData, Reject: func(row []byte, _ string) error {
+			rejected = append(rejected, string(row))
+			return nil
+		}}, func() (*tidemark.Batch, error) {
+			b := tidemark.NewBatch(r, tidemark.LoadData)
+			b.Data, b.Rows, b.More, b.Last = append(b.Data, batches[0].Data...), batches[0].Rows, batches[0].More, batches[0].Last
+			batches = batches[1:]
+			return b, nil
+		})
+		if err != nil || out.Rows != 2 || len(rejected) != 1 || strings.TrimSpace(rejected[0]) != "2\tmuch too long" {
+			t.Errorf("%d: %+v, rejected %q, %v", i, out, rejected, err)
+		}
+		if got := testdb.Query(t, to, "SELECT id, v FROM x ORDER BY id"); got != "1\ta\n3\tc" {
+			t.Errorf("%d: the table has\n%s", i, got)
+		}
 	}
 }
