@@ -14,7 +14,7 @@ race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
 P        ?= 2
 # Tests of a package that run at a time. Both processors are busy with five; more of them only take longer each.
 PARALLEL ?= 5
-TIMEOUT  ?= 60m
+TIMEOUT  ?= 20m
 FUZZTIME ?= 30s
 FUZZPKG  ?= ./...
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,33 +161,45 @@ func TestPipelineIsRefused(t *testing.T) {
 		"deadlock":          {"deadlock_timeout = '100ms'", "40P01"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to, _, dst, want, groups := pipeGroups(t, "pipe_"+strings.ReplaceAll(name, " ", "_"), 10*time.Millisecond, 8, middle, "UPDATE t SET v = 'x' WHERE id = 5; UPDATE t SET v = 'y' WHERE id = 6")
+			to, _, dst, want, groups := pipeGroups(t, "pipe_"+strings.ReplaceAll(name, " ", "_"), 10*time.Millisecond, 8, middle, "UPDATE t SET v = 'x' WHERE id = 5; UPDATE t SET v = 'y' WHERE id = 6; UPDATE t SET v = 'z' WHERE id = 7")
 			if _, err := to.agent(0).conn.Exec(t.Context(), "SET "+x.set); err != nil {
 				t.Fatal(err)
 			}
-			other, err := pgconn.Connect(t.Context(), dst)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer other.Close(context.Background())
-			does := func(sql string) {
-				if _, err := other.Exec(t.Context(), sql).ReadAll(); err != nil {
-					t.Error(err)
+			session := func() func(sql string) {
+				c, err := pgconn.Connect(t.Context(), dst)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close(context.Background()) })
+				return func(sql string) {
+					if _, err := c.Exec(t.Context(), sql).ReadAll(); err != nil {
+						t.Error(err)
+					}
 				}
 			}
-			does("SET deadlock_timeout = '1h'; BEGIN; SELECT FROM t WHERE id = 6 FOR UPDATE")
+			does, third := session(), session()
+			waiting := func(n string) {
+				testdb.Within(t, n+" sessions wait", func() bool {
+					return testdb.Query(t, dst, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == n
+				})
+			}
+			does("SET deadlock_timeout = '1h'; BEGIN; SELECT FROM t WHERE id = 7 FOR UPDATE")
+			var asks sync.WaitGroup
+			if name == "deadlock" { // a session looks for one once: 100 ms after it begins to wait
+				third("BEGIN; SELECT FROM t WHERE id = 6 FOR UPDATE")
+			}
 			sendAll(t, to, groups[2:9])
 			if name == "deadlock" {
-				waits := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-				for end := time.Now().Add(time.Minute); testdb.Query(t, dst, waits) == "0" && time.Now().Before(end); {
-					time.Sleep(5 * time.Millisecond)
-				}
-				does("SELECT FROM t WHERE id = 5 FOR UPDATE")
+				waiting("1")
+				asks.Go(func() { does("SELECT FROM t WHERE id = 5 FOR UPDATE") })
+				waiting("2")
+				third("COMMIT")
 			}
 			n, err := received(t, to, 7)
 			if n != middle-2 || change.StateOf(err) != x.state {
 				t.Errorf("%d groups, then %v", n, err)
 			}
+			asks.Wait()
 			does("COMMIT")
 			if rows := testdb.Query(t, dst, "SELECT count(*) || ' ' || max(x) FROM h"); rows != fmt.Sprint(2*(middle-1), " ", middle-1) {
 				t.Errorf("the target has %s", rows)
