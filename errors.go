@@ -48,6 +48,10 @@ func (k Kind) String() string {
 // session. Its Kind is Transient.
 var ErrNoConnection = errors.New("no connection is left")
 
+// ErrSessionLost is in the chain of an error after which no call to that server can succeed: who
+// spoke to it for us has forgotten this job. Its Kind is Invalid.
+var ErrSessionLost = errors.New("the session is lost")
+
 // Error is the one error type of the program. Context is added once per layer. Its text is one line
 // and never contains a password: text of a connection string is masked first (MaskURL).
 type Error struct {

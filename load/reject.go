@@ -19,7 +19,7 @@ func OfOneTable(err error) bool {
 	case tidemark.Transient, tidemark.Unreachable, tidemark.Denied, tidemark.Lost, tidemark.Full, tidemark.Cancelled, tidemark.NotEmpty, tidemark.BadInput, tidemark.Corrupt:
 		return false
 	}
-	return err != nil
+	return err != nil && !errors.Is(err, tidemark.ErrSessionLost)
 }
 
 func (r *Run) rejects(ctx context.Context, err error) bool {

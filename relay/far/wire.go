@@ -125,13 +125,15 @@ type fault struct {
 	Op, Object, Text, Hint string
 	Kind                   tidemark.Kind
 	NoConnection           bool // it is a tidemark.ErrNoConnection
+	SessionLost            bool // it is a tidemark.ErrSessionLost
 }
 
 func faultOf(err error) *fault {
 	if err == nil {
 		return nil
 	}
-	f := &fault{Kind: tidemark.KindOf(err), Text: err.Error(), Hint: tidemark.HintOf(err), NoConnection: errors.Is(err, tidemark.ErrNoConnection)}
+	f := &fault{Kind: tidemark.KindOf(err), Text: err.Error(), Hint: tidemark.HintOf(err),
+		NoConnection: errors.Is(err, tidemark.ErrNoConnection), SessionLost: errors.Is(err, tidemark.ErrSessionLost)}
 	if own, ok := err.(*tidemark.Error); ok { // not As: what is around it must not get lost
 		f.Op, f.Object, f.Text = own.Op, own.Object, ""
 		if own.Err != nil {
@@ -147,7 +149,10 @@ func (f *fault) err() error {
 	}
 	cause := errors.New(f.Text)
 	if f.NoConnection {
-		cause = &noConnection{f.Text}
+		cause = &known{f.Text, tidemark.ErrNoConnection}
+	}
+	if f.SessionLost {
+		cause = &known{f.Text, tidemark.ErrSessionLost}
 	}
 	if f.Text == "" {
 		cause = nil
@@ -155,11 +160,14 @@ func (f *fault) err() error {
 	return &tidemark.Error{Op: f.Op, Object: f.Object, Kind: f.Kind, Hint: f.Hint, Err: cause}
 }
 
-// A noConnection is a tidemark.ErrNoConnection with the text that it had.
-type noConnection struct{ text string }
+// A known error is one that callers look for, with the text that it had.
+type known struct {
+	text string
+	is   error
+}
 
-func (e *noConnection) Error() string { return e.text }
-func (e *noConnection) Unwrap() error { return tidemark.ErrNoConnection }
+func (e *known) Error() string { return e.text }
+func (e *known) Unwrap() error { return e.is }
 
 // A wire is one connection. Frames may be sent by several goroutines, and are received by one.
 type wire struct {
