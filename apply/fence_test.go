@@ -1,8 +1,6 @@
 package apply_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -20,13 +18,9 @@ func TestOvertaken(t *testing.T) {
 	testdb.Query(t, r.src, "INSERT INTO district VALUES (1, 'a', 0)")
 	to := engine(t, r.dst)
 	defer to.Close()
-	db, err := to.Describe(t.Context(), nil)
+	tables, err := tablesOf(t.Context(), to)
 	if err != nil {
 		t.Fatal(err)
-	}
-	tables := map[tidemark.TableID]*tidemark.Table{}
-	for _, table := range db.Tables {
-		tables[table.TableID] = table
 	}
 	type begun struct {
 		run *apply.Run
@@ -54,16 +48,8 @@ func TestOvertaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		g, in, enough := flow.NewGroup(t.Context()), flow.NewBuffer(9, 1<<20, func(*change.Tx) int64 { return 1 }), errors.New("enough")
-		g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
-			defer in.Close()
-			err := s.Run(ctx, func(tx *change.Tx) error { return errors.Join(in.Put(ctx, c, tx), enough) })
-			if errors.Is(err, enough) {
-				return nil
-			}
-			return err
-		})
-		b.run.Go(g, in, b.p)
+		g := flow.NewGroup(t.Context())
+		b.run.Go(g, captured(g, s, 1, func(*change.Tx) {}), b.p)
 		return g.Wait()
 	}
 	if err := goes(all[1]); err != nil {

@@ -2,12 +2,10 @@ package apply_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
 
-	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
@@ -53,13 +51,9 @@ func TestProgress(t *testing.T) {
 	from, to := engine(t, r.src), engine(t, r.dst)
 	defer from.Close()
 	defer to.Close()
-	db, err := to.Describe(t.Context(), nil)
+	tables, err := tablesOf(t.Context(), to)
 	if err != nil {
 		t.Fatal(err)
-	}
-	tables := map[tidemark.TableID]*tidemark.Table{}
-	for _, table := range db.Tables {
-		tables[table.TableID] = table
 	}
 	h := &held{to: to, entered: make(chan struct{}), open: make(chan struct{}), dones: make(chan []uint64, 3)}
 	run := apply.New(h, apply.Options{Queue: "run", Agents: 2, CommitCount: 1, Bind: func(rel change.Relation, _ uint64) (*apply.Binding, error) {
@@ -74,23 +68,8 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	g, in, enough := flow.NewGroup(t.Context()), flow.NewBuffer(9, 1<<20, func(*change.Tx) int64 { return 1 }), errors.New("enough")
-	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
-		defer in.Close()
-		n := 0
-		err := s.Run(ctx, func(tx *change.Tx) error {
-			h.first.CompareAndSwap(0, tx.Place)
-			if n++; n == 3 {
-				return errors.Join(in.Put(ctx, c, tx), enough)
-			}
-			return in.Put(ctx, c, tx)
-		})
-		if errors.Is(err, enough) {
-			return nil
-		}
-		return err
-	})
-	run.Go(g, in, p)
+	g := flow.NewGroup(t.Context())
+	run.Go(g, captured(g, s, 3, func(tx *change.Tx) { h.first.CompareAndSwap(0, tx.Place) }), p)
 	<-h.entered
 	second, third := <-h.dones, <-h.dones
 	if len(second) != 1 || len(third) != 2 || third[0] != second[0] {

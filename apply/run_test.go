@@ -107,6 +107,43 @@ func engine(t *testing.T, url string) *postgres.Engine {
 	return e
 }
 
+// tablesOf returns the tables of a target.
+func tablesOf(ctx context.Context, e *postgres.Engine) (map[tidemark.TableID]*tidemark.Table, error) {
+	db, err := e.Describe(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	tables := map[tidemark.TableID]*tidemark.Table{}
+	for _, table := range db.Tables {
+		tables[table.TableID] = table
+	}
+	return tables, nil
+}
+
+// captured returns the first n transactions of a stream, which a worker of the group reads and
+// shows to see.
+func captured(g *flow.Group, s interface {
+	Run(ctx context.Context, emit func(*change.Tx) error) error
+}, n int, see func(*change.Tx)) *flow.Buffer[*change.Tx] {
+	in, enough := flow.NewBuffer(9, 1<<20, func(*change.Tx) int64 { return 1 }), errors.New("enough")
+	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
+		defer in.Close()
+		left := n
+		err := s.Run(ctx, func(tx *change.Tx) error {
+			see(tx)
+			if left--; left == 0 {
+				return errors.Join(in.Put(ctx, c, tx), enough)
+			}
+			return in.Put(ctx, c, tx)
+		})
+		if errors.Is(err, enough) {
+			return nil
+		}
+		return err
+	})
+	return in
+}
+
 // follow applies the stream of the slot until ctx ends, or something fails.
 func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply.Stats, error) {
 	t.Helper()
@@ -121,13 +158,9 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		return apply.Stats{}, err
 	}
 	defer to.Close()
-	db, err := to.Describe(ctx, nil)
+	tables, err := tablesOf(ctx, to)
 	if err != nil {
 		return apply.Stats{}, err
-	}
-	tables := map[tidemark.TableID]*tidemark.Table{}
-	for _, table := range db.Tables {
-		tables[table.TableID] = table
 	}
 	opt.Queue = "run"
 	var mu sync.Mutex
