@@ -127,7 +127,7 @@ func (f *finishing) build(ctx context.Context, c *flow.Clock, some []*work) erro
 			left, why = append(left, w), err
 			return nil
 		}
-		if kind := tidemark.KindOf(err); err != nil && (kind == tidemark.Full || kind == tidemark.Unreachable || kind == tidemark.Transient || errors.Is(err, tidemark.ErrSessionLost)) {
+		if passing(err) || tidemark.KindOf(err) == tidemark.Full || errors.Is(err, tidemark.ErrSessionLost) {
 			r.board.stop(err) // nothing after it would succeed either; resume once the cause is repaired
 			return err
 		}
