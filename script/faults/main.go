@@ -25,6 +25,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/script/long"
 )
 
 const list = "script/faults/faults.txt"
@@ -56,9 +58,13 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	long, err := longTests(filepath.Join(root, "script/long-tests"))
+	tests, err := long.Read(filepath.Join(root, "script/long-tests"))
 	if err != nil {
 		return false, err
+	}
+	names := make([]string, len(tests))
+	for i, t := range tests {
+		names[i] = t.Name
 	}
 	// Always the same folder: go keeps what it builds by where it was built.
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("tidemark-faults-%x", sha256.Sum256([]byte(root)))[:24])
@@ -77,7 +83,7 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 		return false, err
 	}
 	s := summary{prove: *prove}
-	err = s.all(ctx, runner{root: dir, binary: dir + ".test", long: long, timeout: *timeout}, faults)
+	err = s.all(ctx, runner{root: dir, binary: dir + ".test", long: names, timeout: *timeout}, faults)
 	fmt.Print(s.String())
 	return s.ok(), err
 }
@@ -125,20 +131,6 @@ func read(file string, texts []string) ([]fault, error) {
 		return nil, fmt.Errorf("%s has no such fault", file)
 	}
 	return faults, nil
-}
-
-func longTests(file string) ([]string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for l := range strings.Lines(string(text)) {
-		if fields := strings.Fields(l); len(fields) > 0 {
-			out = append(out, fields[0])
-		}
-	}
-	return out, nil
 }
 
 // A summary counts what was found.

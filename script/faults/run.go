@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/script/long"
 )
 
 // A runner runs tests of the tree at root.
@@ -30,11 +32,11 @@ func (f find) String() string { return f.pkg + " " + f.test }
 // errBuild means that a fault does not compile: the list is wrong, and nothing was found.
 var errBuild = errors.New("does not build")
 
-// find runs the tests of the fault's packages, in order, until one fails. Long tests run if long is
+// find runs the tests of the fault's packages, in order, until one fails. Long tests run if slow is
 // set, and only they.
-func (r runner) find(ctx context.Context, f fault, long bool) (*find, error) {
+func (r runner) find(ctx context.Context, f fault, slow bool) (*find, error) {
 	tests := func() (run, skip []string) { // of -test.run and -test.skip
-		if !long {
+		if !slow {
 			return nil, r.long
 		}
 		for _, name := range r.long {
@@ -52,11 +54,11 @@ func (r runner) find(ctx context.Context, f fault, long bool) (*find, error) {
 			pattern := ""
 			switch {
 			case len(run) > 0:
-				pattern = only(run)
+				pattern = long.Pattern(run)
 			case f.run != nil:
 				pattern = f.run.String()
 			}
-			found, err := r.test(ctx, pkg, pattern, only(skip))
+			found, err := r.test(ctx, pkg, pattern, long.Pattern(skip))
 			if err != nil {
 				return nil, err
 			}
@@ -67,7 +69,7 @@ func (r runner) find(ctx context.Context, f fault, long bool) (*find, error) {
 				return found, nil
 			}
 			// What passes when it runs alone failed because the machine is busy.
-			again, err := r.test(ctx, pkg, only([]string{found.test}), "")
+			again, err := r.test(ctx, pkg, long.Pattern([]string{found.test}), "")
 			if err != nil || again != nil {
 				return found, err
 			}
@@ -77,9 +79,6 @@ func (r runner) find(ctx context.Context, f fault, long bool) (*find, error) {
 	}
 	return nil, nil
 }
-
-// only returns the pattern of these tests.
-func only(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
 func (r runner) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,13 +12,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// A timing is the total duration of all tests of one name, in all packages that have one.
-type timing struct {
-	name    string
-	seconds float64 // from start to end, while others run in parallel
-}
+	"github.com/tidemarkdb/tidemark/script/long"
+)
 
 // A run is where the time of a run went, in seconds, by package or by package and test.
 type run struct{ packages, tests, processor map[string]float64 }
@@ -86,53 +81,36 @@ func longTests(in io.Reader, out io.Writer, atLeast float64) error {
 	if err != nil {
 		return err
 	}
-	long := map[string]float64{}
+	sums := map[string]float64{}
 	for test, seconds := range all.tests {
 		_, name, _ := strings.Cut(test, " ")
 		if strings.HasPrefix(name, "Test") {
-			long[name] += seconds
+			sums[name] += seconds
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(long)) {
-		if long[name] >= atLeast {
-			fmt.Fprintf(out, "%s %.0f\n", name, long[name])
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		if sums[name] >= atLeast {
+			fmt.Fprintf(out, "%s %.0f\n", name, sums[name])
 		}
 	}
 	return nil
 }
 
-func readLong(file string) ([]timing, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var out []timing
-	for in := bufio.NewScanner(f); in.Scan(); {
-		var t timing
-		if _, err := fmt.Sscanf(in.Text(), "%s %f", &t.name, &t.seconds); err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", file, in.Text(), err)
-		}
-		out = append(out, t)
-	}
-	return out, nil
-}
-
 // leftOut draws the long tests to skip this time: those that run take at most this share of their
 // total time. The same seed draws the same tests; every test has the same chance.
-func leftOut(long []timing, share float64, seed uint64) []string {
+func leftOut(all []long.Test, share float64, seed uint64) []string {
 	var budget float64
-	for _, t := range long {
-		budget += t.seconds * share
+	for _, t := range all {
+		budget += t.Seconds * share
 	}
 	var out []string
 	random := rand.New(rand.NewPCG(seed, 0))
-	for _, i := range random.Perm(len(long)) {
-		if t := long[i]; t.seconds <= budget+1e-6 { // a rounding error
-			budget -= t.seconds
+	for _, i := range random.Perm(len(all)) {
+		if t := all[i]; t.Seconds <= budget+1e-6 { // a rounding error
+			budget -= t.Seconds
 		} else {
 			budget = 0 // otherwise short ones would run more often
-			out = append(out, t.name)
+			out = append(out, t.Name)
 		}
 	}
 	slices.Sort(out)
@@ -155,7 +133,7 @@ func printLeftOut(file, share string) error {
 	if err != nil || part <= 0 || part > 1 {
 		return fmt.Errorf("%q is no share of the tests: a number above 0, at most 1", share)
 	}
-	long, err := readLong(file)
+	all, err := long.Read(file)
 	if err != nil {
 		return err
 	}
@@ -165,8 +143,8 @@ func printLeftOut(file, share string) error {
 			return fmt.Errorf("TIDEMARK_SEED: %w", err)
 		}
 	}
-	out := leftOut(long, part, seed)
-	fmt.Fprintf(os.Stderr, "suite: %d of %d long tests run (again with TIDEMARK_SEED=%d)\n", len(long)-len(out), len(long), seed)
+	out := leftOut(all, part, seed)
+	fmt.Fprintf(os.Stderr, "suite: %d of %d long tests run (again with TIDEMARK_SEED=%d)\n", len(all)-len(out), len(all), seed)
 	fmt.Println(strings.Join(out, "|"))
 	return nil
 }

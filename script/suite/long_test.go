@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tidemarkdb/tidemark/script/long"
 )
 
 // TestLongTests: tests of the same name in several packages are added up, and take as long as their
@@ -32,35 +34,35 @@ func TestLongTests(t *testing.T) {
 
 // TestLeftOut: each test has its turn, the share is kept, and a seed determines everything.
 func TestLeftOut(t *testing.T) {
-	var long []timing
+	var tests []long.Test
 	var all float64
 	for i := range 200 {
 		s := rand.ExpFloat64() * 30
-		long, all = append(long, timing{"Test" + strings.Repeat("x", i), s}), all+s
+		tests, all = append(tests, long.Test{Name: "Test" + strings.Repeat("x", i), Seconds: s}), all+s
 	}
 	ran := map[string]int{}
 	const times = 400
 	for seed := range uint64(times) {
-		out := leftOut(long, 0.25, seed)
-		if !slices.Equal(out, leftOut(long, 0.25, seed)) {
+		out := leftOut(tests, 0.25, seed)
+		if !slices.Equal(out, leftOut(tests, 0.25, seed)) {
 			t.Fatal("the same seed draws other tests")
 		}
 		var runs float64
-		for _, test := range long {
-			if !slices.Contains(out, test.name) {
-				runs, ran[test.name] = runs+test.seconds, ran[test.name]+1
+		for _, test := range tests {
+			if !slices.Contains(out, test.Name) {
+				runs, ran[test.Name] = runs+test.Seconds, ran[test.Name]+1
 			}
 		}
 		if runs > all*0.25 || runs < all*0.1 {
 			t.Fatalf("seed %d: %.0f of %.0f s run", seed, runs, all)
 		}
 	}
-	for _, test := range long {
-		if n := ran[test.name]; n < times/10 || n > times/2 {
-			t.Errorf("a test of %.0f s runs in %d of %d", test.seconds, n, times)
+	for _, test := range tests {
+		if n := ran[test.Name]; n < times/10 || n > times/2 {
+			t.Errorf("a test of %.0f s runs in %d of %d", test.Seconds, n, times)
 		}
 	}
-	if out := leftOut(long, 1, 1); len(out) != 0 {
+	if out := leftOut(tests, 1, 1); len(out) != 0 {
 		t.Errorf("%d are left out of all", len(out))
 	}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/script/long"
 )
 
 // provers is how many units run at a time.
@@ -103,7 +104,7 @@ func (p *proving) plan() error {
 	if err != nil {
 		return err
 	}
-	long, err := readLong(filepath.Join(p.top, "script/long-tests"))
+	all, err := long.Read(filepath.Join(p.top, "script/long-tests"))
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (p *proving) plan() error {
 	for _, s := range from {
 		p.from[s.dir] = s
 	}
-	for _, u := range units(from, long) {
+	for _, u := range units(from, all) {
 		if n := len(p.rows); n > 0 && p.rows[n-1][0].row() == u.row() {
 			p.rows[n-1] = append(p.rows[n-1], u)
 		} else {
@@ -127,32 +128,26 @@ func (p *proving) plan() error {
 // todo returns the units that are not proved at this code: first those that never were, then those
 // whose proof is of other code, the oldest first, then those that failed.
 func (p *proving) todo() []unit {
-	type old struct {
-		unit
-		failed bool
-		time   time.Time
-	}
-	var all []old
+	var due, failed []unit
 	for _, units := range p.rows {
 		for _, u := range units {
 			was, ok := p.record.of(u)
-			current := ok && p.record.current(was, p.from[u.pkg])
-			if !current || len(was.Failed) > 0 {
-				all = append(all, old{u, current, was.Time})
+			switch current := ok && p.record.current(was, p.from[u.pkg]); {
+			case !current:
+				due = append(due, u)
+			case len(was.Failed) > 0:
+				failed = append(failed, u)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b old) int {
-		if a.failed != b.failed {
-			return cmp.Compare(fmt.Sprint(a.failed), fmt.Sprint(b.failed))
-		}
-		return a.time.Compare(b.time)
-	})
-	out := make([]unit, len(all))
-	for i := range all {
-		out[i] = all[i].unit
+	for _, list := range [][]unit{due, failed} {
+		slices.SortStableFunc(list, func(a, b unit) int {
+			x, _ := p.record.of(a)
+			y, _ := p.record.of(b)
+			return x.Time.Compare(y.Time)
+		})
 	}
-	return out
+	return append(due, failed...)
 }
 
 func (p *proving) total() (n int) {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -30,7 +29,7 @@ type proof struct {
 	Time             time.Time
 	Commit           string
 	Tests            int
-	Failed, Unstable []string // names, with the seed
+	Failed, Unstable []string // tests
 	Seconds          float64
 	Seed             string
 }
@@ -38,10 +37,10 @@ type proof struct {
 // A record is all that was proved.
 type record struct {
 	top   string
-	units map[string]proof // by key
-	rows  map[string]proof // by row, as the file has them
-	dirs  map[string]map[string]bool
-	known []string // all folders that have packages
+	units map[string]proof           // by key
+	rows  map[string]proof           // by row, as the file has them
+	dirs  map[string]map[string]bool // by commit: the folders that have changed since
+	known []string                   // all folders that have packages
 }
 
 func readRecord(top string, from []source) (*record, error) {
@@ -164,12 +163,12 @@ func (r *record) current(p proof, s source) bool {
 
 // changed returns the folders that have changed since a commit, or nil if git does not know it.
 func (r *record) changed(commit string) map[string]bool {
-	text, err := exec.Command("git", "-C", r.top, "diff", "--name-only", commit, "HEAD").Output()
+	text, err := git(r.top, "diff", "--name-only", commit, "HEAD")
 	if err != nil {
 		return nil
 	}
 	out := map[string]bool{}
-	for file := range strings.Lines(string(text)) {
+	for file := range strings.Lines(text) {
 		out[r.folder(strings.TrimSpace(file))] = true
 	}
 	return out

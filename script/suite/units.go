@@ -16,6 +16,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tidemarkdb/tidemark/script/long"
 )
 
 // What make prove does with each package.
@@ -27,11 +29,10 @@ const (
 
 // A unit is what make prove runs at a time: tests of one package.
 type unit struct {
-	pkg     string   // its folder
-	what    string   // inFull, raced or fuzzed
-	tests   []string // only these; all if empty
-	skip    []string // all but these
-	seconds float64  // that they take, if that is known
+	pkg   string   // its folder
+	what  string   // inFull, raced or fuzzed
+	tests []string // only these; all if empty
+	skip  []string // all but these
 }
 
 // row names the line of the record that a unit belongs to.
@@ -68,15 +69,13 @@ func (u unit) args(top string, seed uint64) []string {
 		out = append(out, "-race")
 	}
 	if len(u.tests) > 0 {
-		out = append(out, "-run", pattern(u.tests))
+		out = append(out, "-run", long.Pattern(u.tests))
 	}
 	if len(u.skip) > 0 {
-		out = append(out, "-skip", pattern(u.skip))
+		out = append(out, "-skip", long.Pattern(u.skip))
 	}
 	return append(out, path.Join(module, u.pkg))
 }
-
-func pattern(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
 // A source is a package of the tree that has tests.
 type source struct {
@@ -172,10 +171,10 @@ const unitSeconds = 120
 
 // units divides the tests of packages: a package's short tests are one unit, its long ones, whose
 // seconds are given, some more.
-func units(from []source, long []timing) []unit {
+func units(from []source, all []long.Test) []unit {
 	took := map[string]float64{}
-	for _, t := range long {
-		took[t.name] = t.seconds
+	for _, t := range all {
+		took[t.Name] = t.Seconds
 	}
 	var out []unit
 	for _, s := range from {
@@ -197,11 +196,7 @@ func units(from []source, long []timing) []unit {
 				out = append(out, unit{pkg: s.dir, what: what, skip: slow})
 			}
 			for _, tests := range batches {
-				u := unit{pkg: s.dir, what: what, tests: tests}
-				for _, test := range tests {
-					u.seconds += took[test]
-				}
-				out = append(out, u)
+				out = append(out, unit{pkg: s.dir, what: what, tests: tests})
 			}
 		}
 		if s.fuzz {
