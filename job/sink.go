@@ -39,16 +39,16 @@ func stat(run string, m *tidemark.Move) catalog.TableStat {
 	return catalog.TableStat{Run: run, Schema: m.From.Schema, Name: m.From.Name, TargetSchema: m.To.Schema, TargetName: m.To.Name, State: load.BeforeLoad}
 }
 
-// putTables writes the progress of the tables for which it has changed.
-func (c *copying) putTables(ctx context.Context, failure error) {
+// putTables writes the progress of the tables for which it has changed since it was last written.
+func (c *copying) putTables(ctx context.Context, failure error) error {
 	if c.load == nil {
-		return
+		return nil
 	}
 	now := c.load.Status.Changed()
 	switch {
-	case len(now) == 0 && failure == nil:
-		return
-	case c.p.Moves == nil: // an import: several moves may be one table
+	case len(now) == 0 && failure == nil && !c.unwritten:
+		return nil
+	case c.p.Moves == nil || c.unwritten: // an import: several moves may be one table
 		now = c.load.Status.Snapshot()
 	case failure != nil: // what is being loaded is not any more
 		now = append(now, c.load.Status.Moving()...)
@@ -61,7 +61,9 @@ func (c *copying) putTables(ctx context.Context, failure error) {
 	if c.p.Moves == nil {
 		out = merged(out)
 	}
-	c.env.Catalog.PutTables(ctx, c.run.ID, out)
+	err := c.env.Catalog.PutTables(ctx, c.run.ID, out)
+	c.unwritten = err != nil
+	return err
 }
 
 // merged adds up the moves of the same table: rows of a dump with fewer columns are one of their
@@ -169,7 +171,8 @@ func (c *copying) Fewer(why error) {
 	c.env.Event(Event{Kind: "finding", Object: "connections", Text: "a server has none left: the run continues with fewer sessions. " + tidemark.HintOf(why), Error: why.Error()})
 }
 
-// flush writes to the catalogue which tables have moved on and which objects are created.
+// flush writes to the catalogue which tables have moved on and which objects are created. What it
+// cannot write now is written by the next one.
 func (c *copying) flush(ctx context.Context, last bool) {
 	c.mu.Lock()
 	marked, made := c.marked, c.made.new
@@ -180,11 +183,19 @@ func (c *copying) flush(ctx context.Context, last bool) {
 	c.marked, c.made.new, c.flushed, c.pause = false, nil, time.Now(), time.Hour // until this one is done
 	c.mu.Unlock()
 	start := time.Now()
-	c.env.Catalog.PutBuilt(ctx, c.run.ID, made)
+	err := c.env.Catalog.PutBuilt(ctx, c.run.ID, made)
+	if err == nil {
+		made = nil
+	}
 	if marked {
-		c.putTables(ctx, nil)
+		terr := c.putTables(ctx, nil)
+		marked, err = terr != nil, cmp.Or(err, terr)
+	}
+	if err != nil {
+		c.env.Event(Event{Kind: "retry", Object: "catalogue", Text: "what is done could not be recorded", Error: err.Error()})
 	}
 	c.mu.Lock()
+	c.marked, c.made.new = c.marked || marked, append(made, c.made.new...)
 	c.pause = 20 * time.Since(start) // a twentieth of one lane's time at most
 	c.mu.Unlock()
 }
