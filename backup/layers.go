@@ -117,8 +117,11 @@ func (x *contents) plan(ctx context.Context) (folders []repo.File, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !filepath.IsLocal(filepath.FromSlash(string(f.Path))) || f.Type == repo.Link {
-			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: string(f.Path), Err: errors.New("this version cannot restore a backup of this kind"), Hint: "Use the version of tidemark that made the backup."}
+		if !filepath.IsLocal(filepath.FromSlash(string(f.Path))) {
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: string(f.Path), Err: errors.New("this system has no files of such a name"), Hint: "Restore it on a system like the server's."}
+		}
+		if err := f.Fault(); err != nil && !x.leaves(&f) {
+			return nil, wrongFile(string(f.Path), err)
 		}
 		if f.Type == repo.Folder {
 			if f.Path == "." {
@@ -209,7 +212,7 @@ func covers(parts []part, size int64) bool {
 }
 
 func partOf(e *repo.Extent, level int, r reach) part {
-	return part{ref: e.Ref, level: int32(level), at: r.from, skip: e.Skip + uint32(r.from-e.At), length: uint32(r.to - r.from), alone: e.Skip == 0 && e.Length == e.Ref.Plain}
+	return part{ref: e.Ref, level: int32(level), at: r.from, skip: e.Skip + uint32(r.from-e.At), length: uint32(r.to - r.from), alone: e.Whole()}
 }
 
 // readLayers sorts the list entries of files of which this backup has only pages.
@@ -233,6 +236,9 @@ func (x *contents) readLayers(ctx context.Context, open []pathNumber) error {
 			}
 			if open[i].n == unnumbered && top {
 				return x.notBelow(level, string(f.Path))
+			}
+			if err := f.Fault(); err != nil && !top {
+				return wrongFile(string(f.Path), fmt.Errorf("in backup %s: %w", m.ID, err))
 			}
 			if open[i].n == unnumbered {
 				open[i].n = next
@@ -259,6 +265,7 @@ func layerRecord(b []byte, n uint32, level int, top bool, f *repo.File) []byte {
 		b = binary.AppendVarint(b, f.MTime)
 	}
 	b = binary.AppendUvarint(b, uint64(f.Size))
+	b = binary.AppendUvarint(b, uint64(f.CRC))
 	if f.Blocks == nil {
 		b = append(b, 0)
 	} else {
@@ -290,7 +297,7 @@ func readLayer(b []byte, top int, extents []repo.Extent) (n uint32, level int, f
 		v, k2 := binary.Varint(b)
 		f.MTime, b = v, b[k2:]
 	}
-	f.Size = int64(number())
+	f.Size, f.CRC = int64(number()), uint32(number())
 	if size := number(); size > 0 {
 		f.Blocks = &repo.Blocks{PageSize: int(size), Truncate: int64(number())}
 	}
@@ -321,7 +328,7 @@ func (x *contents) eachLayered(give func(t target, parts []part) error) error {
 			if l != nil {
 				return x.notBelow(l.level, t.name)
 			}
-			t = target{name: string(f.Path), size: f.Size, mode: f.Mode, modified: f.MTime, layered: true}
+			t = target{name: string(f.Path), size: f.Size, mode: f.Mode, modified: f.MTime, layered: true} // windows keep its sums
 			l, parts = &layered{level: top + 1, limit: f.Size}, parts[:0]
 		}
 		if l == nil {
@@ -333,7 +340,14 @@ func (x *contents) eachLayered(give func(t target, parts []part) error) error {
 		if l.level != level {
 			return x.notBelow(l.level+1, t.name)
 		}
-		l.lay(&f, level, func(e *repo.Extent, r reach) { parts = append(parts, partOf(e, level, r)) })
+		before, shared := len(parts), false
+		l.lay(&f, level, func(e *repo.Extent, r reach) {
+			parts = append(parts, partOf(e, level, r))
+			shared = shared || !e.Whole()
+		})
+		if shared && bytesOf(parts[before:]) == f.Length() { // all of it is read; whole pieces were compared in the lists
+			t.layers = append(t.layers, layerSum{int32(level), f.CRC, f.Size, f.Blocks == nil})
+		}
 		if f.Blocks == nil {
 			t.whole, l = covers(parts, t.size), nil
 			if err := give(t, parts); err != nil {
@@ -345,6 +359,18 @@ func (x *contents) eachLayered(give func(t target, parts []part) error) error {
 		return x.notBelow(l.level, t.name)
 	}
 	return nil
+}
+
+func bytesOf(parts []part) (n int64) {
+	for i := range parts {
+		n += int64(parts[i].length)
+	}
+	return n
+}
+
+// wrongFile is the error of a file whose bytes are not those that were backed up.
+func wrongFile(path string, err error) error {
+	return &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: path, Err: err, Hint: "Restore another backup; tidemark verify names the damaged ones."}
 }
 
 // each passes give all files to restore, with all their parts.
@@ -385,8 +411,8 @@ func (x *contents) readChain(ctx context.Context) error {
 		return err
 	}
 	for i := 1; i < len(chain); i++ {
-		if a, b := chain[i-1], chain[i]; a.SystemID != b.SystemID || a.PageSize != b.PageSize {
-			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: b.ID, Err: fmt.Errorf("its parent %s is of another server", a.ID), Hint: "Restore another backup."}
+		if err := chain[i].Follows(chain[i-1]); err != nil {
+			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: chain[i].ID, Err: err, Hint: "Restore another backup."}
 		}
 	}
 	x.chain, x.m = chain, chain[len(chain)-1]

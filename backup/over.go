@@ -365,6 +365,7 @@ func (w *comparer) piece(from, to int) error {
 			return err
 		}
 		if int64(len(here)) == t.size && crc32.Checksum(here, castagnoli) == t.crc {
+			p.crc = t.crc
 			w.found(from+i, p)
 		}
 	}

@@ -98,7 +98,16 @@ type target struct {
 	mode     uint32
 	whole    bool // one part has all of it, and creates it; other files are created before
 	layered  bool
-	left     bool // left out, by Leave: it becomes zeros
+	left     bool       // left out, by Leave: it becomes zeros
+	layers   []layerSum // of a layered file: those that are restored in full
+}
+
+// A layerSum is the checksum of what a backup has of a file.
+type layerSum struct {
+	level int32
+	crc   uint32
+	size  int64 // of the file then,
+	zeros bool  // whose bytes in no part are zeros that count
 }
 
 // A part is what a piece has of a file.
@@ -387,6 +396,18 @@ func (p *part) bytes(plain []byte, path string) ([]byte, error) {
 	return plain[p.skip:][:p.length], nil
 }
 
+// summed notes the checksum of a part, and compares it if the part is all of its file. That of a
+// whole piece was compared when the piece was opened.
+func (p *part) summed(t *target, b []byte) error {
+	if p.crc = p.ref.CRC; !p.alone || p.length != p.ref.Plain {
+		p.crc = crc32.Checksum(b, castagnoli)
+	}
+	if t.whole && !t.layered && p.crc != t.crc {
+		return wrongFile(t.name, repo.WrongSum(p.crc, t.crc))
+	}
+	return nil
+}
+
 // putFile writes parts of one file.
 func (x *Restore) putFile(t *target, parts []part, plain []byte) error {
 	path := x.path(t)
@@ -407,8 +428,8 @@ func (x *Restore) putFile(t *target, parts []part, plain []byte) error {
 		if b, err = p.bytes(plain, path); err != nil {
 			break
 		}
-		if t.layered {
-			p.crc = crc32.Checksum(b, castagnoli)
+		if err = p.summed(t, b); err != nil {
+			break
 		}
 		switch {
 		case x.over != nil:
@@ -432,8 +453,8 @@ func (x *Restore) putWhole(path string, t *target, p *part, plain []byte) error 
 	if err != nil {
 		return err
 	}
-	if t.layered {
-		p.crc = crc32.Checksum(b, castagnoli)
+	if err := p.summed(t, b); err != nil {
+		return err
 	}
 	if x.opt.Direct {
 		err = x.makeDirect(path, t, b)

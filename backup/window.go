@@ -30,6 +30,7 @@ type window struct {
 	files []target
 	parts []part
 	left  atomic.Int64 // parts not written yet, plus one while some are not handed out
+	sums  bool         // some file's checksum can be compared only when all its parts are written
 }
 
 // A task is parts of a window that are near each other in a pack.
@@ -104,6 +105,7 @@ func (x *Restore) fill(ctx context.Context, full chan<- *window) error {
 			parts[i].file = int32(len(w.files))
 		}
 		w.files, w.parts = append(w.files, t), append(w.parts, parts...)
+		w.sums = w.sums || t.shared(parts)
 		return nil
 	})
 	if err == nil && w != nil {
@@ -117,15 +119,65 @@ func (x *Restore) written(w *window, parts int) error {
 	if w.left.Add(-int64(parts)) > 0 {
 		return nil
 	}
+	if w.sums {
+		w.inFileOrder()
+		if err := w.eachFile(compareSum); err != nil {
+			return err
+		}
+	}
 	if x.made != nil {
 		if err := x.made.add(w); err != nil {
 			return err
 		}
 	}
 	clear(w.files) // the names
-	w.files, w.parts = w.files[:0], w.parts[:0]
+	w.files, w.parts, w.sums = w.files[:0], w.parts[:0], false
 	x.free <- w // there is room for all
 	return nil
+}
+
+// shared reports whether neither the lists nor a single part tell if a file's checksum is right.
+func (t *target) shared(parts []part) bool {
+	if t.layered {
+		return len(t.layers) > 0
+	}
+	return !t.whole && !t.left && slices.ContainsFunc(parts, func(p part) bool { return !p.alone })
+}
+
+// compareSum compares the checksum of a file that is completely written.
+func compareSum(_ int, t *target, parts []part) error {
+	if !t.shared(parts) {
+		return nil
+	}
+	if !t.layered {
+		if sum := sumOf(parts, t.size); sum != t.crc {
+			return wrongFile(t.name, repo.WrongSum(sum, t.crc))
+		}
+		return nil
+	}
+	for _, l := range t.layers {
+		if sum := l.sumOf(parts); sum != l.crc {
+			return wrongFile(t.name, repo.WrongSum(sum, l.crc))
+		}
+	}
+	return nil
+}
+
+// sumOf combines the checksums of the layer's parts.
+func (l *layerSum) sumOf(parts []part) (sum uint32) {
+	var own []part
+	for i := range parts {
+		if parts[i].level == l.level {
+			own = append(own, parts[i])
+		}
+	}
+	if l.zeros {
+		return sumOf(own, l.size)
+	}
+	for i := range own {
+		sum = repo.CombineCRC(sum, own[i].crc, int64(own[i].length))
+	}
+	return sum
 }
 
 // inPackOrder sorts parts by their position in the packs.

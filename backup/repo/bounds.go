@@ -30,6 +30,81 @@ func (f *File) check() error {
 	return nil
 }
 
+// Fault reports why a listed file cannot be restored as it was, as far as the lists tell: verify
+// names it, and a restore refuses the backup before it writes anything.
+func (f *File) Fault() error {
+	if f.Type != "" && f.Type != Folder {
+		return fmt.Errorf("it is a %q, which this version cannot restore", f.Type)
+	}
+	if err := checkExtents(f); err != nil {
+		return err
+	}
+	if sum, known := f.sumOfPieces(); known && sum != f.CRC {
+		return WrongSum(sum, f.CRC)
+	}
+	return nil
+}
+
+// WrongSum is the error of a file all of whose pieces are sound, but whose checksum differs.
+func WrongSum(is, want uint32) error {
+	return fmt.Errorf("its bytes have the checksum %08x instead of %08x", is, want)
+}
+
+// sumOfPieces returns the file's checksum by those of its pieces, unless it shares a piece with
+// others: that piece's checksum says nothing of its part.
+func (f *File) sumOfPieces() (sum uint32, known bool) {
+	if f.Type != "" || f.Object != nil {
+		return 0, false
+	}
+	at := int64(0)
+	zeros := func(to int64) {
+		if f.Blocks == nil && to > at {
+			sum = CombineCRC(sum, ZerosCRC(to-at), to-at)
+		}
+	}
+	for i := range f.Extents {
+		e := &f.Extents[i]
+		if !e.Whole() {
+			return 0, false
+		}
+		zeros(e.At)
+		sum = CombineCRC(sum, e.Ref.CRC, int64(e.Length))
+		at = e.At + int64(e.Length)
+	}
+	zeros(f.Size)
+	return sum, true
+}
+
+// Length returns how many of the file's bytes its extents have.
+func (f *File) Length() (n int64) {
+	for i := range f.Extents {
+		n += int64(f.Extents[i].Length)
+	}
+	return n
+}
+
+// Whole reports whether an extent is all of its piece.
+func (e *Extent) Whole() bool { return e.Skip == 0 && e.Length == e.Ref.Plain }
+
+// checkExtents checks that a file's extents are plausible.
+func checkExtents(f *File) error {
+	end := int64(0)
+	for _, e := range f.Extents {
+		switch {
+		case e.At < end:
+			return errors.New("two extents overlap")
+		case e.At+int64(e.Length) > f.Size:
+			return errors.New("an extent is beyond the end of the file")
+		case uint64(e.Skip)+uint64(e.Length) > uint64(e.Ref.Plain):
+			return errors.New("an extent is beyond the end of its piece")
+		case f.Blocks != nil && (f.Blocks.PageSize <= 0 || e.At%int64(f.Blocks.PageSize) != 0 || int64(e.Length)%int64(f.Blocks.PageSize) != 0):
+			return errors.New("an extent does not consist of whole pages")
+		}
+		end = e.At + int64(e.Length)
+	}
+	return nil
+}
+
 func (e *Extent) check() error {
 	switch {
 	case e.At < 0 || e.At > maxFile:

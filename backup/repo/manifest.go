@@ -449,6 +449,14 @@ func (r *Repo) Chain(ctx context.Context, id string) ([]*Manifest, error) {
 	return chain, nil
 }
 
+// Follows reports why a backup cannot build on a parent.
+func (m *Manifest) Follows(parent *Manifest) error {
+	if parent.SystemID != m.SystemID || parent.PageSize != m.PageSize {
+		return fmt.Errorf("its parent %s is of another server", parent.ID)
+	}
+	return nil
+}
+
 // Files yields the files of a backup, in the order in which they were added.
 func (r *Repo) Files(ctx context.Context, m *Manifest) iter.Seq2[File, error] {
 	return r.files(ctx, m, nil)

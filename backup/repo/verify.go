@@ -247,9 +247,16 @@ func (v *verifier) readManifests(ctx context.Context) error {
 		for up := id; up != "" && !seen[up]; up = v.manifests[up].Parent {
 			seen[up] = true
 			v.needs[up] = append(v.needs[up], id)
-			if parent := v.manifests[up].Parent; parent != "" && v.manifests[parent] == nil {
-				v.damage(manifestName(id), []string{id}, fmt.Errorf("it needs %s, which is missing or damaged", parent))
+			m, parent := v.manifests[up], v.manifests[v.manifests[up].Parent]
+			if m.Parent != "" && parent == nil {
+				v.damage(manifestName(id), []string{id}, fmt.Errorf("it needs %s, which is missing or damaged", m.Parent))
 				break
+			}
+			if parent == nil {
+				break
+			}
+			if err := m.Follows(parent); err != nil {
+				v.damage(manifestName(id), []string{id}, err)
 			}
 		}
 	}

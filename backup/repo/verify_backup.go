@@ -156,7 +156,7 @@ func (b *backupCheck) readLists(ctx context.Context) error {
 		if b.crcs = append(b.crcs, b.expected(n, f, add)); n%32 == 0 {
 			b.unsaid = append(b.unsaid, 0)
 		}
-		wrong := checkExtents(f)
+		wrong := f.Fault()
 		if wrong != nil || f.Type != "" || f.Object != nil {
 			b.leaveOut(n)
 		}
@@ -251,25 +251,6 @@ func (b *backupCheck) feed(give func(packWork) bool) error {
 		spans = append(spans, record...)
 	}
 	until(1 << 32)
-	return nil
-}
-
-// checkExtents checks that a file's extents are plausible.
-func checkExtents(f *File) error {
-	end := int64(0)
-	for _, e := range f.Extents {
-		switch {
-		case e.At < end:
-			return errors.New("two extents overlap")
-		case e.At+int64(e.Length) > f.Size:
-			return errors.New("an extent is beyond the end of the file")
-		case uint64(e.Skip)+uint64(e.Length) > uint64(e.Ref.Plain):
-			return errors.New("an extent is beyond the end of its piece")
-		case f.Blocks != nil && (f.Blocks.PageSize <= 0 || e.At%int64(f.Blocks.PageSize) != 0 || int64(e.Length)%int64(f.Blocks.PageSize) != 0):
-			return errors.New("an extent does not consist of whole pages")
-		}
-		end = e.At + int64(e.Length)
-	}
 	return nil
 }
 
@@ -457,7 +438,7 @@ func (b *backupCheck) checkSums(ctx context.Context) error {
 		if wrong(uint32(n)) {
 			return b.files(ctx, func(n uint32, f *File) error {
 				if wrong(n) {
-					return fmt.Errorf("its bytes have the checksum %08x instead of %08x", f.CRC^b.crcs[n], f.CRC)
+					return WrongSum(f.CRC^b.crcs[n], f.CRC)
 				}
 				return nil
 			})
