@@ -64,7 +64,11 @@ func (o *restoreOptions) refill(cmd *cobra.Command, place, id, target string, ca
 			return err
 		}
 	}
-	m, err := o.Choice.Backup(cmd.Context(), r, id, true)
+	choice := o.Choice
+	if choice.Into, _, _ = strings.Cut(strings.ToLower(target), "://"); choice.Into == "postgresql" {
+		choice.Into = "postgres"
+	}
+	m, err := choice.Backup(cmd.Context(), r, id, true)
 	if err != nil {
 		return err
 	}

@@ -79,15 +79,10 @@ server's major version.`,
 			return err
 		}
 		opt := repo.VerifyOptions{Quick: o.quick, Workers: o.workers, NextLog: holdings.NextLog(cmd.Context(), r, all), Text: dump.Text(r), Progress: o.verifyProgress(cmd.ErrOrStderr())}
-		if len(given) == 2 {
-			if opt.Backup, err = o.Named(all, given[1]); err != nil {
-				return err
-			}
-		}
 		if o.start {
-			id := opt.Backup
-			if id == "" {
-				id = "latest"
+			id := "latest" // of those from which a server can start
+			if len(given) == 2 {
+				id = given[1]
 			}
 			m, err := o.Choice.Backup(cmd.Context(), r, id, false)
 			if err != nil {
@@ -95,6 +90,11 @@ server's major version.`,
 			}
 			opt.Backup = m.ID
 			return o.verifyAndStart(cmd, r, m, func(ctx context.Context) (*repo.VerifyReport, error) { return r.Verify(ctx, opt) })
+		}
+		if len(given) == 2 {
+			if opt.Backup, err = o.Named(all, given[1]); err != nil {
+				return err
+			}
 		}
 		begun := time.Now()
 		var at atomic.Pointer[catalog.Work]

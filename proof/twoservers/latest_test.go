@@ -173,7 +173,8 @@ func (p *pair) restoredStandby(t *testing.T) string {
 	return string(text)
 }
 
-// For logical backups, latest crosses neither servers nor databases.
+// For logical backups, latest crosses neither servers nor databases, and means those of the
+// target's kind of server.
 func TestLatestNeverCrossesDatabases(t *testing.T) {
 	t.Parallel()
 	pg, maria := testdb.Postgres(t, 15), testdb.MariaDB(t)
@@ -196,11 +197,42 @@ func TestLatestNeverCrossesDatabases(t *testing.T) {
 	m := maria.NewDatabase(t, "latest_m")
 	testdb.Query(t, m, "CREATE TABLE whose (v varchar(10))")
 	testdb.Must(t, "backup", m, repo, "--logical", "--server", "shop", "--progress", "none")
-	refused(t, 2, "there are backups of 2 servers", "restore", repo, to())
+	refused(t, 2, "there are backups of several databases", "restore", repo, to()) // of the target's kind
 	refused(t, 13, "the repository has another server of that name", "backup", urls["a"], repo, "--logical", "--server", "shop")
-	url := maria.NewDatabase(t, "latest_n")
-	testdb.Must(t, "restore", repo, url, "--server", "shop", "--progress", "none")
-	if got := testdb.Query(t, url, "SELECT count(*) FROM whose"); got != "0" {
+	for _, args := range [][]string{{}, {"latest"}, {"latest", "--server", "shop"}} {
+		url := maria.NewDatabase(t, "latest_n")
+		whole := append([]string{"restore", repo}, args[:min(len(args), 1)]...)
+		testdb.Must(t, append(append(whole, url, "--progress", "none"), args[min(len(args), 1):]...)...)
+		if got := testdb.Query(t, url, "SELECT count(*) FROM whose"); got != "0" {
+			t.Errorf("%q: %s rows", args, got)
+		}
+	}
+	// MySQL and MariaDB are one kind.
+	own := testdb.MySQL(t).NewDatabase(t, "latest_my")
+	testdb.Must(t, "restore", repo, "latest", own, "--progress", "none")
+	if got := testdb.Query(t, own, "SELECT count(*) FROM whose"); got != "0" {
 		t.Errorf("%s rows", got)
 	}
+}
+
+// A backup of a server's files beside logical ones of another: each target gets what fits it.
+func TestLatestOfTheForm(t *testing.T) {
+	t.Parallel()
+	p := &pair{one: testdb.Postgres(t, 15)}
+	p.urlOne, p.repo = p.one.URL("postgres"), filepath.Join(p.one.TempDir(t), "repo")
+	maria := testdb.MariaDB(t)
+	db := maria.NewDatabase(t, "form")
+	testdb.Query(t, db, "CREATE TABLE whose (v varchar(10)); INSERT INTO whose VALUES ('m')")
+	backedUp(t, p.urlOne, p.repo, "--server", "pg")
+	testdb.Must(t, "backup", db, p.repo, "--logical", "--progress", "none")
+	if got, want := p.restoredSystem(t), system(t, p.urlOne); got != want {
+		t.Errorf("latest is of %s, not %s", got, want)
+	}
+	for _, to := range []string{maria.NewDatabase(t, "form_m"), p.one.NewDatabase(t, "form_p")} { // one of another kind, where there is no other
+		testdb.Must(t, "restore", p.repo, "latest", to, "--progress", "none")
+		if got := testdb.Query(t, to, "SELECT v FROM whose"); got != "m" {
+			t.Errorf("%s has %q", to, got)
+		}
+	}
+	testdb.Must(t, "verify", p.repo, "latest", "--restore-and-start", "--work-dir", p.one.TempDir(t), "--progress", "none")
 }

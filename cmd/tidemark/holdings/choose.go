@@ -16,6 +16,7 @@ import (
 type Choice struct {
 	Server    string   // --server; none: the only one
 	Databases []string // --database; none: all of a server, the only one of logical backups
+	Into      string   // the engine of the database that a logical one is restored into
 }
 
 // Backup finds a backup by its ID, the beginning of one, or "latest": the newest that is
@@ -76,8 +77,9 @@ func describeDatabase(m *repo.Manifest) string {
 	return ", database " + m.Database
 }
 
-// Latest gives the backups of a form that "latest" may mean, newest first, at least one. Kind
-// Invalid: they are of several servers or, for logical ones, of several databases.
+// Latest gives the backups of a form that "latest" may mean, newest first, at least one: those of
+// the target's own kind of server, if there are any. Kind Invalid: they are of several servers or,
+// for logical ones, of several databases.
 func (c Choice) Latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*repo.Manifest, err error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
@@ -97,6 +99,10 @@ func (c Choice) Latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*
 		case other == nil:
 			other = otherForm(r, m)
 		}
+	}
+	foreign := func(m *repo.Manifest) bool { return tidemark.Family(m.Engine) != tidemark.Family(c.Into) }
+	if own := slices.DeleteFunc(slices.Clone(fit), foreign); logical && len(own) > 0 {
+		fit = own
 	}
 	switch {
 	case len(fit) > 0:
