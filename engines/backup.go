@@ -155,3 +155,9 @@ func (s pgStream) Close() {
 func RestoredSettings(dir string, wasStandby bool) (*tidemark.Finding, error) {
 	return physical.RestoredSettings(dir, wasStandby)
 }
+
+// StartRestored returns the command line that starts a server on a restored data folder, by the
+// words that run a command as its user.
+func StartRestored(dir string, version int, as ...string) string {
+	return physical.Start(dir, version/10000, as...)
+}

@@ -86,7 +86,7 @@ func (s *files) Create(ctx context.Context, name string, mode Mode) (Object, err
 			return nil, fileError("create", path, fs.ErrExist)
 		}
 	}
-	f, err := createTemp(path)
+	f, err := s.createTemp(path)
 	if err != nil {
 		return nil, fileError("create", path, err)
 	}
@@ -95,26 +95,29 @@ func (s *files) Create(ctx context.Context, name string, mode Mode) (Object, err
 
 // createTemp creates a new file beside path. Another process that deletes the last object of a
 // folder may remove the folder meanwhile: then it is created again.
-func createTemp(path string) (*os.File, error) {
+func (s *files) createTemp(path string) (*os.File, error) {
 	dir, base := filepath.Split(path)
 	temp := filepath.Join(dir, tempName(base))
 	for try := 1; ; try++ {
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+		if err == nil {
+			s.share(temp, f)
+		}
 		if !errors.Is(err, fs.ErrNotExist) || try == 10 {
 			return f, err
 		}
-		if err := makeDirs(dir); err != nil {
+		if err := s.makeDirs(dir); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // makeDirs creates a folder and its parents, durably.
-func makeDirs(dir string) error {
+func (s *files) makeDirs(dir string) error {
 	dir = filepath.Clean(dir)
 	err := os.Mkdir(dir, 0o750)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
-		if err := makeDirs(filepath.Dir(dir)); err != nil {
+		if err := s.makeDirs(filepath.Dir(dir)); err != nil {
 			return err
 		}
 		err = os.Mkdir(dir, 0o750)
@@ -124,6 +127,9 @@ func makeDirs(dir string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if strings.HasPrefix(dir, s.root+string(filepath.Separator)) {
+		s.share(dir, nil)
 	}
 	return syncDir(filepath.Dir(dir))
 }

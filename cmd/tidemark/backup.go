@@ -181,16 +181,16 @@ func (o *backupOptions) backUp(cmd *cobra.Command, source string, places []strin
 	}
 	if o.logical {
 		run, rep, err := o.dump(cmd.Context(), source, r, cat, w)
-		return o.storageEnd(cmd, w, run, rep, err)
+		return o.storageEnd(cmd, w, run, rep, nil, err)
 	}
 	defer collectFrom(collectFrom(backupMemory + max(o.memory, backupMemory)))
 	run, rep, err := job.Backup(cmd.Context(), job.Env{Catalog: cat}, job.BackupSpec{Source: source, Repo: r,
 		Files: engines.FilesOptions{Via: o.via, Label: o.label, Dir: o.dataDir, Spread: o.spread, Way: o.way, Rate: o.rate, Engine: o.engine}, Options: o.pipeline(), Watch: w.Watch})
-	return o.storageEnd(cmd, w, run, rep, err)
+	return o.storageEnd(cmd, w, run, rep, nil, err)
 }
 
-// storageEnd prints the report at the end of a backup or a restore.
-func (o *outputOptions) storageEnd(cmd *cobra.Command, w *screen.StorageWatch, run string, rep *job.StorageReport, err error) error {
+// storageEnd prints the report at the end of a backup or a restore, and what to do next.
+func (o *outputOptions) storageEnd(cmd *cobra.Command, w *screen.StorageWatch, run string, rep *job.StorageReport, next *nextStep, err error) error {
 	w.Stop()
 	if rep == nil || rep.Backup == "" && err != nil {
 		return err
@@ -201,11 +201,15 @@ func (o *outputOptions) storageEnd(cmd *cobra.Command, w *screen.StorageWatch, r
 			Event  string             `json:"event"`
 			Run    string             `json:"run"`
 			Report *job.StorageReport `json:"report"`
-		}{"report", run, rep})
+			Next   *nextStep          `json:"next,omitempty"`
+		}{"report", run, rep, next})
 		return err
 	}
 	screen.Storage(out, rep, o.verbose)
 	o.again(out, run)
+	if next != nil {
+		fmt.Fprintf(out, "next: %s\n%s\n", next.Command, next.Then)
+	}
 	return err
 }
 

@@ -139,9 +139,9 @@ func (o *restoreOptions) restore(cmd *cobra.Command, place, id, dir string, cat 
 	run, rep, err := job.Restore(cmd.Context(), job.Env{Catalog: cat}, job.RestoreSpec{Repo: r, Manifest: m, Part: part, Watch: w.Watch,
 		Options: backup.RestoreOptions{Options: o.pipeline(&o.repoOptions, &o.serverOptions), Dir: dir, Spaces: o.spaces, Finish: finish, Delta: o.delta, Force: o.force}})
 	if err != nil {
-		rep = nil // it is in the catalogue
+		return o.storageEnd(cmd, w, run, nil, nil, err) // the report is in the catalogue
 	}
-	return o.storageEnd(cmd, w, run, rep, err)
+	return o.storageEnd(cmd, w, run, rep, o.start(m, dir), nil)
 }
 
 // partial tells what of a backup is restored; nil: all of it. finish is what remains to do when all

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/holdings"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/postgres/physical"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
@@ -255,6 +256,27 @@ func (o *restoreOptions) standby(ctx context.Context, r *repo.Repo, system strin
 	}
 	if state.System == system {
 		of.Command = o.fetchCommand()
+		if n := len(state.Ends); n > 0 {
+			o.tried = wal.SegmentName(state.Ends[n-1].Timeline, state.Ends[n-1].Place-uint64(state.Segment), uint32(state.Segment))
+		}
 	}
 	return func(_ context.Context, dir string) error { return of.Write(dir) }, nil
+}
+
+// A nextStep is what the user does with a restored folder.
+type nextStep struct {
+	Command string `json:"command"`
+	Then    string `json:"then"` // what the server does
+}
+
+// start tells how to start a server on the restored folder.
+func (o *restoreOptions) start(m *repo.Manifest, dir string) *nextStep {
+	then := "It replays the log of the backup, and then accepts writes."
+	switch {
+	case o.primary != "":
+		then = "It follows " + tidemark.MaskURL(o.primary) + " as a standby."
+	case o.wanted:
+		then = "It replays the log to " + o.target.String() + ", and then " + map[string]string{"promote": "accepts writes", "pause": "waits as a standby that you can query", "shutdown": "shuts down"}[o.action] + "."
+	}
+	return &nextStep{engines.StartRestored(dir, m.VersionNum, userOf(m).words()...), then}
 }

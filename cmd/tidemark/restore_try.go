@@ -3,26 +3,31 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // A serverUser is the user who will run the server on a restored folder, as far as that is known:
 // the owner of its files.
 type serverUser struct {
-	uid, gid int
-	other    bool // it is not this process's user
-	name     string
+	uid, gid    int
+	other       bool // it is not this process's user
+	name, group string
+	known       bool // to this host, by name
 }
 
 func userOf(m *repo.Manifest) serverUser {
@@ -30,11 +35,27 @@ func userOf(m *repo.Manifest) serverUser {
 	if !given || uid == os.Geteuid() {
 		return serverUser{name: "this user"}
 	}
-	u := serverUser{uid, gid, true, strconv.Itoa(uid)}
+	u := serverUser{uid: uid, gid: gid, other: true, name: strconv.Itoa(uid), group: strconv.Itoa(gid)}
 	if known, err := user.LookupId(u.name); err == nil {
-		u.name = known.Username
+		u.name, u.known = known.Username, true
+	}
+	if known, err := user.LookupGroupId(u.group); err == nil {
+		u.group = known.Name
 	}
 	return u
+}
+
+// words are those that run a command as that user.
+func (u serverUser) words() []string {
+	switch {
+	case !u.other:
+		return nil
+	case !u.known:
+		return []string{"setpriv", "--reuid", u.name, "--regid", u.group, "--clear-groups"}
+	case runtime.GOOS == "linux":
+		return []string{"runuser", "-u", u.name, "--"}
+	}
+	return []string{"sudo", "-u", u.name}
 }
 
 // command is a command line run as that user.
@@ -101,7 +122,11 @@ func (u serverUser) fetch(ctx context.Context, words []string, name string) erro
 	if text == "" {
 		text = cause(err).Error()
 	}
-	return &tidemark.Error{Kind: tidemark.Forbidden, Op: "try restore_command", Object: words[0], Err: errors.New("the server's user " + u.name + " cannot fetch the log with it: " + text), Hint: "Let that user read the repository and its keys and run the program (or name another with --program). Nothing was written yet."}
+	hint := "Let that user read the repository and its keys and run the program (or name another with --program)."
+	if place := words[3]; u.other && filepath.IsAbs(place) && strings.Contains(text, place) && strings.Contains(text, syscall.EACCES.Error()) {
+		hint = fmt.Sprintf("Let it read the repository, and what will be added: chgrp -R %s %s && chmod -R g+rX %s", u.group, physical.ShellWord(place), physical.ShellWord(place))
+	}
+	return &tidemark.Error{Kind: tidemark.Forbidden, Op: "try restore_command", Object: words[0], Err: errors.New("the server's user " + u.name + " cannot fetch the log with it: " + text), Hint: hint}
 }
 
 // lastLines is the end of a text, in one line.
@@ -129,8 +154,12 @@ func (o *restoreOptions) tryOut(ctx context.Context, warn io.Writer, m *repo.Man
 		}
 		return ctx.Err()
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = u.fetch(ctx, o.fetchWords(), o.tried)
 	}
-	return u.fetch(ctx, o.fetchWords(), o.tried)
+	if err != nil && o.primary != "" && ctx.Err() == nil { // the primary has most of the log
+		screen.Warn(warn, o.json, tidemark.Finding{Severity: tidemark.Warning, Text: err.Error(), Hint: tidemark.HintOf(err)})
+		return nil
+	}
+	return err
 }

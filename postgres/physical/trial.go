@@ -101,13 +101,16 @@ func trialFailed(op, path string, err error) error {
 	return &tidemark.Error{Op: op, Object: path, Kind: tidemark.Forbidden, Hint: "Name another folder with --work-dir whose whole path the server's user may enter.", Err: tidemark.Pathless(err)}
 }
 
-// places returns where the program may be, by major version.
+// programPlaces are where packages install the server, by major version.
+var programPlaces = []string{"/usr/lib/postgresql/%d/bin/postgres", "/usr/pgsql-%d/bin/postgres", "/usr/local/pgsql-%d/bin/postgres", "/opt/homebrew/opt/postgresql@%d/bin/postgres", "/usr/lib/postgresql%d/bin/postgres", "/usr/libexec/postgresql%d/postgres"}
+
+// places returns where the program may be.
 func (t *Trial) places() []string {
 	if t.Program != "" {
 		return []string{t.Program}
 	}
 	var out []string
-	for _, form := range []string{"/usr/lib/postgresql/%d/bin/postgres", "/usr/pgsql-%d/bin/postgres", "/usr/local/pgsql-%d/bin/postgres", "/opt/homebrew/opt/postgresql@%d/bin/postgres", "/usr/lib/postgresql%d/bin/postgres", "/usr/libexec/postgresql%d/postgres"} {
+	for _, form := range programPlaces {
 		out = append(out, fmt.Sprintf(form, t.Major))
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
