@@ -159,7 +159,10 @@ var rooms = map[string]room{
 	"internal/escape":    {floor: 10},
 	"internal/float":     {floor: 10},
 	"internal/spool":     {floor: 11, imports: "."},
-	"internal/testdb":    {floor: 11, imports: "."},
+	"internal/testdb":    {floor: 11, imports: ". internal/testdb/home"},
+
+	// The folders of processes of tests, also for what runs them.
+	"internal/testdb/home": {floor: 10},
 
 	// What the built program does, by means that share no code with it.
 	"proof/definitions": {floor: 90},
@@ -168,7 +171,7 @@ var rooms = map[string]room{
 
 	// What make runs.
 	"script/long":  {floor: 80},
-	"script/suite": {floor: 81, imports: "script/long"},
+	"script/suite": {floor: 81, imports: "script/long internal/testdb/home"},
 
 	// What shows that tests find faults.
 	"script/faults": {floor: 81, imports: "script/long"},

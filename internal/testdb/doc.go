@@ -15,8 +15,10 @@
 //
 //	func TestMain(m *testing.M) { testdb.Main(m) }
 //
-// If the test process is killed, the kernel stops its servers (Linux: parent death signal), and the
-// next test process removes their folders.
+// If the test process is interrupted, it ends its servers and programs and removes its folders. If
+// it is killed, the kernel stops its servers (Linux: parent death signal), and the next test
+// process removes their folders, and ends what still runs there (home). Shortly before the deadline
+// of a package its stacks are printed, with the sessions and the end of the log of each server.
 //
 // "make test-deps" installs the programs. A missing one fails the test; with
 // TIDEMARK_SKIP_MISSING=1 and CI unset it skips the test.

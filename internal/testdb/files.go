@@ -44,11 +44,11 @@ func (s *Server) Beside(tb testing.TB, data string) *Server {
 // the end of the test.
 func (s *Server) TempDir(tb testing.TB) string {
 	tb.Helper()
-	home, err := processHome()
+	own, err := processHome()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	dir, err := os.MkdirTemp(home, "files-")
+	dir, err := os.MkdirTemp(own, "files-")
 	if err == nil && s.as != nil {
 		err = os.Chown(dir, int(s.as.Uid), int(s.as.Gid))
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb/home"
 )
 
 // Long reports whether tests run in full, as in make prove (TIDEMARK_TEST=all), or in their
@@ -66,7 +68,7 @@ func Program(tb testing.TB) string {
 }
 
 func buildProgram() (string, error) {
-	home, err := processHome()
+	own, err := processHome()
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +77,7 @@ func buildProgram() (string, error) {
 		return "", fmt.Errorf("testdb: where the tree is: %w", err)
 	}
 	cached := filepath.Join(cacheDir(), fmt.Sprintf("tidemark-%x", sha256.Sum256(tree))[:24])
-	unlock, err := lock(cached+".lock", true)
+	unlock, err := home.Lock(cached+".lock", true)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +87,7 @@ func buildProgram() (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil { // cgo as in the tests, to share their compiled packages
 		return "", fmt.Errorf("testdb: go build of tidemark: %w\n%s", err, out)
 	}
-	path := filepath.Join(home, "tidemark")
+	path := filepath.Join(own, "tidemark")
 	if out, err := exec.Command("cp", cached, path).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("testdb: copy of tidemark: %w\n%s", err, out)
 	}

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb/home"
 )
 
 // startTimeout allows for a busy machine, and for servers that fetch a log as they start; half a
@@ -84,6 +86,7 @@ func (p *process) awaitReady(s *Server, sp *spec) error {
 		version, err := ready(s)
 		if err == nil {
 			s.Version = version
+			s.note()
 			return nil
 		}
 		select {
@@ -135,11 +138,11 @@ func start(kind, name string, sp spec) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("testdb: initialise %s: %w", name, err)
 	}
-	home, err := processHome()
+	own, err := processHome()
 	if err != nil {
 		return nil, fmt.Errorf("testdb: %w", err)
 	}
-	dir := filepath.Join(home, name)
+	dir := filepath.Join(own, name)
 	data := filepath.Join(dir, "data")
 	if err := makeDir(dir, as); err != nil {
 		return nil, err
@@ -181,7 +184,7 @@ func initialised(name string, sp spec, as *syscall.Credential) (string, error) {
 	if err := os.MkdirAll(cacheDir(), 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := lock(template+".lock", true)
+	unlock, err := home.Lock(template+".lock", true)
 	if err != nil {
 		return "", err
 	}
@@ -245,81 +248,38 @@ func credential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// cacheDir returns where script/install-test-deps.sh puts programs and where initialised data
-// folders are kept. Root has it outside its home, which the servers' users cannot enter.
-func cacheDir() string {
-	if dir := os.Getenv("TIDEMARK_TEST_CACHE"); dir != "" {
-		return dir
-	}
-	if os.Getuid() == 0 {
-		return "/var/cache/tidemark-test"
-	}
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "tidemark-test")
-}
+// cacheDir is home.Cache.
+func cacheDir() string { return home.Cache() }
 
-const homePattern = "tidemark-test-"
-
-var home struct {
+var ownHome struct {
 	sync.Mutex
 	dir    string
-	unlock func()
+	remove func()
 }
 
-// processHome returns the folder of this process, which holds a folder for each server. It is
-// locked as long as the process lives: an unlocked one was left behind by a killed process, and is
-// removed.
+// processHome returns the folder of this process, which holds a folder for each server.
 func processHome() (string, error) {
-	home.Lock()
-	defer home.Unlock()
-	if home.dir != "" {
-		return home.dir, nil
+	ownHome.Lock()
+	defer ownHome.Unlock()
+	if ownHome.dir != "" {
+		return ownHome.dir, nil
 	}
-	// This lock keeps others from sweeping a folder that is not locked yet.
-	unlock, err := lock(filepath.Join(cacheDir(), "home.lock"), true)
-	if err != nil {
-		return "", err
+	dir, remove, err := home.Make(homeDir())
+	if err == nil {
+		ownHome.dir, ownHome.remove = dir, remove
 	}
-	defer unlock()
-	sweep()
-	dir, err := os.MkdirTemp(homeDir(), homePattern)
-	if err != nil {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", err
-	}
-	home.dir = dir
-	home.unlock, err = lock(filepath.Join(dir, "lock"), false)
 	return dir, err
 }
 
-func sweep() {
-	for _, dir := range []string{os.TempDir(), inMemory} {
-		locks, _ := filepath.Glob(filepath.Join(dir, homePattern+"*", "lock"))
-		for _, file := range locks {
-			if unlock, err := lock(file, false); err == nil {
-				_ = os.RemoveAll(filepath.Dir(file)) // another user's, or gone: the next sweep tries again
-				unlock()
-			}
-		}
-	}
-}
-
-// inMemory is Linux's in-memory file system. Servers create and remove so many files that the
-// kernel needs half as much time there as on a disk, and half of the tests' time is the kernel's.
-const (
-	inMemory  = "/dev/shm"
-	memoryFor = 8 << 30 // bytes that must be free there, and in memory: for all packages tested at a time
-)
+// memoryFor is how many bytes must be free in home.InMemory, and in memory: for all packages tested
+// at a time. Servers create and remove so many files that the kernel needs half as much time there
+// as on a disk, and half of the tests' time is the kernel's.
+const memoryFor = 8 << 30
 
 // homeDir returns where servers' folders are created: in memory if there is plenty of it.
 func homeDir() string {
 	var fs syscall.Statfs_t
-	if syscall.Statfs(inMemory, &fs) != nil || int64(fs.Bavail)*int64(fs.Bsize) < memoryFor {
+	if syscall.Statfs(home.InMemory, &fs) != nil || int64(fs.Bavail)*int64(fs.Bsize) < memoryFor {
 		return ""
 	}
 	text, _ := os.ReadFile("/proc/meminfo") // without this file, the memory size is unknown
@@ -328,41 +288,16 @@ func homeDir() string {
 	if _, err := fmt.Sscan(string(text), &kB); err != nil || kB<<10 < memoryFor {
 		return ""
 	}
-	return inMemory
+	return home.InMemory
 }
 
 func removeHome() {
-	home.Lock()
-	defer home.Unlock()
-	if home.dir != "" {
-		_ = os.RemoveAll(home.dir) // the next process sweeps what is left
-		home.unlock()
-		home.dir = ""
+	ownHome.Lock()
+	defer ownHome.Unlock()
+	if ownHome.dir != "" {
+		ownHome.remove()
+		ownHome.dir = ""
 	}
-}
-
-// lock locks a file; the kernel releases the lock when the process ends. Without wait it fails if
-// another process holds the lock.
-func lock(file string, wait bool) (unlock func(), err error) {
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	how := syscall.LOCK_EX
-	if !wait {
-		how |= syscall.LOCK_NB
-	}
-	for {
-		err = syscall.Flock(int(f.Fd()), how)
-		if !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", file, err)
-	}
-	return func() { f.Close() }, nil
 }
 
 // Ports that a test may release and listen on again are below the kernel's ephemeral range (from

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -53,21 +52,6 @@ func MySQL(tb testing.TB) *Server {
 	return shared(tb, "mysql", func(name string) (*Server, error) { return startMySQL(name, name, "--performance-schema=OFF") })
 }
 
-// Main runs the tests of a package, stops the servers they started, and exits. With TIDEMARK_CPU in
-// the environment it prints the processor time of all that. Call it from TestMain.
-func Main(m *testing.M) {
-	go endWithParent()
-	if signal.Ignored(os.Interrupt) { // as for a shell's background jobs: programs that tests interrupt would ignore it too
-		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
-	}
-	code := m.Run()
-	stopAll()
-	if os.Getenv("TIDEMARK_CPU") != "" {
-		fmt.Printf("processor time: %.2f s\n", processorTime().Seconds())
-	}
-	os.Exit(code)
-}
-
 // processorTime returns what this process, its servers and its programs have used, of those that
 // have ended.
 func processorTime() time.Duration {
@@ -80,16 +64,6 @@ func processorTime() time.Duration {
 		sum += time.Duration(used.Utime.Nano() + used.Stime.Nano())
 	}
 	return sum
-}
-
-// endWithParent ends this process, and with it its servers, once its parent has been killed: the
-// kernel does not notify go test, and its tests would keep running.
-func endWithParent() {
-	for parent := os.Getppid(); os.Getppid() == parent; {
-		time.Sleep(time.Second)
-	}
-	fmt.Fprintln(os.Stderr, "testdb: whoever ran these tests is gone")
-	os.Exit(3)
 }
 
 // A slot holds the only server of a kind in this process.
@@ -128,22 +102,6 @@ func notShort(tb testing.TB) {
 	if testing.Testing() && testing.Short() {
 		tb.Skip("needs servers, or the built program: not with -short")
 	}
-}
-
-func stopAll() {
-	slotsMu.Lock()
-	defer slotsMu.Unlock()
-	var wg sync.WaitGroup
-	for _, s := range slots {
-		// Run once.Do again, to wait for a start still under way in a test that did not wait for
-		// it.
-		s.once.Do(func() { s.err = errors.New("testdb: the tests are over") })
-		if s.server != nil {
-			wg.Go(s.server.proc.stop)
-		}
-	}
-	wg.Wait()
-	removeHome()
 }
 
 // A missingError reports that a program or file is not installed.

@@ -16,11 +16,11 @@ import (
 // requested, until the test ends. ok is false if this machine has no FUSE.
 func SlowFolder(tb testing.TB, folder string, how Slow) (path string, ok bool) {
 	tb.Helper()
-	home, err := processHome()
+	own, err := processHome()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	at, err := os.MkdirTemp(home, "slow-")
+	at, err := os.MkdirTemp(own, "slow-")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -207,6 +207,109 @@ func TestChild(t *testing.T) {
 	}
 }
 
+// TestChildOfAll is interrupted, with a server of its own, a program that it started, and files.
+func TestChildOfAll(t *testing.T) {
+	out := os.Getenv("TESTDB_CHILD_OF_ALL")
+	if out == "" {
+		return
+	}
+	own, shared := testdb.OwnPostgres(t, 15), testdb.MariaDB(t)
+	sh := exec.Command("sh", "-c", "trap '' INT TERM; sleep 1200 & wait")
+	if err := sh.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintln(own.Pid, own.Dir) + fmt.Sprintln(shared.Pid, shared.Dir) + fmt.Sprintln(sh.Process.Pid, t.TempDir())
+	if err := os.WriteFile(out+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(out+".new", out); err != nil {
+		t.Fatal(err)
+	}
+	_ = sh.Wait() // until the interrupt
+	time.Sleep(20 * time.Minute)
+}
+
+// After Ctrl-C, nothing is left when the process has ended: no server, no program, no folder.
+func TestInterruptedProcessLeavesNothing(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		temp := t.TempDir()
+		out := filepath.Join(temp, "left")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChildOfAll$")
+		cmd.Env = append(os.Environ(), "TESTDB_CHILD_OF_ALL="+out, "TMPDIR="+temp)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var text []byte
+		eventually(t, "the child is ready", func() bool {
+			var err error
+			text, err = os.ReadFile(out)
+			return err == nil
+		})
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+			t.Errorf("%v: %v", sig, err)
+		}
+		left := lines(strings.TrimSpace(string(text)))
+		if len(left) != 3 {
+			t.Fatalf("the child reports %q", text)
+		}
+		for _, line := range left {
+			pid, dir, _ := strings.Cut(line, " ")
+			n, err := strconv.Atoi(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "process "+pid+" ends", func() bool { return syscall.Kill(n, 0) != nil })
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("%v: %s is left: %v", sig, dir, err)
+			}
+		}
+		if there, err := filepath.Glob(filepath.Join(temp, "tidemark-test-*")); err != nil || len(there) > 0 {
+			t.Errorf("%v: left are %v, %v", sig, there, err)
+		}
+	}
+}
+
+// Shortly before its deadline, a package tells what everybody is doing.
+func TestDeadlineTells(t *testing.T) {
+	for _, s := range []*testdb.Server{testdb.Postgres(t, 15), testdb.MariaDB(t)} {
+		url := s.NewDatabase(t, "deadline")
+		sql := "SELECT 'held here', pg_sleep(600)"
+		if s.Engine == "mariadb" {
+			sql = "SELECT 'held here', sleep(600)"
+		}
+		go func() { _, _ = testdb.TryQuery(url, sql) }() // it ends with its database
+		seen := ""
+		eventually(t, s.Engine+" tells its sessions", func() bool {
+			f, err := os.CreateTemp(t.TempDir(), "told")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			testdb.TellAll(f, time.Second)
+			b, err := os.ReadFile(f.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = string(b)
+			return strings.Contains(seen, sql)
+		})
+		for _, want := range []string{"is reached after 1s\ngoroutine ", "TestDeadlineTells", "testdb: " + s.Engine + " " + s.Version, "ready " + map[string]string{"postgres": "to accept connections", "mariadb": "for connections"}[s.Engine]} {
+			if !strings.Contains(seen, want) {
+				t.Errorf("%s: nothing says %q:\n%.3000s", s.Engine, want, seen[strings.Index(seen, "testdb: "+s.Engine):])
+			}
+		}
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChildOfAll$", "-test.timeout=5s")
+	cmd.Env = append(os.Environ(), "TESTDB_CHILD_OF_ALL="+filepath.Join(t.TempDir(), "left"))
+	said, _ := cmd.CombinedOutput() // its exit code counts
+	if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(said), "testdb: the deadline of this package is reached after 4s") || !strings.Contains(string(said), "TestChildOfAll") {
+		t.Errorf("exit %d\n%.3000s", cmd.ProcessState.ExitCode(), said)
+	}
+}
+
 func TestKilledProcessLeavesNothing(t *testing.T) {
 	child := func(out, wait string) *exec.Cmd {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")

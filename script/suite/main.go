@@ -32,6 +32,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb/home"
 )
 
 func main() {
@@ -44,12 +46,12 @@ func main() {
 	case len(args) == 3 && args[0] == "-leave-out":
 		err = printLeftOut(args[1], args[2])
 	case len(args) > 0 && args[0] == "-prove":
-		err = printProved(args[1:])
+		err = inOwnFolder(func() error { return printProved(args[1:]) })
 	case len(args) < 2:
 		err = errors.New("usage: suite FILE ARGUMENT... [-- ARGUMENT...]")
 	default:
-		var ok bool
-		if ok, err = runAll(args[0], args[1:], os.Stdout); err == nil && !ok {
+		ok := false
+		if err = inOwnFolder(func() (err error) { ok, err = runAll(args[0], args[1:], os.Stdout); return err }); err == nil && !ok {
 			os.Exit(1)
 		}
 	}
@@ -66,7 +68,7 @@ func main() {
 func whileWanted() (context.Context, <-chan os.Signal, func()) {
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, syscall.SIGINT)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP) // which reach no one else
 	if pid, err := strconv.Atoi(os.Getenv("SUITE_WHILE")); err == nil {
 		go func() {
 			for syscall.Kill(pid, 0) != syscall.ESRCH {
@@ -103,6 +105,27 @@ func runAll(file string, args []string, out io.Writer) (bool, error) {
 			time.Duration(used.Utime.Nano()+used.Stime.Nano()).Seconds(), time.Duration(used.Stime.Nano()).Seconds())
 	}
 	return ok, errors.Join(err, r.kept.Flush(), kept.Close())
+}
+
+// inOwnFolder ends what a killed run has left behind, and does something with a folder of its own
+// for temporary files, which is removed then.
+func inOwnFolder(do func() error) error {
+	ended, err := home.Sweep()
+	if err != nil {
+		return err
+	}
+	for _, what := range ended {
+		fmt.Fprintln(os.Stderr, "suite: ended what a killed run of tests had left:", what)
+	}
+	dir, remove, err := home.Make("")
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := os.Setenv("TMPDIR", dir); err != nil {
+		return err
+	}
+	return do()
 }
 
 // variable reports whether an argument is one of the environment: NAME=VALUE.

@@ -1,0 +1,4 @@
+package testdb
+
+// TellAll is tellAll, for tests.
+var TellAll = tellAll
