@@ -96,3 +96,12 @@ type LobSize struct {
 	Bytes  int64  `json:"bytes"` // of the largest that was looked at
 	Whole  bool   `json:"whole"` // all rows were looked at; else some
 }
+
+// A Doubt is a column with values for which the target has no place.
+type Doubt struct {
+	Table  TableID `json:"table"`
+	Column string  `json:"column"`
+	What   string  `json:"what"` // "zero or incomplete dates"
+	Rows   int64   `json:"rows"`
+	Policy string  `json:"policy,omitempty"` // the option that decides what becomes of them; "": none
+}

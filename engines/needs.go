@@ -57,6 +57,18 @@ func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tid
 	return nil, nil
 }
 
+// Doubts reads all rows of moves to another kind of server, and counts those with values that it
+// does not take, by column.
+func Doubts(ctx context.Context, db any, moves []tidemark.Move) ([]tidemark.Doubt, error) {
+	switch e := db.(type) {
+	case pg:
+		return e.Engine.Doubts(ctx, moves)
+	case my:
+		return e.Doubts(ctx, moves)
+	}
+	return nil, nil
+}
+
 // LargestValue returns the largest binary or text value in bytes that a database accepts, and how
 // to raise it.
 func LargestValue(ctx context.Context, db any, bytes bool) (most int64, remedy string, err error) {

@@ -19,8 +19,9 @@ type Checked struct {
 	Rows     int64              `json:"rows"`  // estimate
 	Bytes    int64              `json:"bytes"` // estimate
 	Findings []tidemark.Finding `json:"findings"`
-	Needs    []tidemark.Need    `json:"needs,omitempty"` // of a stream, if that was asked for
-	Lobs     []tidemark.LobSize `json:"lobs,omitempty"`  // largest values, by column
+	Needs    []tidemark.Need    `json:"needs,omitempty"`  // of a stream, if that was asked for
+	Lobs     []tidemark.LobSize `json:"lobs,omitempty"`   // largest values, by column
+	Doubts   []tidemark.Doubt   `json:"doubts,omitempty"` // values that the target does not take, by column
 }
 
 // A CheckSpec says what else to check.
@@ -29,6 +30,7 @@ type CheckSpec struct {
 	// the copy.
 	Stream func(ctx context.Context, c *Checked, src, tgt Database) error
 	Lobs   LobLook
+	Values ValueLook
 }
 
 // Blocked reports whether a copy could not run, or would lose data.
@@ -103,6 +105,9 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 		}
 	}
 	if err := out.lobs(ctx, src, tgt, moves, &spec, more.Lobs); err != nil {
+		return nil, err
+	}
+	if err := out.doubts(ctx, src, tgt, moves, &spec, more.Values); err != nil {
 		return nil, err
 	}
 	p, err := makePlan(ctx, src, tgt, db, moves, spec, nil, tidemark.Position{})

@@ -21,12 +21,14 @@ type checkOptions struct {
 	streamOptions
 	farOptions
 	replicate bool        // --replicate off: a copy needs far less than a stream
+	values    bool        // --values off: it reads all rows
 	lobs      job.LobLook // --lobs sample: quick, and large values are seldom alone
 }
 
 func (o *checkOptions) own() option.Table {
 	return option.Table{
 		option.New("replicate", "on/off", "off", "Also check what a stream needs on both sides. That is settings, privileges, slots, replica identities and log retention.", option.OnOff(&o.replicate)).CommonTo("check"),
+		option.New("values", "on/off", "off", "Read all rows for values that a target of another kind does not take: zero dates, NUL characters, NaN, dates before year 1.", option.OnOff(&o.values)).CommonTo("check"),
 		option.New("lobs", "sample|whole|none", "sample", "How to look for large values. For each column without a length limit it finds the largest value: in about 2,000 rows of each table, in all rows (reads the tables), or not at all.", option.OneOf([]job.LobLook{job.LobsSampled, job.LobsWhole, job.LobsNone}, &o.lobs)).CommonTo("check"),
 	}.In(option.Comparing)
 }
@@ -49,6 +51,7 @@ without a counterpart, name conflicts, tables that are not empty. With --replica
 everything that a stream needs; each finding shows the current state and how to change it. The
 exit code is 1 if something would stop the copy or the stream, or lose data.`,
 		Example: `  tidemark check mysql://me@old/shop postgres://me@new/shop
+  tidemark check mysql://me@old/shop postgres://me@new/shop --values
   tidemark check shop.sql.gz postgres://me@new/shop
   tidemark check mysql://me@old/shop postgres://me@new/shop --replicate
   tidemark check --config task.yaml --json`,
@@ -59,14 +62,14 @@ exit code is 1 if something would stop the copy or the stream, or lose data.`,
 
 func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: o.targetSchema, Plan: o.plan,
-		Load: o.load, Lob: o.lob, Findings: r.findings}
+		Load: o.load, Lob: o.lob, RejectLimit: o.rejectLimit, Findings: r.findings}
 	spec.Load.RejectTables = o.rejectTables
 	env := job.Env{Open: r.opener(&o.engineOptions), Far: o.far(&o.engineOptions)}
 	var found *job.Checked
 	var err error
 	switch {
 	case !address.IsDump(r.source):
-		more := job.CheckSpec{Lobs: o.lobs}
+		more := job.CheckSpec{Lobs: o.lobs, Values: job.ValueLook{Read: o.values, Decided: o.decided()}}
 		if o.replicate {
 			of := o.stream(stream.Whole)
 			of.Copy = spec

@@ -23,6 +23,17 @@ type engineOptions struct {
 // warnBy sets the function that receives warnings of connections.
 func (o *engineOptions) warnBy(warn func(tidemark.Finding)) { o.engine.MySQL.Warn = warn }
 
+// decided are the options of the command that say what becomes of values without a place.
+func (o *engineOptions) decided() (out []string) {
+	if o.engine.MySQL.ZeroDates != server.Refuse {
+		out = append(out, "zero-dates")
+	}
+	if o.engine.MySQL.Unrepresentable != server.Refuse {
+		out = append(out, "unrepresentable")
+	}
+	return out
+}
+
 // valueTable has the options of values, rights and owners.
 func (o *engineOptions) valueTable() option.Table {
 	// Invalid dates, for readers of MySQL, targets and comparisons.

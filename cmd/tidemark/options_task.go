@@ -109,7 +109,7 @@ func (o *rejectOptions) table() option.Table {
 			}
 			return err
 		}).For("copy forecast replicate apply check"),
-		option.New("reject-limit", "number", "0", "Write up to this many rejected rows to a file instead of stopping at the first.", option.Number64(&o.rejectLimit)).For("copy restore"),
+		option.New("reject-limit", "number", "0", "Write up to this many rejected rows to a file instead of stopping at the first.", option.Number64(&o.rejectLimit)).For("copy restore check"),
 		option.New("on-table-error", "stop|continue", "stop", "If a table cannot be created or filled: stop, or reject that table with the reason, copy all others, and exit with code 16.", option.Word(&o.rejectTables, map[string]bool{"stop": false, "continue": true})).For("copy forecast restore"),
 		option.New("reject-dir", "file", "", "Folder for the files of rejected and truncated rows; default: beside the catalogue.", option.Text(&o.rejectDir)).For("copy restore"),
 	}.In(option.Rejects)

@@ -11,7 +11,7 @@ import (
 )
 
 // where writes the condition of a range and of the Move's filters; "" if there is no condition.
-func (e *Bulk) where(m *tidemark.Move, r *tidemark.Range) (string, error) {
+func where(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	var all []string
 	if r != nil {
 		switch r.Kind {

@@ -262,7 +262,7 @@ func (e *Bulk) selectRows(r tidemark.Read, cols []outCol) (string, error) {
 		b.WriteString(c.expr)
 	}
 	b.WriteString(" FROM " + server.QuoteTable(r.Move.From.TableID))
-	where, err := e.where(r.Move, r.Range)
+	where, err := where(r.Move, r.Range)
 	if err != nil {
 		return "", err
 	}

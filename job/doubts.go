@@ -1,0 +1,46 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
+)
+
+// A ValueLook is how Check looks at values that a target of another kind does not take.
+type ValueLook struct {
+	Read    bool     // read all rows for them
+	Decided []string // options that say what becomes of some of them
+}
+
+// doubts finds the values for which the target has no place.
+func (c *Checked) doubts(ctx context.Context, src, tgt any, moves []tidemark.Move, spec *CopySpec, look ValueLook) (err error) {
+	named := func(end any) string { return end.(interface{ Name() string }).Name() }
+	if tidemark.Family(named(src)) == tidemark.Family(named(tgt)) {
+		return nil
+	}
+	if !look.Read {
+		c.Findings = append(c.Findings, tidemark.Finding{Severity: tidemark.Note, Object: "values", Text: "were not looked at: zero dates, NUL characters, NaN and the like stop a copy where they are",
+			Hint: "--values reads all rows for them."})
+		return nil
+	}
+	if c.Doubts, err = engines.Doubts(ctx, src, moves); err != nil {
+		return err
+	}
+	for _, d := range c.Doubts {
+		f := tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.BadRow, Object: "column " + d.Table.String() + "." + d.Column,
+			Text: fmt.Sprintf("has %s in %s, which the target does not take", d.What, plural(int(d.Rows), "row")), Hint: "Correct them on the source, or have such rows rejected (--reject-limit)."}
+		if d.Policy != "" {
+			f.Hint = "Correct them on the source, say with --" + d.Policy + " what becomes of them, or have such rows rejected (--reject-limit)."
+		}
+		if slices.Contains(look.Decided, d.Policy) {
+			f.Severity, f.Hint = tidemark.Warning, "--"+d.Policy+" says what becomes of them."
+		} else if spec.RejectLimit >= d.Rows {
+			f.Severity, f.Hint = tidemark.Warning, "--reject-limit lets the copy reject them."
+		}
+		c.Findings = append(c.Findings, f)
+	}
+	return nil
+}
