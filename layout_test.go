@@ -122,16 +122,17 @@ var rooms = map[string]room{
 	"job/workload": {floor: 55, imports: ". catalog flow job"},
 
 	// The life of a stream, which begins with a copy.
-	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/limit advisor sample internal/crash"},
+	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/limit job/stream/monitor advisor sample internal/crash"},
 
-	// What limits it.
-	"job/stream/limit": {floor: 54, imports: ". advisor capture flow load job sample"},
+	// What limits it, and what is written of it.
+	"job/stream/limit":   {floor: 54, imports: ". advisor capture flow load job sample"},
+	"job/stream/monitor": {floor: 54, imports: ". job"},
 
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark/option":    {floor: 57, imports: "."},
 	"cmd/tidemark/address":   {floor: 57, imports: ". relay"},
 	"cmd/tidemark/help":      {floor: 58, imports: ". cmd/tidemark/option"},
-	"cmd/tidemark/manual":    {floor: 59, imports: ". cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream"},
+	"cmd/tidemark/manual":    {floor: 59, imports: ". cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream job/stream/monitor"},
 	"cmd/tidemark/notation":  {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":   {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},

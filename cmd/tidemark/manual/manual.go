@@ -14,7 +14,7 @@ import (
 // Pages gives the function that prints each page, by its name. settable are the options that
 // tidemark set takes.
 func Pages(book option.Book, settable []string) map[string]func(io.Writer) {
-	out := map[string]func(io.Writer){"options": book.Page, "types": types, "engines": engineMatrix, "monitor": monitor, "ddl": definitions}
+	out := map[string]func(io.Writer){"options": book.Page, "types": types, "engines": engineMatrix, "monitor": monitorPage, "ddl": definitions}
 	for name, table := range map[string]parameterTable{"parameters-capture": captureParameters, "parameters-queue": queueParameters,
 		"parameters-apply": applyParameters, "parameters-table": tableParameters} {
 		out[name] = table.print(name, book, settable)
