@@ -17,47 +17,6 @@ type setup struct {
 	life *life
 }
 
-// remove lets the source release its log, and the target forget what was applied.
-func (r *setup) remove(ctx context.Context) error {
-	if err := r.open(ctx); err != nil {
-		return err
-	}
-	defer r.close()
-	if r.from != nil {
-		if err := r.from.Unhold(ctx, r.spec.Name); err != nil {
-			return err
-		}
-	}
-	if e, ok := r.to.(ender); ok {
-		if err := e.EndApply(ctx, r.spec.Name); err != nil {
-			return err
-		}
-		if err := r.tgt.DropClaim(ctx, tidemark.StreamClaim+r.spec.Name); err != nil {
-			return err
-		}
-		if r.spec.Remove {
-			if err := r.forgetCopy(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	if s, err := r.env.Catalog.Stream(ctx, r.record()); err == nil && s.Queue != directQueue && r.from != nil {
-		where := s.Queue
-		if strings.Contains(where, "://") && r.spec.Queue != "" {
-			where = r.spec.Queue // with its password
-		}
-		if err := r.spec.RemoveQueue(ctx, r.spec.Name, where); err != nil {
-			return err
-		}
-	}
-	return r.env.Catalog.DropStream(ctx, r.record())
-}
-
-// An ender is a target that can forget how far a stream was applied.
-type ender interface {
-	EndApply(ctx context.Context, queue string) error
-}
-
 // checkKnown checks whether a stream that was set up before can be resumed.
 func (r *setup) checkKnown(ctx context.Context) error {
 	if r.spec.SourceMoved {
