@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type contact struct {
 	mu    sync.Mutex
 	good  time.Time
 	since time.Time // zero: it answers
+	needs string    // what has to be done before it can be used again; "": nothing is known
 }
 
 // heard records an answer, or the lack of one. An answer may be a refusal. It reports whether the
@@ -37,11 +39,16 @@ type contact struct {
 func (c *contact) heard(now time.Time, err error) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	had := c.needs
+	if c.needs = ""; errors.As(err, new(handed)) {
+		c.needs = err.Error()
+	}
 	switch {
 	case err == nil || !silent(err) && tidemark.KindOf(err) != tidemark.Cancelled:
 		changed = !c.since.IsZero()
 		c.good, c.since = now, time.Time{}
 	case !c.since.IsZero():
+		changed = c.needs != "" && c.needs != had
 	case silent(err) || now.Sub(c.good) > silence: // a server that is busy may answer the next question
 		c.since, changed = now, !c.good.IsZero()
 	}
@@ -52,6 +59,23 @@ func (c *contact) read() (good, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.good, c.since
+}
+
+// needed tells what has to be done before the server can be used again, after a colon; "": nothing
+// is known.
+func (c *contact) needed() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.needs == "" {
+		return ""
+	}
+	return ": " + c.needs
+}
+
+// A handed error is one that waiting alone does not resolve.
+type handed interface {
+	error
+	NeedsHand()
 }
 
 // silent reports whether an error means that no server answers.
@@ -76,6 +100,9 @@ func (r *life) heardOf(ctx context.Context, end int, err error) {
 	text := "the " + endNames[end] + " answers again"
 	if err != nil {
 		text = "the " + endNames[end] + " does not answer: " + err.Error()
+		if errors.As(err, new(handed)) {
+			text = "waits for the " + endNames[end] + ": " + err.Error() + ". " + strings.TrimRight(tidemark.HintOf(err), ". ")
+		}
 		if end == targetEnd && r.parts() {
 			text += "; changes of the source wait in the queue"
 		}

@@ -202,9 +202,9 @@ func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 	case !away[sourceEnd].IsZero() && !away[targetEnd].IsZero():
 		out.State, out.Doing = job.Retrying, "retrying: source and "+text("target unreachable", earlier(away[0], away[1]))
 	case !away[sourceEnd].IsZero():
-		out.State, out.Doing = job.Retrying, "retrying: "+text("source unreachable", away[sourceEnd])
+		out.State, out.Doing = job.Retrying, "retrying: "+text("source unreachable", away[sourceEnd])+p.ends[sourceEnd].needed()
 	case !away[targetEnd].IsZero():
-		out.State, out.Doing = job.Retrying, "retrying: "+text("target unreachable", away[targetEnd])
+		out.State, out.Doing = job.Retrying, "retrying: "+text("target unreachable", away[targetEnd])+p.ends[targetEnd].needed()
 	case s == nil && failed != nil:
 		out.State, out.Doing = job.Retrying, "retrying "+text("", since)[1:]+": "+failed.Error()
 	case s == nil:

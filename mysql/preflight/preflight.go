@@ -36,9 +36,9 @@ func (e *Checks) Preflight(ctx context.Context, role string, db *tidemark.Databa
 	if db == nil {
 		p.db = &tidemark.Database{}
 	}
-	steps := []func(context.Context) error{p.readSettings, p.readGrants, p.sourceRights, p.sourceSettings}
+	steps := []func(context.Context) error{p.readSettings, p.readGrants, p.login, p.sourceRights, p.sourceSettings}
 	if role == "target" {
-		steps = []func(context.Context) error{p.readSettings, p.readGrants, p.targetRights, p.targetSettings, p.targetNames, p.targetTables}
+		steps = []func(context.Context) error{p.readSettings, p.readGrants, p.login, p.targetRights, p.targetSettings, p.targetNames, p.targetTables}
 	}
 	err = p.run(ctx, steps...)
 	return p.found, err
@@ -167,6 +167,15 @@ func (p *preflight) require(severity tidemark.Severity, what string, rights ...s
 	}
 	p.say(severity, tidemark.Forbidden, "user "+p.e.Grantee(), what+" needs "+strings.Join(missing, ", "),
 		"GRANT "+strings.Join(missing, ", ")+" ON "+scope+" TO "+p.e.Grantee()+".")
+}
+
+// login warns of an account that the server may not let in again.
+func (p *preflight) login(context.Context) error {
+	if p.s.Asks != "" {
+		p.say(tidemark.Warning, tidemark.Denied, "user "+p.e.Grantee(), "after a restart the server asks for the password itself ("+p.s.Asks+"), which is not sent to a server whose identity is not verified: a stream or copy then waits until this user has logged in elsewhere, and a new command is refused",
+			"Verify the server (?tls=verify-ca&tls-ca=FILE, with its ca.pem), or connect through its Unix socket (?socket=PATH).")
+	}
+	return nil
 }
 
 func (p *preflight) sourceRights(context.Context) error {

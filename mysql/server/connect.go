@@ -118,6 +118,7 @@ type Session struct {
 	Wire   *Wire    // nil until rows are read or written
 	Dead   bool     // no longer usable
 	Bulk   bool     // the server accepts many rows for one prepared statement
+	Asks   string   // the plugin that asks for the password at times, where it is not sent; "": none
 
 	warnings []tidemark.Finding // about its connection
 
@@ -157,7 +158,7 @@ func (e *Server) ConnectFor(ctx context.Context, want Wishes) (*Session, error) 
 		l.packets.conn.Close()
 		return nil, e.connectError(ctx, err)
 	}
-	return &Session{Server: e, Client: c, Conn: l.packets.conn, ID: l.server.id, Bulk: l.bulk, warnings: l.warnings()}, nil
+	return &Session{Server: e, Client: c, Conn: l.packets.conn, ID: l.server.id, Bulk: l.bulk, Asks: l.asks(), warnings: l.warnings()}, nil
 }
 
 // dialError distinguishes an unreachable host from one that hangs up.

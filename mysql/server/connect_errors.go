@@ -49,7 +49,9 @@ func (e *Server) connectError(ctx context.Context, err error) error {
 	case errors.Is(err, errNoTLS):
 		out.Kind, out.Err, out.Hint = tidemark.Unsupported, errNoTLS, "Use ?tls=false, or set the server up for TLS."
 	case errors.As(err, &reveal):
-		out.Kind, out.Err, out.Hint = tidemark.Denied, reveal, reveal.hint
+		l := &loginError{}
+		errors.As(err, &l)
+		e.to.refused(out, reveal, l.id)
 	case errors.Is(err, errPlugin):
 		out.Kind, out.Err, out.Hint = tidemark.Unsupported, errors.Unwrap(err), "Give the user caching_sha2_password, mysql_native_password or ed25519."
 	case isTLS(err):

@@ -36,12 +36,14 @@ type login struct {
 	bulk     bool   // agreed: many rows for one prepared statement
 	secure   bool   // TLS
 	verified error  // nil: the server is authenticated
+	plugin   string // with which it has logged in
 }
 
 // A loginError is an error with the state of the connection.
 type loginError struct {
 	error
-	offered, used bool // TLS
+	offered, used bool   // TLS
+	id            uint32 // of the session
 }
 
 func (l *loginError) Unwrap() error { return l.error }
@@ -63,6 +65,9 @@ type revealError struct {
 func (r *revealError) Error() string {
 	return "the server's identity is not verified, and it asks for " + r.what + ": it was not sent"
 }
+
+// NeedsHand marks an error that waiting alone does not resolve: somebody has to log in elsewhere.
+func (r *revealError) NeedsHand() {}
 
 // wanted are the capabilities that every session asks for. The classic protocol: a result
 // ends with an EOF packet, and a query is its text alone.
@@ -101,8 +106,9 @@ func (e *Server) login(ctx context.Context, want Wishes) (*login, error) {
 	roundtrip.LoggedIn(conn)
 	if err != nil {
 		conn.Close()
-		return nil, &loginError{err, l.server.capability&gomysql.CLIENT_SSL != 0, l.secure}
+		return nil, &loginError{err, l.server.capability&gomysql.CLIENT_SSL != 0, l.secure, l.server.id}
 	}
+	e.to.remember(l.server.id)
 	return l, nil
 }
 
@@ -200,6 +206,7 @@ func (l *login) authenticate() error {
 		}
 		switch p[0] {
 		case PacketOK:
+			l.plugin = plugin
 			return nil
 		case PacketErr:
 			return ErrorIn(p)
@@ -346,8 +353,11 @@ func (l *login) whole(salt []byte, request byte) ([]byte, error) {
 	if l.secure {
 		hint = "Verify the server: ?tls=verify-full, or ?tls=verify-ca&tls-ca=FILE with its ca.pem"
 	}
-	return nil, &revealError{"the password itself (caching_sha2_password and sha256_password do so at a user's first login since the server's start, and if the password is wrong)",
-		hint + "; or add ?get-server-public-key=true to trust whoever answers."}
+	hint += "; or add ?get-server-public-key=true to trust whoever answers."
+	if request == 2 {
+		hint += " Or " + elsewhere(l.to.user)
+	}
+	return nil, &revealError{"the password itself (caching_sha2_password and sha256_password do so at a user's first login since the server's start, and if the password is wrong)", hint}
 }
 
 // printable bounds the length of a name that the server sent.
