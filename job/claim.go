@@ -62,7 +62,7 @@ func (c *copying) contested(table tidemark.TableID, fresh, clear bool) error {
 		case ok && clear:
 			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("stream " + stream + " applies changes to it, but this run would empty or drop it"), Hint: "Nothing was changed. Leave the table out, or, if nobody needs the stream, remove it first: tidemark replicate --remove --name " + stream + "."}
 		case !ok && !fresh:
-			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("belongs to run " + o.Run + ", which did not finish: it may lack rows and keys"), Hint: "Nothing was changed. Resume that run (--resume " + o.Run + ") with the catalogue that has it (--state), or start again with --prep drop."}
+			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("belongs to run " + o.Run + ", which did not finish: it may lack rows and keys"), Hint: "Nothing was changed. Resume that run (tidemark copy --resume " + o.Run + ") with the catalogue that has it (--state), or start again with --prep drop."}
 		}
 	}
 	return nil

@@ -69,6 +69,12 @@ func resumes(err error, source string) error {
 		return &tidemark.Error{Op: "replicate", Kind: tidemark.KindOf(err), Err: err, Hint: hint}
 	}
 	had := e.Hint
+	if e.Kind == tidemark.Lost {
+		if strings.Contains(had, "--anew") { // it cannot be resumed
+			return err
+		}
+		had = "" // how to repeat a copy without a stream
+	}
 	if i := strings.Index(strings.ToLower(had), "add --resume "); i >= 0 { // the copy's own hint
 		had = strings.TrimSuffix(strings.TrimRight(had[:i], " "), "; then")
 	}
@@ -80,10 +86,10 @@ func resumes(err error, source string) error {
 
 // worthResuming reports whether the error that ended a copy may be temporary, so that the copy can
 // be resumed; otherwise nobody might ever read the log that the source keeps, and it would fill its
-// disk.
+// disk. A snapshot of the source is lost with its connections, and a resumed copy takes another.
 func worthResuming(err error) bool {
 	switch tidemark.KindOf(err) {
-	case tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable, tidemark.Full, tidemark.Incomplete:
+	case tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable, tidemark.Full, tidemark.Incomplete, tidemark.Lost:
 		return true
 	}
 	return false

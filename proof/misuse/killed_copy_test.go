@@ -160,7 +160,7 @@ func killCopies(t *testing.T, from, to *testdb.Server) {
 		t.Errorf("keys of the source:\n%s\nof the target:\n%s", a, b)
 	}
 	t.Logf("%d resumes kept tables; still was whole early: %v", kept, whole)
-	testdb.Must(t, "replicate", src, dst, "--name", args[4], "--remove")
+	testdb.Must(t, append(args[:5:5], "--remove")...)
 	for _, x := range strings.Fields(tables(t, dst)) {
 		if !strings.Contains(strings.Join(copied, " ")+" parted_1 parted_2", x) {
 			t.Errorf("%s was left", x)
@@ -201,7 +201,54 @@ func TestReplicateKilledInItsCopyAndAltered(t *testing.T) {
 			if event(o.Out, "range", "still") {
 				t.Error("a table that was whole was read again")
 			}
-			testdb.Must(t, "replicate", src, dst, "--name", args[4], "--remove")
+			testdb.Must(t, append(args[:5:5], "--remove")...)
+		})
+	}
+}
+
+// TestReplicateLosesItsSource: the source ends all sessions of the first copy, as a restart does,
+// while rows are written. The stream is not forgotten, the hint names the same command, and that
+// resumes the copy.
+func TestReplicateLosesItsSource(t *testing.T) {
+	t.Parallel()
+	for _, e := range engines() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			s := e.server(t)
+			src, dst := fill(t, s), s.NewDatabase(t, "dst")
+			u, err := url.Parse(src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow := testdb.At(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 512<<10))
+			args := []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", "2", "--json"}
+			p := start(t, args...)
+			soon(t, "a table is whole", func() bool { return p.over() || strings.Contains(p.text(), `"event":"table"`) })
+			if e.name == "postgres" {
+				testdb.Query(t, src, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+			} else {
+				for _, id := range strings.Fields(testdb.Query(t, src, "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()")) {
+					_, _ = testdb.TryQuery(src, "KILL "+id) // it may have ended
+				}
+			}
+			code := p.wait()
+			_, hint, _ := strings.Cut(p.text(), `"hint"`)
+			if code == 0 || !strings.Contains(hint, "The same command resumes the copy") || strings.Contains(hint, "--resume") || strings.Contains(hint, "tart") {
+				t.Fatalf("exit %d\n%s", code, p.text())
+			}
+			testdb.Query(t, src, "UPDATE keyed SET v = 'meanwhile' WHERE id <= 100")
+			testdb.Query(t, src, "INSERT INTO still VALUES (0, 'late')")
+			o := run(t, args...)
+			if o.Code != 0 {
+				t.Fatalf("the same command: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+			}
+			for _, table := range copied {
+				sql := "SELECT id, v FROM " + table + " ORDER BY id, v"
+				if a, b := testdb.Query(t, src, sql), testdb.Query(t, dst, sql); a != b {
+					t.Errorf("%s differs: %s", table, firstDifference(a, b))
+				}
+			}
+			testdb.Must(t, append(args[:5:5], "--remove")...)
 		})
 	}
 }
