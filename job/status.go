@@ -167,8 +167,9 @@ type Queueing struct {
 	QueueMessages int64   `json:"qdepth,omitempty"`
 	QueueBytes    int64   `json:"q_bytes,omitempty"`
 	QueuePercent  float64 `json:"q_percent_full,omitempty"`
-	QueueFull     bool    `json:"queue_full,omitempty"`  // capture waits for space in it
-	Put           int64   `json:"mq_messages,omitempty"` // since it was started
+	QueueFull     bool    `json:"queue_full,omitempty"`   // capture waits for space in it
+	QueueNarrow   bool    `json:"queue_narrow,omitempty"` // it is as full as its disk, not as its limit, allows
+	Put           int64   `json:"mq_messages,omitempty"`  // since it was started
 	PutBytes      int64   `json:"mq_bytes,omitempty"`
 	PutTime       float64 `json:"mqput_time,omitempty"` // milliseconds spent writing them
 	FullTime      float64 `json:"qfull_time,omitempty"` // milliseconds spent waiting for space

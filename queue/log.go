@@ -66,6 +66,7 @@ type Stats struct {
 	// any.
 	First, Last uint64
 	Full        bool // Append waits for room
+	Narrow      bool // Limit is what the disk has room for, less than the limit of the queue
 	// Since New: messages appended, their bytes, the time it took to store them, and the time that
 	// Append has waited for room.
 	Put      int64
@@ -183,8 +184,9 @@ func (l *Log) Begin(ctx context.Context, from uint64) (place, end uint64, err er
 }
 
 // Append appends transactions, or pieces of them, in commit order. They are durable when it
-// returns. While the log is full it waits, and drops nothing; a transaction that is larger than the
-// whole log is an error of Kind Full.
+// returns. While the log or its disk is full it waits, and drops nothing; a transaction that is
+// larger than the whole log is an error of Kind Full. So is a disk that the Store finds full only
+// when it writes: a NoRoom.
 //
 // After an error it is unknown how much of txs is in the log: Begin finds out. Kind Lost: another
 // Log has begun to append. Transient: it has appended since this one began; see Begin.
@@ -235,7 +237,7 @@ func (l *Log) put(ctx context.Context, messages [][]byte) error {
 		case err == nil:
 			continue
 		case !errors.Is(err, ErrFull):
-			return err
+			return WithoutRoom(err)
 		}
 		if full.IsZero() {
 			full = time.Now()
@@ -249,7 +251,7 @@ func (l *Log) put(ctx context.Context, messages [][]byte) error {
 			switch {
 			case err != nil:
 				return err
-			case st.Bytes+need <= st.Limit:
+			case st.Bytes+need <= st.room():
 				need = 0 // worth another attempt
 			default:
 				if err := l.checkStuck(st); err != nil {
@@ -289,9 +291,9 @@ func (l *Log) count(messages [][]byte, took time.Duration) {
 }
 
 // checkStuck detects a full log that will never have room: it contains only the beginning of a
-// transaction, which cannot be applied without its end.
+// transaction, which cannot be applied without its end. On a full disk somebody else may make room.
 func (l *Log) checkStuck(st State) error {
-	if l.open == 0 || st.First < l.open {
+	if l.open == 0 || st.First < l.open || st.narrow() {
 		return nil
 	}
 	return l.fail(tidemark.Full, "append to", fmt.Errorf("the transaction at position %d is larger than the whole queue of %d bytes", l.p.place, st.Limit),
@@ -366,7 +368,7 @@ func (l *Log) Stats(ctx context.Context) (Stats, error) {
 	l.statsMu.Lock()
 	s := l.stats
 	l.statsMu.Unlock()
-	s.Bytes, s.Limit = st.Bytes, st.Limit
+	s.Bytes, s.Limit, s.Narrow = st.Bytes, st.room(), st.narrow()
 	if st.First > st.Last {
 		return s, nil
 	}

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+
+	"github.com/tidemarkdb/tidemark"
 )
 
 // A Store keeps messages under numbers that rise by one from 1. One Log writes to it, any number
@@ -38,7 +40,35 @@ type State struct {
 	First, Last uint64
 	Bytes       int64
 	Limit       int64 // bytes that it can hold
+	Disk        int64 // and that it could hold with what is free on its disk; 0: not known
 	MaxMessage  int   // size of the largest message that it accepts
+}
+
+// room is how many bytes it can hold now.
+func (st *State) room() int64 {
+	if st.narrow() {
+		return st.Disk
+	}
+	return st.Limit
+}
+
+// narrow reports whether its disk has less room than its limit allows.
+func (st *State) narrow() bool { return st.Disk != 0 && st.Disk < st.Limit }
+
+// A NoRoom is the cause of a Store's error if its disk is full: with room on it, the same may
+// succeed.
+type NoRoom struct{ Err error }
+
+func (e *NoRoom) Error() string { return e.Err.Error() }
+func (e *NoRoom) Unwrap() error { return e.Err }
+
+// WithoutRoom marks the error of a Store whose disk is full; it gives others as they are.
+func WithoutRoom(err error) error {
+	var e *tidemark.Error
+	if !errors.As(err, &e) || e.Kind != tidemark.Full {
+		return err
+	}
+	return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Hint: e.Hint, Err: &NoRoom{e.Err}}
 }
 
 // Errors of a Store.

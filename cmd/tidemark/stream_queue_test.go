@@ -97,8 +97,9 @@ func TestStreamQueueRemoved(t *testing.T) {
 	must(t, "diff", src, dst)
 }
 
-// TestStreamQueueDiskFull fills the disk under a queue. What the source was not allowed to release
-// is sent again.
+// TestStreamQueueDiskFull fills the disk under a queue while the target is locked: capture waits
+// and says for what, also if the process starts again, and once the target takes changes the queue
+// drains on the same disk. Then another program takes all of the disk, to the last byte.
 func TestStreamQueueDiskFull(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -107,7 +108,7 @@ func TestStreamQueueDiskFull(t *testing.T) {
 	}
 	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
 	testdb.Load(t, src, strings.NewReader(ledger))
-	disk := smallDisk(t, "", "root", 12<<20)
+	disk := smallDisk(t, "", "root", 8<<20)
 	args := []string{"replicate", src, dst, "--name", name, "--queue-dir", filepath.Join(disk, "queue")}
 	must(t, append(args, "--queue", "durable", "--until", "now")...)
 	release := stalled(t, dst, "history")
@@ -116,10 +117,37 @@ func TestStreamQueueDiskFull(t *testing.T) {
 	for i := range 16 {
 		testdb.Query(t, src, fmt.Sprintf("INSERT INTO account (id, branch, note) SELECT %d + i, 1, repeat(md5(i::text), 30) FROM generate_series(1, 1000) i", i*1000))
 	}
-	f.ends(9, "no space left", "hint: ")
+	const waits = "The disk of the queue is full, and capture waits"
+	f.await(waits, func() bool { return strings.Contains(must(t, "status", "--name", name).out, waits) })
+	_ = f.Process.Signal(os.Interrupt)
+	f.ends(130)
+	f = running(t, args...)
+	f.says("  applying", 1)
+	f.await(waits+", again", func() bool { return strings.Contains(must(t, "status", "--name", name).out, waits) })
 	release()
-	remount(t, disk, 256<<20)
-	must(t, append(args, "--until", "now")...)
+	rows := func() string { return testdb.Query(t, dst, "SELECT count(*) FROM account WHERE note <> ''") }
+	want := testdb.Query(t, src, "SELECT count(*) FROM account WHERE note <> ''")
+	f.await("all rows", func() bool { return rows() == want })
+
+	ballast := filepath.Join(disk, "ballast")
+	other, err := os.Create(ballast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = other.Write(make([]byte, 4096))
+	}
+	other.Close()
+	testdb.Query(t, src, "INSERT INTO account (id, branch, note) SELECT 100000 + i, 1, repeat(md5(i::text), 30) FROM generate_series(1, 1000) i")
+	f.await(waits+", for another program", func() bool {
+		return strings.Contains(must(t, "status", "--name", name).out, "The disk of the queue is full")
+	})
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	f.follows(src, dst, "history", 2)
+	_ = f.Process.Signal(os.Interrupt)
+	f.ends(130)
 	equal(t, src, dst, name, "--queue-dir", filepath.Join(disk, "queue"))
 }
 

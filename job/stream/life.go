@@ -17,6 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/queue"
 	"github.com/tidemarkdb/tidemark/sample"
 )
 
@@ -210,11 +211,11 @@ func (l *life) judge(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// passes reports whether an error may be temporary: a server that does not answer is waited for if
-// it has answered before.
+// passes reports whether an error may be temporary: a server that does not answer is waited for
+// if it has answered before, and so is room on the disk of the queue, which apply may make.
 func (l *life) passes(err error) bool {
 	kind := tidemark.KindOf(err)
-	return kind == tidemark.Transient || kind == tidemark.Unreachable && l.sessions > 0
+	return kind == tidemark.Transient || kind == tidemark.Unreachable && l.sessions > 0 || l.sessions > 0 && errors.As(err, new(*queue.NoRoom))
 }
 
 // holds reports whether an error stops the queue and not the process: what is captured meanwhile

@@ -24,7 +24,7 @@ func (r *session) connect(ctx context.Context, h *link, moves []tidemark.Move, l
 	from, behind := low+1, uint64(0)
 	if r.spec.Queue != directQueue {
 		if h.log, err = r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
-			return err
+			return queue.WithoutRoom(err)
 		}
 		if err = r.lostQueue(ctx, h.log); err != nil {
 			return err

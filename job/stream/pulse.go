@@ -126,7 +126,7 @@ func (r *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
 	}
 	p.judge(&out, s)
 	if out.Limit = limit.Of(out, pace); s != nil && s.half == Whole && out.QueueFull {
-		out.Limit += " The queue is full, and capture waits for space in it."
+		out.Limit += " " + limit.Full(out)
 	}
 	if s != nil {
 		s.watch.Complete(&out)

@@ -76,10 +76,10 @@ func (s *sampler) ahead(end int) time.Duration { return time.Duration(s.clocks[e
 // queueing is the state of the queue at the last sample.
 func (s *sampler) queueing() job.Queueing {
 	st, ms := s.queue, func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	out := job.Queueing{QueueMessages: st.Messages, QueueBytes: st.Bytes, QueueFull: st.Full, Put: s.past.Put + st.Put, PutBytes: s.past.PutBytes + st.PutBytes,
+	out := job.Queueing{QueueMessages: st.Messages, QueueBytes: st.Bytes, QueueFull: st.Full, QueueNarrow: st.Narrow, Put: s.past.Put + st.Put, PutBytes: s.past.PutBytes + st.PutBytes,
 		PutTime: s.past.PutTime + ms(st.PutTime), FullTime: s.past.FullTime + ms(st.FullTime)}
 	if st.Limit > 0 {
-		out.QueuePercent = 100 * float64(st.Bytes) / float64(st.Limit)
+		out.QueuePercent = min(100, 100*float64(st.Bytes)/float64(st.Limit))
 	}
 	return out
 }

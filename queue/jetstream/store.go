@@ -92,6 +92,8 @@ type Store struct {
 	far      *far   // not nil: the server is behind Options.Dial
 	pace     pace
 
+	soft int64 // limit that the stream cannot have yet, since it holds more; only Put and Open change it
+
 	mu     sync.Mutex
 	last   uint64        // number of the last message, as far as known
 	rang   chan struct{} // closed when last has changed
@@ -232,7 +234,7 @@ func (s *Store) openStream(ctx context.Context) error {
 		return s.error(tidemark.Invalid, "open", fmt.Errorf("there is a stream %s with other settings", want.Name),
 			"Remove it, or give the queue another name: it has to keep messages until they are purged, and to refuse new ones when it is full.")
 	case s.opt.Limit > 0 && s.opt.Limit < int64(got.State.Bytes):
-		return s.error(tidemark.Invalid, "open", fmt.Errorf("it holds %d bytes already, more than the limit of %d", got.State.Bytes, s.opt.Limit), "Raise the limit, or apply first what is there.")
+		s.soft = s.opt.Limit // the server would drop messages
 	case s.opt.Limit > 0 && c.MaxBytes != s.opt.Limit || s.opt.Replicas > 0 && c.Replicas != s.opt.Replicas:
 		c.MaxBytes = cmp.Or(s.opt.Limit, c.MaxBytes)
 		if s.opt.Replicas > 0 {
@@ -302,7 +304,11 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			return done, ctx.Err()
 		}
 		seq, rest := first+uint64(done), messages[done:]
-		n, err := s.publish(seq, rest)
+		fit, err := s.fitting(ctx, rest)
+		if err != nil {
+			return done, err
+		}
+		n, err := s.publish(seq, rest[:fit])
 		if n > 0 {
 			done, since = done+n, time.Time{}
 			s.stored(seq, rest[:n])
@@ -523,6 +529,12 @@ func (s *Store) State(ctx context.Context) (queue.State, error) {
 	}
 	st := queue.State{First: in.State.FirstSeq, Last: in.State.LastSeq, Bytes: int64(in.State.Bytes), Limit: in.Config.MaxBytes,
 		MaxMessage: int(s.conn.MaxPayload()) - 4<<10} // room for NATS's header
+	if soft := s.limit(); soft > 0 {
+		st.Limit = soft
+	}
+	if room, known := s.room(); known {
+		st.Disk = max(1, st.Bytes+room)
+	}
 	if in.State.Msgs == 0 {
 		st.First = st.Last + 1
 	}

@@ -329,16 +329,36 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// A smaller limit never drops stored messages.
+// A smaller limit never drops stored messages: what is more than it is read first.
 func TestLimits(t *testing.T) {
 	dir := fill(t, 40)
-	_, err := Open(t.Context(), Options{Queue: "q", Dir: dir, Limit: 3 << 20})
-	wantError(t, err, tidemark.Invalid, "more than the limit of 3145728")
-	s := open(t, Options{Queue: "q", Dir: dir, Limit: 5 << 20})
-	st, err := s.State(t.Context())
-	if err != nil || st.Limit != 5<<20 || st.Last-st.First != 39 {
-		t.Fatalf("%+v, %v", st, err)
+	s := open(t, Options{Queue: "q", Dir: dir, Limit: 3 << 20})
+	holds := func(limit int64, messages uint64) {
+		t.Helper()
+		st, err := s.State(t.Context())
+		if err != nil || st.Limit != limit || st.Last-st.First+1 != messages {
+			t.Fatalf("%+v, %v; not %d messages with a limit of %d", st, err, messages, limit)
+		}
 	}
+	holds(3<<20, 40)
+	text := [][]byte{make([]byte, 1000)}
+	if n, err := s.Put(t.Context(), 41, text); n != 0 || !errors.Is(err, queue.ErrFull) {
+		t.Fatalf("%d messages into a queue of more than its limit: %v", n, err)
+	}
+	holds(3<<20, 40)
+	if err := s.Purge(t.Context(), 31); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Put(t.Context(), 41, text); n != 1 || err != nil {
+		t.Fatalf("%d messages with room again: %v", n, err)
+	}
+	holds(3<<20, 11)
+	if got := s.limit(); got != 0 {
+		t.Errorf("the server does not have its limit: %d", got)
+	}
+	s.Close()
+	s = open(t, Options{Queue: "q", Dir: dir, Limit: 5 << 20})
+	holds(5<<20, 11)
 }
 
 // A site's server rejects us, and our messages do not contain its password.

@@ -93,7 +93,7 @@ var queueParameters = parameterTable{"Parameters of a queue", "IBMQREP_SENDQUEUE
 	{"", "queue-dir", ""},
 	{"MAX_MESSAGE_SIZE", "queue-message", ""},
 	{"MESSAGE_FORMAT, MSG_CONTENT_TYPE", "", "Whole transactions, in the format of [queue.md](../format/queue.md)."},
-	{"ERROR_ACTION", "", "A queue that cannot be written or read stops the stream. Nothing is lost."},
+	{"ERROR_ACTION", "", "A queue that cannot be written or read stops the stream, but a full disk is waited for. Nothing is lost."},
 	{"HEARTBEAT_INTERVAL", "", "Every 10 s: the log position while idle."},
 	{"NUM_PARALLEL_SENDQS", "", "One. Run several streams for groups of tables without foreign keys between them."},
 	{"NUM_APPLY_AGENTS", "agents", ""},

@@ -45,6 +45,8 @@ func stage(s job.StreamStatus, p Pace) (role, text string) {
 	switch {
 	case s.State == job.Retrying || s.State == job.Halted || s.State == job.Waiting || s.State == job.Connecting:
 		return "", strings.ToUpper(s.Doing[:1]) + s.Doing[1:] + "."
+	case s.Half == captures && s.QueueFull && s.QueueNarrow:
+		return "", Full(s)
 	case s.Half == captures && s.QueueFull:
 		return "", "The queue is full: apply limits."
 	case s.Half == captures && s.Busy > 0.85:
@@ -79,6 +81,14 @@ func stage(s job.StreamStatus, p Pace) (role, text string) {
 		return agentRole, fmt.Sprintf("Dependencies limit: %d transactions are read and wait for others that change the same rows; %.1f of %d agents are busy.", s.InFlight-p.Sent, s.Busy, s.Agents)
 	}
 	return captureRole, "The source's log limits: the agents wait for transactions."
+}
+
+// Full is the sentence about a stream whose capture waits for space in the queue.
+func Full(s job.StreamStatus) string {
+	if s.QueueNarrow {
+		return "The disk of the queue is full, and capture waits until apply has made room, or somebody else has."
+	}
+	return "The queue is full, and capture waits for space in it."
 }
 
 // waitsFar reports whether the agents spend most of their time waiting for round trips that are
