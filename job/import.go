@@ -114,7 +114,10 @@ func (im *importJob) begin(ctx context.Context) (err error) {
 		c.unmarked = true // until the first database is there: see ledger
 		return nil
 	}
-	return c.tgt.Begin(ctx, c.run.ID)
+	if err = c.tgt.Begin(ctx, c.run.ID); err != nil {
+		c.giveUp(ctx, true) // it has written nothing
+	}
+	return err
 }
 
 func (im *importJob) resume(ctx context.Context) error {

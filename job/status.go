@@ -1,6 +1,7 @@
 package job
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/tidemarkdb/tidemark/advisor"
@@ -194,4 +195,23 @@ type StreamReport struct {
 	StreamStatus
 	Sessions int                    `json:"sessions"`                    // times it was connected
 	Tables   []capture.TableChanges `json:"all_table_changes,omitempty"` // of the last session, the most first
+	// CutOver: it was ended by a cutover that found both sides equal.
+	CutOver bool `json:"cut_over,omitempty"`
+}
+
+// NoteCutOver adds to the report of a stream's run that it was a cutover which found both sides
+// equal.
+func NoteCutOver(report []byte) ([]byte, error) {
+	var r Report
+	if err := json.Unmarshal(report, &r); err != nil || r.Stream == nil {
+		return report, err
+	}
+	r.Stream.CutOver = true
+	return json.Marshal(r)
+}
+
+// HasCutOver reports whether NoteCutOver has.
+func HasCutOver(report []byte) bool {
+	var r Report
+	return json.Unmarshal(report, &r) == nil && r.Stream != nil && r.Stream.CutOver
 }

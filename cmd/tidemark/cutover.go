@@ -50,7 +50,8 @@ unless --definitions is accept or off.
 
 First stop the replicate process and everything that writes to the source. On PostgreSQL,
 --fence stops the writers: it makes the database read-only (ALTER DATABASE ... SET
-default_transaction_read_only = on) and ends all other sessions.`,
+default_transaction_read_only = on) and ends all other sessions. The proof ends with the
+commands that undo this and remove the stream.`,
 		Example: `  tidemark cutover postgres://me@old/shop postgres://me@new/shop --fence
 
   # afterwards: drop the slot, so that the source keeps no more log
@@ -87,6 +88,11 @@ func (o *cutoverOptions) cutover(cmd *cobra.Command, r *request) error {
 		return err
 	}
 	proof.Definitions, proof.Accepted = defined, o.definitions == "accept"
+	if proof.Equal() {
+		if err := stream.CutOver(cmd.Context(), cat, spec.Stream.Name); err != nil {
+			return err
+		}
+	}
 	if o.json {
 		screen.JSON(cmd.OutOrStdout(), proof)
 	} else {

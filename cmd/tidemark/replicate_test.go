@@ -122,7 +122,7 @@ func TestReplicate(t *testing.T) {
 			if o := must(t, "report", "last"); !strings.Contains(o.out, "end to end") {
 				t.Errorf("no latency in\n%s", o.out)
 			}
-			if o := must(t, "status", "--name", name); !strings.Contains(o.out, name+": stopped") {
+			if o := must(t, "status", "--name", name); !strings.Contains(o.out, name+": cut over, both sides were equal (the source keeps its log") {
 				t.Errorf("status says\n%s", o.out)
 			}
 			must(t, append(args, "--remove")...)

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/job"
 )
 
 func statusCommand() *cobra.Command {
@@ -86,7 +87,7 @@ func streamStates(ctx context.Context, cat *catalog.Catalog, only string) ([]scr
 			if err != nil {
 				return nil, err
 			}
-			x.Error, x.Hint = run.Error, run.Hint
+			x.Error, x.Hint, x.CutOver = run.Error, run.Hint, job.HasCutOver(run.Report)
 		}
 		all = append(all, x)
 	}

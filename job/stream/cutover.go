@@ -3,9 +3,12 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/engines"
@@ -30,6 +33,9 @@ type Proof struct {
 
 	Definitions *define.Result `json:"definitions,omitempty"` // nil: not compared
 	Accepted    bool           `json:"definitions_accepted,omitempty"`
+
+	Remove  []string `json:"remove"`            // commands that end the stream
+	Unfence string   `json:"unfence,omitempty"` // SQL that undoes the fence on the source
 }
 
 // Equal reports whether the proof holds: rows are equal, and so are definitions unless they were
@@ -41,6 +47,8 @@ func (p *Proof) Equal() bool {
 // A fencer is a source that can be made read-only.
 type fencer interface {
 	Fence(ctx context.Context) error
+	// Unfence is the SQL that undoes Fence.
+	Unfence() string
 }
 
 // Cutover applies everything in the source's log, advances the target's sequences, and compares
@@ -56,37 +64,86 @@ func Cutover(ctx context.Context, env job.Env, spec CutoverSpec) (*Proof, error)
 		}
 		spec.Stream.Half = Joined
 	}
+	record := RecordOf(spec.Stream.Name, spec.Stream.Half)
+	lock, err := alone(env.Catalog, spec.Stream, record) // before the fence
+	if err != nil {
+		return nil, err
+	}
+	lock.Unlock()
+	p.Remove = removals(spec.Stream)
 	if spec.Fence {
 		r := &stream{env: env, spec: spec.Stream, rec: known}
 		moved := r.spec.SourceMoved || r.spec.TargetMoved
 		if err := r.sameEnds(); err != nil && !moved { // swapped ends: the target must not become read-only
 			return nil, err
 		}
-		if err := fence(ctx, env, spec.Stream.Copy); err != nil {
+		if p.Unfence, err = fence(ctx, env, spec.Stream.Copy); err != nil {
 			return nil, err
 		}
 	}
 	spec.Stream.Until, spec.Stream.Anew, spec.Stream.Remove = Point{Now: true}, false, false
 	_, rep, err := Replicate(ctx, env, spec.Stream)
 	if err != nil {
-		return nil, err
+		return nil, p.stays(err)
 	}
 	p.Applied, p.Sequences = rep.Stream, rep.Sequences
 	p.Compared, p.Findings, err = job.Diff(ctx, env, spec.Diff)
 	p.Seconds = time.Since(started).Seconds()
-	return p, err
+	return p, p.stays(err)
 }
 
-// fence makes the source read-only, unless it is the target as well.
-func fence(ctx context.Context, env job.Env, spec job.CopySpec) error {
-	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
+// stays adds to an error that the source stays as it was fenced.
+func (p *Proof) stays(err error) error {
+	var e *tidemark.Error
+	if p.Unfence == "" || !errors.As(err, &e) {
+		return err
+	}
+	hint := strings.TrimRight(e.Hint, ". ")
+	return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: strings.TrimLeft(hint+". The source is read-only; to undo that: "+p.Unfence, ". ")}
+}
+
+// removals are the commands that end a stream.
+func removals(spec Spec) (out []string) {
+	for _, verb := range map[Half][]Half{Whole: {Whole}, Joined: {ApplyHalf, CaptureHalf}}[spec.Half] {
+		line := fmt.Sprintf("tidemark %s %s %s --name %s --remove", verb.Verb(), tidemark.MaskURL(spec.Copy.Source), tidemark.MaskURL(spec.Copy.Target), spec.Name)
+		if spec.Queue != "" {
+			line += " --queue " + tidemark.MaskURL(spec.Queue)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// CutOver notes in the report of a stream's last run that both sides were equal then.
+func CutOver(ctx context.Context, cat *catalog.Catalog, name string) error {
+	s, err := cat.Stream(ctx, name)
+	if tidemark.KindOf(err) == tidemark.NotFound {
+		s, err = cat.Stream(ctx, RecordOf(name, ApplyHalf))
+	}
 	if err != nil {
 		return err
+	}
+	run, err := cat.Run(ctx, s.Run)
+	if err != nil {
+		return err
+	}
+	if run.Report, err = job.NoteCutOver(run.Report); err != nil {
+		return err
+	}
+	return cat.Update(ctx, run)
+}
+
+// fence makes the source read-only, unless it is the target as well. It gives the SQL that undoes
+// it.
+func fence(ctx context.Context, env job.Env, spec job.CopySpec) (undo string, err error) {
+	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
+	if err != nil {
+		return "", err
 	}
 	defer done()
 	f, ok := src.(fencer)
 	if !ok {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("cannot be made read-only by tidemark"), Hint: "Stop everything that writes to it, and leave --fence out."}
+		return "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("cannot be made read-only by tidemark"), Hint: "Stop everything that writes to it, and leave --fence out."}
 	}
 	if k, _, err := engines.Relate(ctx, src, tgt); err != nil || k != tidemark.Apart {
 		if err == nil && k > tidemark.Same {
@@ -94,7 +151,7 @@ func fence(ctx context.Context, env job.Env, spec job.CopySpec) error {
 		} else if err == nil {
 			err = &tidemark.Error{Kind: tidemark.Invalid, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("source and target are the same database, which --fence would make read-only"), Hint: "Nothing was changed. Give the source and the target of the stream."}
 		}
-		return err
+		return "", err
 	}
-	return f.Fence(ctx)
+	return f.Unfence(), f.Fence(ctx)
 }

@@ -3,10 +3,13 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
@@ -22,7 +25,7 @@ func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *jo
 		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("batches do not keep the order of commits, and cannot handle conflicts of single changes"), Hint: "Leave out --apply-mode batch, or --commit-order source, --conflict, --conflict-rule and --ok-sqlstates."}
 	}
 	l := newLife(env, spec)
-	lock, err := env.Catalog.Lock("stream-" + l.record())
+	lock, err := alone(env.Catalog, spec, l.record())
 	if err != nil {
 		return "", nil, err
 	}
@@ -53,3 +56,18 @@ func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *jo
 
 // directQueue is no queue: memory only.
 const directQueue = "direct"
+
+// alone takes the lock of a stream's record: one process at a time runs it.
+func alone(cat *catalog.Catalog, spec Spec, record string) (*catalog.Lock, error) {
+	lock, err := cat.Lock("stream-" + record)
+	var e *tidemark.Error
+	if err == nil || !errors.As(err, &e) || e.Kind != tidemark.Invalid {
+		return lock, err
+	}
+	hint := "Stop that process first (Ctrl-C there), and repeat this command. Nothing was changed."
+	var pid int
+	if _, perr := fmt.Sscanf(e.Err.Error(), "process %d on", &pid); perr == nil {
+		hint = fmt.Sprintf("Stop that process first (Ctrl-C there, or kill -INT %d), and repeat this command. Nothing was changed.", pid)
+	}
+	return nil, &tidemark.Error{Kind: e.Kind, Op: spec.Half.Verb(), Object: "stream " + spec.Name, Err: errors.New(strings.TrimSuffix(e.Err.Error(), " is working on this run") + " runs it now"), Hint: hint}
+}

@@ -13,8 +13,11 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Fence makes the database read-only for all new sessions, and ends the sessions of others. ALTER
-// DATABASE ... RESET default_transaction_read_only undoes it.
+// Unfence is what undoes Fence, as one line of SQL. In a session on that database the statement
+// alone would be refused as read-only.
+func (t *Target) Unfence() string { return server.Unfence(t.Config.Database) }
+
+// Fence makes the database read-only for all new sessions, and ends the sessions of others.
 func (t *Target) Fence(ctx context.Context) error {
 	conn, release, err := t.Control(ctx)
 	if err != nil {

@@ -51,10 +51,13 @@ func (b *Bulk) Begin(ctx context.Context, run string) error {
 }
 
 func (b *Bulk) begin(ctx context.Context, conn *pgx.Conn, run string) error {
-	var table, schema bool
-	err := conn.QueryRow(ctx, `SELECT to_regclass('tidemark.copied') IS NOT NULL, to_regnamespace('tidemark') IS NOT NULL`).Scan(&table, &schema)
+	var table, schema, fenced bool
+	err := conn.QueryRow(ctx, `SELECT to_regclass('tidemark.copied') IS NOT NULL, to_regnamespace('tidemark') IS NOT NULL, `+server.FencedSQL).Scan(&table, &schema, &fenced)
 	if err != nil {
 		return err
+	}
+	if fenced {
+		return b.Fenced()
 	}
 	var sql []string
 	if !schema {

@@ -40,7 +40,7 @@ func (c *Checks) Preflight(ctx context.Context, role string, db *tidemark.Databa
 
 // Access reports, as blockers of Kind Forbidden, what a copy must do with tables but this user may
 // not: read these, create those, fill existing ones. It makes the same checks as Preflight, in a
-// fixed number of queries.
+// fixed number of queries. A target that is read-only is a blocker of Kind Invalid.
 func (c *Checks) Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error) {
 	conn, release, err := c.Control(ctx)
 	if err != nil {
@@ -53,10 +53,20 @@ func (c *Checks) Access(ctx context.Context, read, create, fill []tidemark.Table
 		steps = append(steps, func(ctx context.Context) error { return p.readable(ctx, read) })
 	}
 	if len(create)+len(fill) > 0 {
-		steps = append(steps, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.e.StrangersOf(ctx, p.conn, "write", fill, false) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
+		steps = append(steps, p.fenced, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.e.StrangersOf(ctx, p.conn, "write", fill, false) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
 	}
 	err = p.run(ctx, steps...)
 	return p.found, err
+}
+
+// fenced reports a database that is read-only, as a cutover has left it.
+func (p *preflight) fenced(ctx context.Context) error {
+	var yes bool
+	err := p.conn.QueryRow(ctx, "SELECT "+server.FencedSQL).Scan(&yes)
+	if e := p.e.Fenced(); yes {
+		p.found = append(p.found, tidemark.Finding{Severity: tidemark.Blocker, Kind: e.Kind, Object: e.Object, Text: e.Err.Error(), Hint: e.Hint})
+	}
+	return err
 }
 
 type preflight struct {

@@ -2,6 +2,9 @@ package misuse
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -109,6 +112,71 @@ func TestCutoverOfTheWrongStream(t *testing.T) {
 		if got := testdb.Query(t, db, "SHOW default_transaction_read_only"); got != "off" {
 			t.Errorf("%s is read-only", db)
 		}
+	}
+}
+
+// TestCutoverBesideTheStream: a cutover beside the running stream names the process to stop, before
+// the fence; afterwards it prints how to remove the stream and to undo the fence, and both work.
+func TestCutoverBesideTheStream(t *testing.T) {
+	t.Parallel()
+	s := testdb.Postgres(t, 15)
+	src, dst, name := full(t, s), s.NewDatabase(t, "dst"), streamName()
+	p := start(t, "replicate", src, dst, "--name", name)
+	p.says("copied (run")
+	o := run(t, "cutover", src, dst, "--fence", "--name", name)
+	_, hint, _ := strings.Cut(o.ErrOut, "hint: ")
+	if want := fmt.Sprintf("kill -INT %d", p.cmd.Process.Pid); o.Code != 2 || !strings.Contains(hint, want) || !strings.Contains(o.ErrOut, "runs it now") {
+		t.Errorf("exit %d, want 2 and a hint with %q\n%s", o.Code, want, o.ErrOut)
+	}
+	if got := testdb.Query(t, src, "SHOW default_transaction_read_only"); got != "off" {
+		t.Error("the source was fenced all the same")
+	}
+	p.interrupt()
+	out := testdb.Must(t, "cutover", src, dst, "--fence", "--name", name)
+	states := func(want string) {
+		t.Helper()
+		if o := testdb.Must(t, "status", "--name", name); !strings.Contains(o, name+": "+want) {
+			t.Errorf("status says\n%s\nand not %q", o, want)
+		}
+	}
+	states("cut over")
+	undo := regexp.MustCompile(`BEGIN READ WRITE; .*;`).FindString(out)
+	if _, err := testdb.TryQuery(src, "INSERT INTO orders VALUES (4, 'four')"); err == nil || undo == "" {
+		t.Fatalf("the source can be written, or it is not said how to undo that: %v\n%s", err, out)
+	}
+	// The old source, by mistake the target of a copy: nothing is written.
+	elsewhere := s.NewDatabase(t, "elsewhere")
+	testdb.Query(t, elsewhere, "CREATE TABLE late (id int PRIMARY KEY)")
+	dump := filepath.Join(t.TempDir(), "dump.sql")
+	if err := os.WriteFile(dump, []byte("CREATE TABLE `late` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\nINSERT INTO `late` VALUES (1);\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := tables(t, src)
+	for _, args := range [][]string{{"copy", elsewhere, src}, {"copy", elsewhere, src, "--prep", "drop"}, {"copy", dst, src, "--prep", "truncate"}, {"copy", dump, src}, {"replicate", elsewhere, src, "--name", name + "b"}} {
+		o := run(t, args...)
+		_, hint, _ := strings.Cut(o.ErrOut, "hint: ")
+		if o.Code != 2 || !strings.Contains(o.ErrOut, "is read-only") || !strings.Contains(hint, undo) || tables(t, src) != before {
+			t.Errorf("%q: exit %d, want 2 and the hint %q\n%s\ntables before: %s, and now: %s", args, o.Code, undo, o.ErrOut, before, tables(t, src))
+		}
+	}
+	if o := run(t, "check", elsewhere, src); o.Code != 1 || !strings.Contains(o.Out, "is read-only") {
+		t.Errorf("check: exit %d, want 1\n%s%s", o.Code, o.Out, o.ErrOut)
+	}
+	if got := testdb.Query(t, src, allOrders); got != "1\tone\n2\ttwo\n3\tthree" {
+		t.Errorf("the old source has\n%s", got)
+	}
+	testdb.Query(t, src, undo)
+	testdb.Query(t, src, "INSERT INTO orders VALUES (4, 'four')")
+	testdb.Must(t, "replicate", src, dst, "--name", name, "--until", "now") // back to following
+	states("stopped")
+	out = testdb.Must(t, "cutover", src, dst, "--name", name)
+	line := regexp.MustCompile(`tidemark replicate (\S+) (\S+) (--name \S+ --remove)`).FindStringSubmatch(out)
+	if line == nil || strings.Contains(out, "ALTER DATABASE") {
+		t.Fatalf("it is not said how to remove the stream, or to undo a fence that is not there\n%s", out)
+	}
+	testdb.Must(t, append([]string{"replicate", src, dst}, strings.Fields(line[3])...)...) // the printed URLs lack the password
+	if got := testdb.Query(t, src, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'tidemark_"+name+"'"); got != "0" {
+		t.Error("the slot is still there")
 	}
 }
 

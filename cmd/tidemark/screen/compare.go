@@ -113,4 +113,13 @@ func Proof(w io.Writer, p *stream.Proof) {
 	default:
 		fmt.Fprintf(w, "Both sides are equal; it took %.1f s. Point the applications at the target now.\n", p.Seconds)
 	}
+	if p.Equal() {
+		fmt.Fprintln(w, "To remove the stream, for which the source may keep its log:")
+		for _, line := range p.Remove {
+			fmt.Fprintln(w, "  "+line)
+		}
+	}
+	if p.Unfence != "" {
+		fmt.Fprintf(w, "To let the source be written again:\n  %s\n", p.Unfence)
+	}
 }

@@ -17,6 +17,7 @@ import (
 type StreamState struct {
 	catalog.Stream
 	Running bool                  `json:"running"`
+	CutOver bool                  `json:"cut_over,omitempty"` // its last run found both sides equal
 	Last    *job.StreamStatus     `json:"last,omitempty"`
 	Error   string                `json:"error,omitempty"`
 	Hint    string                `json:"hint,omitempty"`
@@ -35,6 +36,9 @@ func States(w io.Writer, all []StreamState) {
 			state = "stopped (" + strings.ToLower(keeps[:1]) + keeps[1:] + ")"
 			if strings.HasSuffix(x.Name, "-apply") {
 				state = "stopped (the queue keeps new changes)"
+			}
+			if x.CutOver {
+				state = "cut over, both sides were equal" + strings.TrimPrefix(state, "stopped")
 			}
 		}
 		fmt.Fprintf(w, "%s: %s\n  %s\n  -> %s, since %s\n", x.Name, state, x.Source, x.Target, x.Started.Local().Format("2006-01-02 15:04:05"))
