@@ -1,11 +1,13 @@
 package job
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
 	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/sample"
 )
 
@@ -214,4 +216,13 @@ func NoteCutOver(report []byte) ([]byte, error) {
 func HasCutOver(report []byte) bool {
 	var r Report
 	return json.Unmarshal(report, &r) == nil && r.Stream != nil && r.Stream.CutOver
+}
+
+// LastSample gives the newest sample of a stream, if it has one that can be read.
+func LastSample(ctx context.Context, cat *catalog.Catalog, name string) (s StreamStatus, ok bool) {
+	all, err := cat.Samples(ctx, name, 1)
+	if err != nil || len(all) == 0 {
+		return s, false
+	}
+	return s, json.Unmarshal(all[0], &s) == nil
 }

@@ -75,6 +75,27 @@ func (m *Marks) Done(place uint64) {
 	m.marks = m.marks[n:]
 }
 
+// Complete records that the target had everything that was committed up to a moment, as another
+// process has found.
+func (m *Marks) Complete(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done.last.IsZero() {
+		m.done = mark{0, at, at}
+	}
+}
+
+// Since returns the last moment up to which the target is known to have everything. Zero: unknown.
+func (m *Marks) Since() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.done.last
+}
+
+// gap is the time between two marks from which nobody knows when the log grew in it: then the
+// earlier one counts, so that nothing seems younger because nobody could ask.
+const gap = 2 * time.Second
+
 // Oldest returns when the log first grew beyond what the target has; false if it has not.
 func (m *Marks) Oldest() (time.Time, bool) { return m.Behind(0) }
 
@@ -83,8 +104,14 @@ func (m *Marks) Oldest() (time.Time, bool) { return m.Behind(0) }
 func (m *Marks) Behind(place uint64) (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := m.done.last
 	for _, one := range m.marks {
-		if one.end > place {
+		switch {
+		case one.end <= place:
+			before = one.last
+		case !before.IsZero() && one.first.Sub(before) > gap:
+			return before, true
+		default:
 			return one.first, true
 		}
 	}

@@ -146,6 +146,9 @@ func (l *life) enter(ctx context.Context) error {
 	if err := l.env.Catalog.PutStream(ctx, l.rec); err != nil {
 		return err
 	}
+	if last, ok := job.LastSample(ctx, l.env.Catalog, l.record()); ok && !last.Oldest.IsZero() {
+		l.pulse.marks.Complete(last.Oldest)
+	}
 	l.entry, l.started, l.tries = entry, time.Now(), 0
 	l.pulse.pace(l.spec.Interval)
 	l.env.Watch.Following(l)

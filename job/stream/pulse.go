@@ -252,8 +252,10 @@ func (p *pulse) late(out *job.StreamStatus, s *sampler, under apply.Underway) (l
 		return now.Sub(latest(under.Time, p.marks.Before(under.Place))), true
 	case waiting:
 		return now.Sub(oldest), true
-	case !out.SourceContact.IsZero() && (!out.SourceAway.IsZero() || out.Time.Sub(out.SourceContact) > 3*askEvery): // nobody knows
+	case !out.SourceContact.IsZero() && (s == nil || !out.SourceAway.IsZero() || out.Time.Sub(out.SourceContact) > 3*askEvery): // nobody knows
 		return out.Time.Sub(out.SourceContact), true
+	case s == nil && !p.marks.Since().IsZero(): // a new process
+		return now.Sub(p.marks.Since()), true
 	case s != nil && s.half == ApplyHalf:
 		if s.quiet(out) || !out.Idle && !out.LowTime.IsZero() {
 			return now.Sub(out.LowTime), true

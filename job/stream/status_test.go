@@ -47,6 +47,45 @@ func TestDoing(t *testing.T) {
 	}
 }
 
+// While there is no session nobody asks the source: what the target lacks is as old as the last
+// answer, from the first second on; in a new process, as old as the last sample says, until the log
+// tells more.
+func TestBehindWithoutASession(t *testing.T) {
+	now := time.Now()
+	lost := &tidemark.Error{Kind: tidemark.Unreachable, Op: "connect", Object: "db", Err: errors.New("no answer")}
+	for name, x := range map[string]struct {
+		pulse func(*pulse)
+		s     *sampler
+		want  float64
+	}{
+		"nothing is known": {func(*pulse) {}, nil, 0},
+		"target lost": {func(p *pulse) {
+			p.ends[sourceEnd].heard(now.Add(-time.Second), nil)
+			p.lost(now, lost)
+		}, nil, 1},
+		"started again": {func(p *pulse) { p.marks.Complete(now.Add(-time.Minute)) }, nil, 60},
+		"connected again": {func(p *pulse) {
+			p.marks.Add(now.Add(-30*time.Second), 7)
+			p.marks.Done(7)
+			p.ends[sourceEnd].heard(now, nil)
+			p.marks.Add(now, 9)
+		}, &sampler{half: Whole, link: &link{}, meter: &capture.Meter{}}, 30},
+		"asked all the time": {func(p *pulse) {
+			p.marks.Add(now.Add(-30*time.Second), 7)
+			p.marks.Done(7)
+			p.marks.Add(now.Add(-time.Second), 7)
+			p.ends[sourceEnd].heard(now, nil)
+			p.marks.Add(now, 9)
+		}, &sampler{half: Whole, link: &link{}, meter: &capture.Meter{}}, 0},
+	} {
+		p, out := &pulse{}, job.StreamStatus{Time: now}
+		x.pulse(p)
+		if p.judge(&out, x.s); out.Lag != x.want {
+			t.Errorf("%s: %.1f s behind, want %.1f", name, out.Lag, x.want)
+		}
+	}
+}
+
 // A server that refuses answers; one that is busy may be silent for a while, and only then is away.
 func TestContact(t *testing.T) {
 	var c contact
