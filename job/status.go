@@ -100,7 +100,16 @@ type Clocks struct {
 	Skewed      int64   `json:"clock_skew,omitempty"` // transactions that seem to be applied before they were committed
 	SourceClock float64 `json:"source_clock_offset"`  // seconds that the source's clock is ahead of this machine's
 	TargetClock float64 `json:"target_clock_offset"`  // and the target's
+	// CommitStep is the unit of commit times in the source's log, in seconds: 1 for MariaDB's, 0 if
+	// it does not matter. Latencies are up to that much too large.
+	CommitStep float64 `json:"source_commit_step,omitempty"`
 }
+
+// commitSteps are the units that matter, by engine.
+var commitSteps = map[string]float64{"mariadb": 1}
+
+// CommitStep is that of an engine's log.
+func CommitStep(engine string) float64 { return commitSteps[engine] }
 
 // TableCounts are the tables of a stream by their states.
 type TableCounts struct {

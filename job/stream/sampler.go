@@ -34,6 +34,7 @@ type sampler struct {
 	subs   *subscriptions
 	tables *newTables
 	clocks [2]atomic.Int64 // of source and target, ahead of this machine's, in nanoseconds
+	step   float64         // of the source's commit times, in seconds
 	gate   *gate           // where it ends, if it does
 	watch  *limit.Watch    // of what the servers do for the workers; nil: none
 	queue  queue.Stats     // at the last sample
@@ -133,7 +134,7 @@ func (s *sampler) look(now time.Time) job.StreamStatus {
 		ByReference: s.past.ByReference + a.WaitedBy.Reference, ByTable: s.past.ByTable + a.WaitedBy.Table, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Giants: s.past.Giants + a.Giants}
 	out.Latencies = job.Latencies{EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply)}
 	out.Batching = job.Batching{Mode: job.OneByOne, Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused}
-	out.Clocks = job.Clocks{Skewed: a.EndToEnd.Negative(), SourceClock: s.ahead(sourceEnd).Seconds(), TargetClock: s.ahead(targetEnd).Seconds()}
+	out.Clocks = job.Clocks{Skewed: a.EndToEnd.Negative(), SourceClock: s.ahead(sourceEnd).Seconds(), TargetClock: s.ahead(targetEnd).Seconds(), CommitStep: s.step}
 	s.pace = limit.Pace{Fresh: a.Transactions - s.before.Transactions, Sent: a.Sent}
 	if a.Batching {
 		out.Mode = job.InBatches

@@ -51,7 +51,7 @@ func (r *session) work(ctx context.Context) outcome {
 	h := &link{}
 	defer h.close()
 	now := time.Now()
-	s := &sampler{name: r.record(), half: r.spec.Half, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.life.held, subs: r.subs, tables: &r.life.fresh}
+	s := &sampler{name: r.record(), half: r.spec.Half, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.life.held, subs: r.subs, tables: &r.life.fresh, step: job.CommitStep(r.shape.Name())}
 	if r.life.last != nil {
 		s.inherit(r.life.last)
 	}

@@ -76,6 +76,7 @@ type sample struct {
 	state                                         string
 	behind, rows, targetAway, sourceAway, full    float64
 	captured, applied, queue, log, source, target float64
+	inexact                                       float64
 }
 
 // A phase is a start time, and the states that the stream may have from then on.
@@ -180,7 +181,7 @@ func (w *world) sample() (m sample, err error) {
 	}
 	defer r.Body.Close()
 	value := map[string]*float64{"behind_seconds": &m.behind, "one_transaction_rows": &m.rows, "target_unreachable": &m.targetAway, "source_unreachable": &m.sourceAway,
-		"queue_full": &m.full, "rows_captured_total": &m.captured, "rows_applied_total": &m.applied, "queue_messages": &m.queue, "log_kept_bytes": &m.log,
+		"queue_full": &m.full, "latency_error_seconds": &m.inexact, "rows_captured_total": &m.captured, "rows_applied_total": &m.applied, "queue_messages": &m.queue, "log_kept_bytes": &m.log,
 		"source_contact_timestamp_seconds": &m.source, "target_contact_timestamp_seconds": &m.target}
 	for in := bufio.NewScanner(r.Body); in.Scan(); {
 		rest, ours := strings.CutPrefix(in.Text(), "tidemark_stream_")
@@ -411,6 +412,13 @@ func (w *world) compare() {
 		}
 		check("monitor table", time.UnixMicro(int64(at*1e6)), f[2], behind)
 		rows++
+	}
+	inexact := 0.0
+	if w.src.Engine == "mariadb" {
+		inexact = 1
+	}
+	if got := w.samples[len(w.samples)-1].inexact; got != inexact || strings.Contains(w.errOut.String(), "; +-1 s") != (inexact > 0) {
+		t.Errorf("latencies are said to be exact within %g s, not %g\n%s", got, inexact, w.errOut)
 	}
 	t.Logf("%d samples, %d rows; at worst %.1f s off", len(w.samples), rows, worst.Seconds())
 	if rows < 5 || len(w.samples) < 10 {

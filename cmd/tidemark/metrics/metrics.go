@@ -118,6 +118,7 @@ var Figures = []Figure{
 	{"in_flight_transactions", "Transactions read but not applied yet.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.InFlight) }},
 	{"in_flight_bytes", "Bytes of transactions read but not applied yet.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Memory) }},
 	{"source_clock_offset_seconds", "How far the source's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.SourceClock }},
+	{"latency_error_seconds", "By how much latencies since the source's commit may be too large: 1 with MariaDB, whose log has whole seconds, otherwise 0.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.CommitStep }},
 	{"target_clock_offset_seconds", "How far the target's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.TargetClock }},
 	{"agents", "Sessions that apply transactions.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Agents) }},
 	{"agents_busy", "Busy sessions, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Busy }},
@@ -171,7 +172,7 @@ const StateHelp = "1 for the state that the stream is in, 0 for the others."
 var stateDesc = prometheus.NewDesc(Prefix+"state", StateHelp, []string{"stream", "state"}, nil)
 
 // LatencyHelp describes the metric of the latency.
-const LatencyHelp = "Latency from the source's commit to the target's, over the last interval, by stage."
+const LatencyHelp = "Latency from the source's commit to the target's, over the last interval, by stage. Of end_to_end and capture, see latency_error_seconds."
 
 var latencyDesc = prometheus.NewDesc(Prefix+"latency_seconds", LatencyHelp, []string{"stream", "stage", "quantile"}, nil)
 

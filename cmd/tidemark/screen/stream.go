@@ -48,6 +48,9 @@ func printStream(w io.Writer, r *job.Report) {
 	}{{"end to end", s.EndToEnd}, {"  capture", s.Capture}, {"  queue", s.Queue}, {"  apply", s.Apply}} {
 		fmt.Fprintf(w, "%-12s%11s %11s %11s %11s\n", x.name, millis(x.l.Mean), millis(x.l.P50), millis(x.l.P99), millis(x.l.Max))
 	}
+	if s.CommitStep > 0 {
+		fmt.Fprintf(w, "End to end and capture are up to %g s too large: the source's log has whole seconds.\n", s.CommitStep)
+	}
 	if s.Skewed > 0 {
 		fmt.Fprintf(w, "The clocks differ: %s transactions appear to be applied before they were committed.\n", Commas(s.Skewed))
 	}
@@ -78,14 +81,14 @@ func streamLine(s job.StreamStatus) string {
 	if s.Half == "capture" {
 		line += "  captured"
 		if s.PerSecond > 0 {
-			line += fmt.Sprintf(", in the queue after %s (p99 %s)", millis(s.Capture.Mean), millis(s.Capture.P99))
+			line += fmt.Sprintf(", in the queue after %s (p99 %s%s)", millis(s.Capture.Mean), millis(s.Capture.P99), within(s))
 		}
 		line += fmt.Sprintf("  queue: %s messages, %s", Commas(s.QueueMessages), Bytes(s.QueueBytes))
 		return line + standing(s)
 	}
 	line += standing(s)
 	if s.PerSecond > 0 {
-		line += fmt.Sprintf("\n  end to end %s (p99 %s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99),
+		line += fmt.Sprintf("\n  end to end %s (p99 %s%s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99), within(s),
 			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean))
 	}
 	if s.State == job.Applying || s.State == job.OneAlone {
@@ -107,9 +110,17 @@ func followLine(s job.StreamStatus) string {
 	}
 	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)))
 	if s.PerSecond > 0 && s.Lag < 1 && s.EndToEnd.Mean < 1000 && s.State != job.OneAlone {
-		return line + fmt.Sprintf("  end to end %s, p99 %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99))
+		return line + fmt.Sprintf("  end to end %s, p99 %s%s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99), within(s))
 	}
 	return line + standing(s)
+}
+
+// within tells how exact latencies are, if that matters.
+func within(s job.StreamStatus) string {
+	if s.CommitStep == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; +-%g s", s.CommitStep)
 }
 
 // standing is what a stream is doing and how far it is behind, as the end of a line.

@@ -71,7 +71,7 @@ var applyColumns = []measured{
 	{"current_memory", "bytes of transactions read but not applied yet", func(s *job.StreamStatus) any { return s.Memory }},
 	{"qdepth", "messages in the durable queue", func(s *job.StreamStatus) any { return s.QueueMessages }},
 	{"q_percent_full", "how full the queue is", func(s *job.StreamStatus) any { return s.QueuePercent }},
-	{"end2end_latency", "from the source's commit to the target's: mean over the interval, in milliseconds", func(s *job.StreamStatus) any { return s.EndToEnd.Mean }},
+	{"end2end_latency", "from the source's commit to the target's: mean over the interval, in milliseconds (with MariaDB, whose log has whole seconds, up to a second too large)", func(s *job.StreamStatus) any { return s.EndToEnd.Mean }},
 	{"end2end_p50", "the same: median", func(s *job.StreamStatus) any { return s.EndToEnd.P50 }},
 	{"end2end_p99", "the same: 99th percentile", func(s *job.StreamStatus) any { return s.EndToEnd.P99 }},
 	{"capture_latency", "part of it: from the source's commit until capture passes it on; with a durable queue, until it is stored there", func(s *job.StreamStatus) any { return s.Capture.Mean }},
