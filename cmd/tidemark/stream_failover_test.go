@@ -58,7 +58,7 @@ func TestStreamFailover(t *testing.T) {
 			if o.code != 11 || !strings.Contains(o.errOut, "timeline 1") {
 				t.Errorf("back to the old primary: exit %d\n%s", o.code, o.errOut)
 			}
-			must(t, "replicate", there, dst, "--name", name, "--remove")
+			must(t, "replicate", there, dst, "--name", name, "--source-moved", "--remove") // the refused command is in the catalogue
 			primary.Kill(t)
 			primary.Restart(t)
 		})
