@@ -52,6 +52,16 @@ type DefinedLabel struct {
 	Text   string `json:"text"`
 }
 
+// A Published says whether and how a source that has a list of tables sends the changes of one.
+type Published struct {
+	ID uint32 // of the table
+	// As identifies its entry in the list, with its rows and columns and the kinds of changes: it
+	// is another text once somebody has changed any of that. "": it is not in the list.
+	As string
+	// Under is a table under whose name its changes come; "": under its own.
+	Under tidemark.TableID
+}
+
 // DefinitionPrefix is the prefix of a LogicalMessage whose Data is a LoggedDefinition in JSON.
 const DefinitionPrefix = "tidemark.definition"
 

@@ -15,7 +15,7 @@ func Diff(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 		return []Change{{Kind: DropTable, Table: id}}
 	}
 	if was.ID != 0 && is.ID != 0 && was.ID != is.ID {
-		return []Change{{Kind: DropTable, Table: id, Text: "is no longer on the source: another table has its name now"}}
+		return []Change{{Kind: ReplaceTable, Table: id}}
 	}
 	out = diffColumns(id, was, is)
 	out = append(out, diffParts(id, was, is)...)

@@ -49,6 +49,7 @@ const (
 	RenameTable    Kind = "rename table"
 	MoveTable      Kind = "move table" // to another schema or database
 	DropTable      Kind = "drop table"
+	ReplaceTable   Kind = "replace table" // another one has its name now
 	NewTable       Kind = "new table"
 	Rewrite        Kind = "rewrite"      // engine, tablespace, character set of the table, storage: rows stay
 	SwapFiles      Kind = "swap files"   // DISCARD and IMPORT TABLESPACE
@@ -161,7 +162,8 @@ var rules = []Rule{
 	{Kind: AddForeignKey, Verdict: Stays, How: "not made; diff --definitions shows it"},
 	{Kind: RenameTable, Verdict: Stops, Then: "Rename it on the target too, and tidemark sub start {to}"},
 	{Kind: MoveTable, Verdict: Stops, Then: "Move it on the target too, and tidemark sub start {to}"},
-	{Kind: DropTable, Verdict: Stops, Then: "Drop it on the target too; if it was renamed: tidemark sub start NEWNAME"},
+	{Kind: DropTable, Verdict: Stops, Then: "Drop it on the target too. If it was renamed: tidemark sub start NEWNAME"},
+	{Kind: ReplaceTable, Verdict: Stops, Then: "Give the target's table the columns and types of the new one, if they differ"},
 	{Kind: NewTable, Verdict: Offers, How: "announced with the command that adds it; added and loaded at once with --new-tables follow"},
 	{Kind: Rewrite, Verdict: Stays, How: "rows stay as they are"},
 	{Kind: SwapFiles, Verdict: Stops, Then: changeThere},
@@ -234,6 +236,7 @@ var texts = map[Kind]string{
 	RenameTable:    "was renamed to {to}",
 	MoveTable:      "was renamed to {to}",
 	DropTable:      "is no longer on the source",
+	ReplaceTable:   "is no longer on the source: another table has its name now",
 	LoseNull:       "its column {column} no longer takes NULL, and its NULLs became other values, which the log does not show",
 	SetNotNull:     "its column {column} no longer takes NULL",
 	DropNotNull:    "its column {column} takes NULL now",

@@ -63,6 +63,15 @@ func (e *Engine) Looks(ctx context.Context, name string, tables []tidemark.Table
 	return e.Source.Looks(ctx, stream.SlotOf(name), tables)
 }
 
+// Published reads how a stream's publication has tables. Withdraw removes one.
+func (e *Engine) Published(ctx context.Context, name string, tables []tidemark.TableID) (map[tidemark.TableID]change.Published, error) {
+	return e.Source.Published(ctx, stream.SlotOf(name), tables)
+}
+
+func (e *Engine) Withdraw(ctx context.Context, name string, table tidemark.TableID) error {
+	return e.Source.Withdraw(ctx, stream.SlotOf(name), table)
+}
+
 // Publish adds a table to a stream.
 func (e *Engine) Publish(ctx context.Context, name string, m *tidemark.Move) error {
 	if err := e.AddToSlot(ctx, stream.SlotOf(name), m); err != nil {

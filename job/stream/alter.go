@@ -136,9 +136,9 @@ func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before tableLoad
 
 // hadRows reports whether the stream has sent values of a column, so that it was a plain one.
 func (a *tableChange) hadRows(column string) bool {
-	var was outline
+	var was ddl.Outline
 	text := a.b.subs.outline(a.id)
-	return json.Unmarshal(text, &was) != nil || was.index(0, column) >= 0
+	return json.Unmarshal(text, &was) != nil || was.Index(0, column) >= 0
 }
 
 // gone reports whether a table of the source is a different one after a change, or has lost rows

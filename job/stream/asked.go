@@ -19,6 +19,7 @@ var (
 	_ = []looker{engines.Postgres{}, engines.MySQL{}}
 	_ = []monitored{engines.Postgres{}, engines.MySQL{}}
 	_ = []progressSource{engines.Postgres{}, engines.MySQL{}}
+	_ = []publisher{engines.Postgres{}}
 	_ = []redoer{engines.MySQL{}}
 	_ = []tableLister{engines.Postgres{}, engines.MySQL{}}
 

@@ -115,7 +115,7 @@ func (b *binder) cascades() bool {
 // bind binds a relation to the target's table under the names that the rules give; nil if the table
 // is not in the stream, is stopped, or has to be stopped now.
 func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error) {
-	if was, ok := b.names[rel.ID]; ok && was != rel.Table {
+	if was, ok := b.names[rel.ID]; ok && was != rel.Table && b.is(rel.ID, was) {
 		kind := ddl.RenameTable
 		if was.Schema != rel.Table.Schema {
 			kind = ddl.MoveTable
@@ -130,6 +130,9 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 	if m == nil || !b.subs.wants(rel.Table) {
 		return nil, nil
 	}
+	if !b.is(rel.ID, rel.Table) {
+		return nil, b.subs.stop(b.ctx, rel.Table, b.stops(rel.Table, ddl.ReplaceTable, "", ""))
+	}
 	out, err := b.bound(rel, place, m)
 	if err != nil && ofTable(err) {
 		return nil, b.subs.stop(b.ctx, rel.Table, err)
@@ -137,10 +140,20 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 	return out, err
 }
 
+// is reports whether a relation is the table that the stream has under a name, and not another one
+// that has got its name since. In doubt it is.
+func (b *binder) is(relation uint32, name tidemark.TableID) bool {
+	known := b.subs.load(name).Known
+	return known == nil || known.ID == 0 || known.ID == relation
+}
+
 func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*apply.Binding, error) {
 	rel, gone, err := b.reshaped(rel, place, m)
 	if err != nil {
 		return nil, err
+	}
+	if b.r.shape.Name() == "postgres" && rel.Identity != 'f' && b.r.conflict(m).Rule.Checks(tidemark.UpdateChange) {
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: rel.Table.String(), Err: errors.New("its log no longer has the old values of a changed row, which its conflict rule checks"), Hint: "On the source: ALTER TABLE " + rel.Table.String() + " REPLICA IDENTITY FULL"}
 	}
 	unknown := func(i int) bool { return !gone[i] && b.unknown(m, rel.Columns[i]) }
 	for i := range rel.Columns {

@@ -154,7 +154,11 @@ func (w *definitionWatch) look(ctx context.Context, urgent bool) error {
 	if len(ids) == 0 {
 		return nil
 	}
+	listed := subs.listed()
 	now, err := w.source.Definitions(ctx, ids)
+	if err == nil {
+		err = w.lists(ctx, listed, now)
+	}
 	if err != nil {
 		return err
 	}
@@ -201,7 +205,12 @@ func (w *definitionWatch) compare(ctx context.Context, id tidemark.TableID, is *
 
 // stop stops a table, for the reason in an error.
 func (w *definitionWatch) stop(ctx context.Context, id tidemark.TableID, why error) error {
-	err := w.r.subs.stop(ctx, id, why)
+	return w.stopIf(ctx, id, why, func(*catalog.StreamTable) bool { return true })
+}
+
+// stopIf is stop for a table whose record yes accepts.
+func (w *definitionWatch) stopIf(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
+	err := w.r.subs.stopIf(ctx, id, why, yes)
 	if w.altered++; w.run != nil {
 		w.run.Rebind()
 	}
@@ -269,7 +278,7 @@ type emptier interface {
 // rewritten reports whether a partition in a new file has its old rows.
 func (w *definitionWatch) rewritten(ctx context.Context, c ddl.Change, is *change.Definition) bool {
 	e, ok := w.source.(emptier)
-	part := partNamed(is, c.Column)
+	part := ddl.PartNamed(is, c.Column)
 	if !ok || part == nil {
 		return false
 	}
@@ -324,7 +333,7 @@ func (w *definitionWatch) alter(ctx context.Context, c ddl.Change, is *change.De
 				return err
 			}
 		}
-		a, ok := alteration(c, m, is, w.target[m.To.TableID])
+		a, ok := ddl.Alteration(c, m, is, w.target[m.To.TableID])
 		if !ok {
 			return nil
 		}
@@ -349,94 +358,4 @@ func (w *definitionWatch) targets() (out []tidemark.TableID) {
 		out = append(out, m.To.TableID)
 	}
 	return out
-}
-
-// alteration gives the form of a change for the target's present table; not ok if there is nothing
-// to do.
-func alteration(c ddl.Change, m *tidemark.Move, is, there *change.Definition) (a change.Alteration, ok bool) {
-	a.Table = m.To.TableID
-	if there == nil {
-		return a, false
-	}
-	if c.Kind == ddl.NewPartition {
-		return newPart(a, c, m, is, there)
-	}
-	if c.Kind == ddl.RenameLabel || c.Kind == ddl.AddLabel {
-		return labels(a, c, m, is, there)
-	}
-	k := slices.Index(m.Source, c.Column)
-	if k < 0 {
-		return a, false
-	}
-	a.Column = m.To.Stored()[k].Name
-	now := columnNamed(is, c.Column)
-	if now == nil {
-		return a, false
-	}
-	a.SetDefault, a.NoDefault = now.Default, c.Kind == ddl.DropDefault
-	if c.Kind != ddl.SetDefault {
-		a.SetDefault = ""
-	}
-	a.NotNull, a.Null = c.Kind == ddl.SetNotNull, c.Kind == ddl.DropNotNull
-	return a, true
-}
-
-func newPart(a change.Alteration, c ddl.Change, m *tidemark.Move, is, there *change.Definition) (change.Alteration, bool) {
-	part := partNamed(is, c.Column)
-	if part == nil || !there.Parted {
-		return a, false
-	}
-	p := *part
-	p.Table, a.Table = partOn(m, p.Table), partOn(m, p.Of)
-	a.Part = &p
-	return a, true
-}
-
-// partOn is the name of a partition, or of its parent, on the target.
-func partOn(m *tidemark.Move, id tidemark.TableID) tidemark.TableID {
-	if id == m.From.TableID {
-		return m.To.TableID
-	}
-	if id.Schema == m.From.Schema {
-		id.Schema = m.To.Schema
-	}
-	return id
-}
-
-func labels(a change.Alteration, c ddl.Change, m *tidemark.Move, is, there *change.Definition) (change.Alteration, bool) {
-	text := c.To
-	at := slices.IndexFunc(is.Labels, func(l change.DefinedLabel) bool {
-		return l.Text == text && (c.Kind == ddl.RenameLabel || l.Column == c.Column)
-	})
-	if at < 0 {
-		return a, false
-	}
-	k := slices.Index(m.Source, is.Labels[at].Column)
-	if k < 0 {
-		return a, false
-	}
-	column := m.To.Stored()[k].Name
-	has := func(text string) bool {
-		return slices.ContainsFunc(there.Labels, func(l change.DefinedLabel) bool { return l.Type == a.Type && l.Text == text })
-	}
-	for _, l := range there.Labels {
-		if l.Column == column {
-			a.Type = l.Type
-		}
-	}
-	if a.Type == "" || has(text) {
-		return a, false
-	}
-	if c.Kind == ddl.RenameLabel {
-		a.Label, a.To = c.Column, text
-		return a, has(c.Column)
-	}
-	a.AddLabel = text
-	for _, next := range is.Labels[at+1:] {
-		if next.Type == is.Labels[at].Type && has(next.Text) {
-			a.Before = next.Text
-			break
-		}
-	}
-	return a, true
 }

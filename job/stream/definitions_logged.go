@@ -70,9 +70,9 @@ func (w *definitionWatch) missed(ctx context.Context, c ddl.Change, was, is *cha
 		if err := w.alter(ctx, c, is); err != nil {
 			return nil
 		}
-		return w.know(ctx, c.Table, settled(was, is, c.Column))
+		return w.know(ctx, c.Table, ddl.Settled(was, is, c.Column))
 	}
-	if c.Kind != ddl.EmptyPartition && c.Kind != ddl.DropTable {
+	if c.Kind != ddl.EmptyPartition && c.Kind != ddl.DropTable && c.Kind != ddl.ReplaceTable {
 		if c.Text == "" {
 			c.Text = "was changed: " + string(c.Kind) + " " + c.Column
 		}
@@ -90,19 +90,4 @@ func (w *definitionWatch) know(ctx context.Context, id tidemark.TableID, is *cha
 		noteLoad(t, func(x *tableLoad) { x.Known = is })
 		return nil
 	})
-}
-
-// settled is the known definition of a table once one of its columns has its present default and
-// nullability.
-func settled(was, is *change.Definition, column string) *change.Definition {
-	known := *was
-	known.Columns = slices.Clone(was.Columns)
-	if now := columnNamed(is, column); now != nil {
-		for i := range known.Columns {
-			if c := &known.Columns[i]; c.Number == now.Number {
-				c.Default, c.NotNull = now.Default, now.NotNull
-			}
-		}
-	}
-	return &known
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -120,7 +121,7 @@ func (b *binder) defined(m change.LogicalMessage, place uint64, onTarget bool) e
 	}
 	b.subs.mu.Unlock()
 	for id, known := range was {
-		is, gone := told(id, known, &d)
+		is, gone := ddl.Told(id, known, &d)
 		if is == nil && !gone || known != nil && (place < known.At || place == known.At && m.LSN <= known.Said) {
 			continue
 		}
@@ -134,49 +135,6 @@ func (b *binder) defined(m change.LogicalMessage, place uint64, onTarget bool) e
 		}
 	}
 	return nil
-}
-
-// told is a table as the log reports it; nil if the record is not about it, or, with gone, if the
-// table no longer exists.
-func told(id tidemark.TableID, was *change.Definition, d *change.LoggedDefinition) (is *change.Definition, gone bool) {
-	switch {
-	case d.Table != nil:
-		if same := was != nil && was.ID != 0 && was.ID == d.Table.ID; same || d.Table.TableID == id && (was == nil || was.ID == 0) {
-			is = &d.Table.Definition
-		}
-		return is, false
-	case was == nil:
-		return nil, false
-	case slices.Contains(d.Dropped, was.ID) && was.ID != 0:
-		return nil, true
-	case d.Labels != nil:
-		return relabelled(was, d.Labels), false
-	}
-	dropped := func(p change.DefinedPart) bool { return slices.Contains(d.Dropped, p.ID) }
-	if !slices.ContainsFunc(was.Parts, dropped) {
-		return nil, false
-	}
-	x := *was
-	x.Parts = slices.DeleteFunc(slices.Clone(was.Parts), dropped)
-	return &x, false
-}
-
-// relabelled is a table with a type whose labels have changed; nil if there is none.
-func relabelled(was *change.Definition, l *change.LoggedLabels) *change.Definition {
-	ours := func(x change.DefinedLabel) bool {
-		return x.Type == l.Type || slices.ContainsFunc(l.Labels, func(y change.DefinedLabel) bool { return y.ID == x.ID })
-	}
-	i := slices.IndexFunc(was.Labels, ours)
-	if i < 0 {
-		return nil
-	}
-	is := *was
-	is.Labels = slices.DeleteFunc(slices.Clone(was.Labels), ours)
-	for _, y := range l.Labels {
-		y.Type, y.Column = l.Type, was.Labels[i].Column
-		is.Labels = append(is.Labels, y)
-	}
-	return &is
 }
 
 // redefined replicates the changes of one table, or stops it.
@@ -216,7 +174,7 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 			c.NotNull = false // until a check finds it
 		}
 	}
-	shape, err := json.Marshal(outline{Place: is.At, Columns: outlineOfLogged(&known)})
+	shape, err := json.Marshal(ddl.Outline{Place: is.At, Columns: ddl.OutlineOfLogged(&known)})
 	if err != nil {
 		return err
 	}
@@ -231,15 +189,6 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 		return err
 	}
 	return b.remapped(id)
-}
-
-func outlineOfLogged(is *change.Definition) (out []outlineColumn) {
-	for _, c := range is.Columns {
-		if c.Generated == "" {
-			out = append(out, outlineColumn{Name: c.Name, Type: c.Type, Mod: c.Mod, Number: c.Number})
-		}
-	}
-	return out
 }
 
 // remapped looks at both sides of a table anew.

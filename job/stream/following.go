@@ -50,7 +50,7 @@ func (f *following) all(was *change.Definition) error {
 			if f.d.Dropped != nil {
 				c.Kind, c.Text = ddl.DropPartition, "its partition "+c.Column+" was dropped"
 			}
-			if p := partNamed(was, c.Column); p != nil && p.Of != f.id && partNamed(f.is, p.Of.String()) == nil {
+			if p := ddl.PartNamed(was, c.Column); p != nil && p.Of != f.id && ddl.PartNamed(f.is, p.Of.String()) == nil {
 				continue // it is dropped with its parent
 			}
 		}
@@ -136,15 +136,15 @@ func (f *following) alteration(c ddl.Change, was *change.Definition) (*change.Al
 	a := change.Alteration{Table: f.m.To.TableID}
 	switch c.Kind {
 	case ddl.AddLabel, ddl.RenameLabel:
-		if a, ok := labels(a, c, f.m, f.is, f.there); ok {
+		if a, ok := ddl.Labels(a, c, f.m, f.is, f.there); ok {
 			return &a, nil
 		}
 		return nil, nil
 	case ddl.NewPartition, ddl.FillPartition:
 		return f.attached(c, was)
 	case ddl.DetachedPart, ddl.DropPartition:
-		p := partNamed(was, c.Column)
-		there := partNamed(f.there, partOn(f.m, p.Table).String())
+		p := ddl.PartNamed(was, c.Column)
+		there := ddl.PartNamed(f.there, ddl.PartOn(f.m, p.Table).String())
 		if !f.there.Parted {
 			return nil, c.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
 		}
@@ -164,17 +164,17 @@ func (f *following) alteration(c ddl.Change, was *change.Definition) (*change.Al
 
 // column is an alteration of a column.
 func (f *following) column(a change.Alteration, c ddl.Change, was *change.Definition) (*change.Alteration, error) {
-	if !plainColumns(f.m) {
+	if !ddl.PlainColumns(f.m) {
 		if !slices.Contains([]ddl.Kind{ddl.SetDefault, ddl.DropDefault, ddl.SetNotNull, ddl.DropNotNull}, c.Kind) {
 			return nil, nil // the rows tell
 		}
-		if a, ok := alteration(c, f.m, f.is, f.there); ok {
+		if a, ok := ddl.Alteration(c, f.m, f.is, f.there); ok {
 			return &a, nil
 		}
 		return nil, nil
 	}
 	a.Column = c.Column
-	there, now := columnNamed(f.there, c.Column), columnNamed(f.is, c.Column)
+	there, now := ddl.ColumnNamed(f.there, c.Column), ddl.ColumnNamed(f.is, c.Column)
 	switch c.Kind {
 	case ddl.AddColumn, ddl.AddGenerated:
 		if a.Add = now; there != nil {
@@ -186,11 +186,11 @@ func (f *following) column(a change.Alteration, c ddl.Change, was *change.Defini
 		}
 	case ddl.RenameColumn:
 		a.Rename = c.To
-		if is := columnNamed(f.there, c.To); there == nil && is != nil {
+		if is := ddl.ColumnNamed(f.there, c.To); there == nil && is != nil {
 			return nil, nil
 		}
 	case ddl.ChangeType:
-		old := columnNumbered(was, now.Number)
+		old := ddl.ColumnNumbered(was, now.Number)
 		if there != nil && there.Native == now.Native && there.Collation == now.Collation {
 			return nil, nil
 		}
@@ -219,13 +219,13 @@ func (f *following) column(a change.Alteration, c ddl.Change, was *change.Defini
 // attached is what is done for a new partition of the table: it is created, or attached if the
 // target has it.
 func (f *following) attached(c ddl.Change, was *change.Definition) (*change.Alteration, error) {
-	p := *partNamed(f.is, c.Column)
-	if old := partNamed(was, c.Column); c.Kind == ddl.FillPartition && old != nil || !f.there.Parted && c.Kind == ddl.FillPartition {
+	p := *ddl.PartNamed(f.is, c.Column)
+	if old := ddl.PartNamed(was, c.Column); c.Kind == ddl.FillPartition && old != nil || !f.there.Parted && c.Kind == ddl.FillPartition {
 		return nil, c.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
 	}
 	source := p.Table
-	p.Table, p.Of = partOn(f.m, p.Table), partOn(f.m, p.Of)
-	if !f.there.Parted || partNamed(f.there, p.Table.String()) != nil {
+	p.Table, p.Of = ddl.PartOn(f.m, p.Table), ddl.PartOn(f.m, p.Of)
+	if !f.there.Parted || ddl.PartNamed(f.there, p.Table.String()) != nil {
 		return nil, nil
 	}
 	there, err := f.tgt.Definitions(f.b.ctx, []tidemark.TableID{p.Table})
@@ -252,7 +252,7 @@ func (f *following) filled(c ddl.Change, a *change.Alteration) error {
 	if c.Kind != ddl.FillPartition && c.Kind != ddl.NewPartition {
 		return nil
 	}
-	p := partNamed(f.is, c.Column)
+	p := ddl.PartNamed(f.is, c.Column)
 	if a.Attach != nil && f.b.subs.state(p.Table) == catalog.TableActive {
 		return f.b.subs.forget(f.b.ctx, p.Table)
 	}
@@ -265,31 +265,4 @@ func (f *following) filled(c ddl.Change, a *change.Alteration) error {
 	}
 	f.loads = false
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: f.id.String(), Err: fmt.Errorf("the table %s was attached to it as a partition, with rows that are not on the target", p.Table), Hint: "The target has the partition, but not its rows: load the table again."}
-}
-
-// plainColumns reports whether a table has the same columns on both sides, by name.
-func plainColumns(m *tidemark.Move) bool {
-	stored := m.To.Stored()
-	return len(m.Source) == len(m.From.Stored()) && len(stored) == len(m.Source) && slices.EqualFunc(m.Source, stored, func(a string, b tidemark.Column) bool { return a == b.Name })
-}
-
-func columnNamed(d *change.Definition, name string) *change.DefinedColumn {
-	if i := slices.IndexFunc(d.Columns, func(c change.DefinedColumn) bool { return c.Name == name }); i >= 0 {
-		return &d.Columns[i]
-	}
-	return nil
-}
-
-func columnNumbered(d *change.Definition, number int32) *change.DefinedColumn {
-	if i := slices.IndexFunc(d.Columns, func(c change.DefinedColumn) bool { return c.Number == number }); i >= 0 {
-		return &d.Columns[i]
-	}
-	return &change.DefinedColumn{}
-}
-
-func partNamed(d *change.Definition, name string) *change.DefinedPart {
-	if i := slices.IndexFunc(d.Parts, func(p change.DefinedPart) bool { return p.Table.String() == name }); i >= 0 {
-		return &d.Parts[i]
-	}
-	return nil
 }

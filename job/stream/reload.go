@@ -226,7 +226,7 @@ func (l *reload) manual(ctx context.Context) error {
 		return t.State == catalog.TableLoading && loadOf(t).Manual && l.moves[t.Table] != nil
 	})
 	for _, id := range all {
-		err := l.from.Publish(ctx, l.r.spec.Name, l.moves[id])
+		err := l.publish(ctx, id, l.moves[id])
 		if err != nil && !l.r.life.passes(err) && ofTable(err) {
 			err = l.subs.stop(ctx, id, err)
 		} else if err == nil && l.run == nil {
@@ -356,7 +356,7 @@ func (l *reload) acting(id tidemark.TableID) (all []tidemark.TableID, _ error) {
 
 // begin adds the table to the stream, and empties the target's.
 func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Move) error {
-	if err := l.from.Publish(ctx, l.r.spec.Name, m); err != nil {
+	if err := l.publish(ctx, id, m); err != nil {
 		return err
 	}
 	if _, err := l.feed.Record(ctx, id); err != nil {

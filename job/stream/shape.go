@@ -39,84 +39,10 @@ func (r *stream) lookAt(ctx context.Context, moves []tidemark.Move) (err error) 
 	if d, ok := r.src.(definer); ok {
 		r.defined, err = d.Definitions(ctx, ids)
 	}
+	if p, ok := r.src.(publisher); ok && err == nil {
+		r.published, err = p.Published(ctx, r.spec.Name, ids)
+	}
 	return err
-}
-
-// An outline is what is stored of a relation: the columns of its table when the stream reported it
-// last.
-type outline struct {
-	Place   uint64          `json:"place"` // of the first transaction with this shape
-	Columns []outlineColumn `json:"columns"`
-	// Gone are columns that were dropped or renamed at Place, and earlier on the target. The stream
-	// may report them again, if log before Place is read again.
-	Gone []outlineColumn `json:"gone,omitempty"`
-	// Known is the last result of the catalogue query.
-	Known *change.CatalogueLook `json:"known,omitempty"`
-}
-
-type outlineColumn struct {
-	Name   string `json:"name"`
-	Type   uint32 `json:"type"`
-	Mod    int32  `json:"mod"`
-	Number int32  `json:"number,omitempty"` // see tidemark.RelationColumn
-	// Native is the source's name of the type, when the stream began, until the stream reports one.
-	Native string `json:"native,omitempty"`
-}
-
-// firstOutline is what is known of a table before the log has reported anything: no types, since
-// their numbers are the log's.
-func firstOutline(m *tidemark.Move, look *change.CatalogueLook) (out outline) {
-	for _, c := range m.From.Stored() {
-		x := outlineColumn{Name: c.Name, Native: c.Type.Native}
-		if look != nil {
-			for _, l := range look.Columns {
-				if !l.Gone && l.Name == c.Name {
-					x.Number = l.Number
-				}
-			}
-		}
-		out.Columns = append(out.Columns, x)
-	}
-	out.Known = look
-	return out
-}
-
-// described reports whether the first relation of a table has a column as it was described before
-// the stream. To describe it again would take a second for each of thousands of tables.
-func (o *outline) described(was, is outlineColumn) bool {
-	return o.Known != nil && slices.ContainsFunc(o.Known.Columns, func(c change.CatalogueColumn) bool {
-		return c.Number == is.Number && c.Native != "" && c.Native == was.Native && c.Type == is.Type && c.Mod == is.Mod
-	})
-}
-
-// before is the catalogue's description before a place, or before the stream.
-func (o *outline) before(place uint64) (out []change.CatalogueColumn) {
-	if o.Known != nil && place >= o.Known.At {
-		return o.Known.Columns
-	}
-	for _, c := range o.Columns {
-		if c.Number == 0 || c.Type == 0 {
-			return nil
-		}
-		out = append(out, change.CatalogueColumn{Number: c.Number, Name: c.Name, Type: c.Type, Mod: c.Mod})
-	}
-	return out
-}
-
-func (o *outline) index(number int32, name string) int {
-	return slices.IndexFunc(o.Columns, func(c outlineColumn) bool {
-		if number != 0 && c.Number != 0 {
-			return number == c.Number
-		}
-		return name == c.Name
-	})
-}
-
-func outlineOf(rel change.Relation) (out []outlineColumn) {
-	for _, c := range rel.Columns {
-		out = append(out, outlineColumn{Name: c.Name, Type: c.Type, Mod: c.Mod, Number: c.Number})
-	}
-	return out
 }
 
 // decide gives the rule for a change of the stream's tables.
@@ -138,20 +64,20 @@ func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (
 	text := b.subs.outline(rel.Table)
 	rel.Columns = slices.Clone(rel.Columns)
 	gone = make([]bool, len(rel.Columns))
-	var was outline
+	var was ddl.Outline
 	if text != nil {
 		if err := json.Unmarshal(text, &was); err != nil {
 			return rel, nil, fmt.Errorf("read shape of %s: %w", rel.Table, err)
 		}
 	}
 	if place < was.Place {
-		was.earlier(rel.Columns, gone)
+		was.Earlier(rel.Columns, gone)
 		rel.Catalogue = nil
 		return rel, gone, nil
 	}
 	numbers, doubt := b.identified(rel), ""
 	if numbers == nil {
-		numbers, doubt = ddl.Identify(rel, was.before(place))
+		numbers, doubt = ddl.Identify(rel, was.Before(place))
 	}
 	if doubt != "" {
 		return rel, nil, b.stops(rel.Table, ddl.Unsure, "", doubt)
@@ -159,14 +85,14 @@ func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (
 	for i, n := range numbers {
 		rel.Columns[i].Number = n
 	}
-	is := outline{Place: place, Columns: outlineOf(rel), Known: rel.Catalogue}
+	is := ddl.Outline{Place: place, Columns: ddl.OutlineOf(rel), Known: rel.Catalogue}
 	rel.Catalogue = nil
 	if is.Known == nil {
 		is.Known = was.Known
 	}
 	for i := range is.Columns { // the log of MySQL does not give all types
 		c := &is.Columns[i]
-		if k := was.index(c.Number, c.Name); k >= 0 && c.Type == 0 && was.Columns[k].Name == c.Name {
+		if k := was.Index(c.Number, c.Name); k >= 0 && c.Type == 0 && was.Columns[k].Name == c.Name {
 			number := c.Number
 			if *c = was.Columns[k]; number != 0 {
 				c.Number = number
@@ -188,30 +114,12 @@ func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (
 	return rel, gone, b.subs.edit(b.ctx, rel.Table, func(t *catalog.StreamTable) error { t.Shape = text; return nil })
 }
 
-// earlier gives columns that were reported before the outline their names in it.
-func (o *outline) earlier(columns []change.RelationColumn, gone []bool) {
-	for i := range columns {
-		c := &columns[i]
-		k := slices.IndexFunc(o.Gone, func(x outlineColumn) bool { return x.Name == c.Name })
-		if k < 0 || o.index(0, c.Name) >= 0 {
-			continue
-		}
-		at := -1
-		if n := o.Gone[k].Number; n != 0 {
-			at = slices.IndexFunc(o.Columns, func(x outlineColumn) bool { return x.Number == n })
-		}
-		if gone[i] = at < 0; at >= 0 {
-			c.Name = o.Columns[at].Name
-		}
-	}
-}
-
 // fitting compares the present shape of a table with its old one.
-func (b *binder) fitting(rel change.Relation, m *tidemark.Move, was, is *outline) error {
+func (b *binder) fitting(rel change.Relation, m *tidemark.Move, was, is *ddl.Outline) error {
 	f := &fit{b: b, rel: rel, m: m, was: was, is: is}
 	for _, c := range was.Columns {
 		var err error
-		switch i := is.index(c.Number, c.Name); {
+		switch i := is.Index(c.Number, c.Name); {
 		case i < 0:
 			err = f.dropped(c)
 		case is.Columns[i].Name != c.Name:
@@ -231,8 +139,8 @@ type fit struct {
 	b      *binder
 	rel    change.Relation
 	m      *tidemark.Move
-	was    *outline
-	is     *outline
+	was    *ddl.Outline
+	is     *ddl.Outline
 	looked bool
 	now    *tidemark.Table // of the source
 }
@@ -277,14 +185,14 @@ func (f *fit) left(name string) bool {
 	return c != nil && c.Generated == "" && !slices.Contains(f.m.Source, name)
 }
 
-func (f *fit) dropped(c outlineColumn) error {
+func (f *fit) dropped(c ddl.OutlineColumn) error {
 	id := f.rel.Table
 	if c.Type == 0 && c.Native != "" && c.Number == 0 { // the first relation of the table
 		if x, err := f.source(c.Name); err != nil || x != nil {
 			return err // the stream began before the column was added, and its description was made later
 		}
 	}
-	if slices.ContainsFunc(f.is.Columns, func(x outlineColumn) bool { return x.Name == c.Name }) {
+	if slices.ContainsFunc(f.is.Columns, func(x ddl.OutlineColumn) bool { return x.Name == c.Name }) {
 		return f.b.stops(id, ddl.ReplaceColumn, c.Name, "")
 	}
 	made := f.m.From.Column(c.Name) // generated now
@@ -315,7 +223,7 @@ func (f *fit) dropped(c outlineColumn) error {
 	return nil
 }
 
-func (f *fit) renamed(c outlineColumn, to string) error {
+func (f *fit) renamed(c ddl.OutlineColumn, to string) error {
 	if f.left(c.Name) && f.left(to) {
 		return nil
 	}
@@ -330,12 +238,12 @@ func (f *fit) renamed(c outlineColumn, to string) error {
 	return nil
 }
 
-func (f *fit) retyped(c, is outlineColumn) error {
+func (f *fit) retyped(c, is ddl.OutlineColumn) error {
 	if !slices.Contains(f.m.Source, c.Name) || is.Type == 0 || is.Type == c.Type && is.Mod == c.Mod {
 		return nil
 	}
 	if c.Type == 0 {
-		if f.was.described(c, is) {
+		if f.was.Described(c, is) {
 			return nil
 		}
 		x, err := f.source(c.Name)

@@ -34,6 +34,8 @@ type stream struct {
 	looks  looks           // at the tables, when the source began to keep its log
 	// defined is what else it reported of them then.
 	defined map[tidemark.TableID]*change.Definition
+	// published is how it sent their changes then.
+	published map[tidemark.TableID]change.Published
 
 	catching *catchUp // what sessions are limited to, while the copy is resumed
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/queue"
 )
@@ -89,14 +90,14 @@ func (r *stream) streamTables(ctx context.Context) ([]catalog.StreamTable, error
 // enroll records a table that the stream has from its beginning, and its shape there.
 func (s *subscriptions) enroll(ctx context.Context, m *tidemark.Move) error {
 	id := m.From.TableID
-	text, err := json.Marshal(firstOutline(m, s.r.looks[id]))
+	text, err := json.Marshal(ddl.FirstOutline(m, s.r.looks[id]))
 	if err != nil {
 		return err
 	}
 	return s.edit(ctx, id, func(t *catalog.StreamTable) error {
 		t.State, t.Since, t.Shape, t.Load = catalog.TableActive, later(t, s.r.env.Time()), text, nil
 		if d := s.r.defined[id]; d != nil {
-			t.Load = tableLoad{Known: d}.text()
+			t.Load = tableLoad{Known: d, Published: s.r.published[id].As}.text()
 		}
 		return nil
 	})
@@ -201,10 +202,22 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 		return nil
 	})
 	if err == nil && told {
-		hint := strings.TrimRight(tidemark.HintOf(why), ". ")
-		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: strings.TrimLeft(hint+". Then run tidemark sub reload "+id.String()+".", ". "), Error: reasonOf(why)})
+		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: Remedy(id, tidemark.HintOf(why), ""), Error: reasonOf(why)})
 	}
 	return err
+}
+
+// Remedy completes the hint of a stopped table with the command that lets it continue. The stream's
+// name may be left out.
+func Remedy(id tidemark.TableID, hint, stream string) string {
+	hint = strings.TrimRight(hint, ". ")
+	if !strings.Contains(hint, "tidemark sub ") {
+		hint += ". Then run tidemark sub reload " + id.String()
+		if stream != "" {
+			hint += " --name " + stream
+		}
+	}
+	return strings.TrimLeft(hint, ". ") + "."
 }
 
 // forget removes a table from the stream: another one has its rows from now on.
@@ -255,7 +268,7 @@ func (r *life) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
 	}
 	for _, t := range known {
 		if t.State == catalog.TableStopped {
-			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are skipped: " + t.Reason, Hint: t.Hint})
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are skipped: " + t.Reason, Hint: Remedy(t.Table, t.Hint, r.spec.Name)})
 		}
 	}
 	return out

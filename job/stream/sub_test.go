@@ -9,6 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -184,7 +185,7 @@ func TestToldOf(t *testing.T) {
 		{"a partition dropped", was, &change.LoggedDefinition{Dropped: []uint32{9}}, true, false, 1},
 		{"another one dropped", was, &change.LoggedDefinition{Dropped: []uint32{5}}, false, false, 0},
 	} {
-		got, gone := told(id, x.was, x.d)
+		got, gone := ddl.Told(id, x.was, x.d)
 		if (got != nil) != x.is || gone != x.gone || got != nil && len(got.Parts) != x.parts {
 			t.Errorf("%s: %+v, gone %v", x.name, got, gone)
 		}
@@ -196,14 +197,14 @@ func TestToldOf(t *testing.T) {
 
 // Columns that were received before an outline get the names that they have in it.
 func TestEarlierColumns(t *testing.T) {
-	o := outline{Columns: []outlineColumn{{Name: "id", Number: 1}, {Name: "new", Number: 2}}, Gone: []outlineColumn{{Name: "old", Number: 2}, {Name: "dropped", Number: 3}}}
+	o := ddl.Outline{Columns: []ddl.OutlineColumn{{Name: "id", Number: 1}, {Name: "new", Number: 2}}, Gone: []ddl.OutlineColumn{{Name: "old", Number: 2}, {Name: "dropped", Number: 3}}}
 	columns := []change.RelationColumn{{Name: "id"}, {Name: "old"}, {Name: "dropped"}}
 	gone := make([]bool, len(columns))
-	o.earlier(columns, gone)
+	o.Earlier(columns, gone)
 	if columns[0].Name != "id" || columns[1].Name != "new" || !slices.Equal(gone, []bool{false, false, true}) {
 		t.Errorf("%+v %v", columns, gone)
 	}
-	if o.index(2, "whatever") != 1 || o.index(0, "id") != 0 || o.index(9, "id") != -1 {
+	if o.Index(2, "whatever") != 1 || o.Index(0, "id") != 0 || o.Index(9, "id") != -1 {
 		t.Error("columns are found by their numbers where they have some")
 	}
 }

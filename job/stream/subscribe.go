@@ -26,6 +26,8 @@ type tableLoad struct {
 	Marks  []change.LogMark    `json:"marks,omitempty"`  // of the last chunks
 	// Known is what the source's catalogue has reported of the table, as far as the target has it.
 	Known *change.Definition `json:"known,omitempty"`
+	// Published is how the source sent the table's changes when the stream got it.
+	Published string `json:"published,omitempty"`
 	// Altered is the place of the last statement that was also run on the target's table, and
 	// Altering of one that may have been run, when the table had so many partitions.
 	Altered  uint64 `json:"altered,omitempty"`
@@ -46,7 +48,7 @@ type tableLoad struct {
 
 // anew is what is kept when another load begins, or none does.
 func (l tableLoad) anew() tableLoad {
-	return tableLoad{Marks: l.Marks, Answered: l.Answered, Heard: l.Heard}
+	return tableLoad{Marks: l.Marks, Answered: l.Answered, Heard: l.Heard, Published: l.Published}
 }
 
 // mark records another place that was given to a chunk.

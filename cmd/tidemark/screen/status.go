@@ -152,7 +152,7 @@ func printStreamTables(w io.Writer, x StreamState) {
 		fmt.Fprintln(w, line)
 		hint := t.Hint
 		if t.State == catalog.TableStopped {
-			hint = strings.TrimLeft(strings.TrimRight(hint, ". ")+". Then run tidemark sub reload "+t.Table.String()+" --name "+x.Name+".", ". ")
+			hint = stream.Remedy(t.Table, hint, x.Name)
 		}
 		if hint != "" {
 			fmt.Fprintf(w, "      hint: %s\n", hint)

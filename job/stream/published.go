@@ -1,0 +1,112 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+)
+
+// A publisher is a source that sends the changes of the tables in a list, which others can change
+// too, without a trace in the log.
+type publisher interface {
+	Published(ctx context.Context, stream string, tables []tidemark.TableID) (map[tidemark.TableID]change.Published, error)
+	Withdraw(ctx context.Context, stream string, table tidemark.TableID) error
+}
+
+// listed gives the tables that the source has to send by now, and since when they are in their
+// states: not those which a load has yet to add to its list.
+func (s *subscriptions) listed() map[tidemark.TableID]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[tidemark.TableID]time.Time{}
+	for id, t := range s.of {
+		if t.State == catalog.TableActive || t.State == catalog.TableLoading && loadOf(t).Begun {
+			out[id] = t.Since
+		}
+	}
+	return out
+}
+
+// lists checks whether the source still sends the changes of tables as it did when the stream got
+// them. now are the tables' definitions: of another table under the same name nothing is said here.
+func (w *definitionWatch) lists(ctx context.Context, listed map[tidemark.TableID]time.Time, now map[tidemark.TableID]*change.Definition) error {
+	p, ok := w.r.src.(publisher)
+	if !ok || len(listed) == 0 {
+		return nil
+	}
+	ids := slices.Collect(maps.Keys(listed))
+	all, err := p.Published(ctx, w.r.spec.Name, ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		is, there := all[id]
+		x := w.r.subs.load(id)
+		if !there || now[id] == nil || now[id].ID != is.ID || x.Known != nil && x.Known.ID != 0 && x.Known.ID != is.ID {
+			continue
+		}
+		err := unlisted(id, x.Published, is, w.logged)
+		switch {
+		case err != nil:
+			err = w.stopIf(ctx, id, err, func(t *catalog.StreamTable) bool { return t.Since.Equal(listed[id]) })
+		case x.Published == "":
+			err = w.r.subs.note(ctx, id, func(l *tableLoad) { l.Published = is.As })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlisted is the error that stops a table whose changes no longer come, or no longer all of them.
+// logged: the log says which tables become partitions.
+func unlisted(id tidemark.TableID, was string, is change.Published, logged bool) error {
+	text, hint := "", "The stream needs its publication as it has made it"
+	switch {
+	case is.As == "":
+		text = "was removed from the stream's publication on the source, which no longer sends its changes"
+	case was != "" && was != is.As:
+		text = "somebody has changed how the stream's publication on the source sends its changes, or has removed it there for a while"
+	case is.Under.Name != "" && !logged:
+		text = "is a partition of " + is.Under.String() + " now, and its changes come with those of that table"
+		hint = "Leave it stopped; its rows are those of " + is.Under.String()
+	default:
+		return nil
+	}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: id.String(), Err: errors.New(text), Hint: hint}
+}
+
+// publish makes the source send the changes of a table that is to be loaded; anew, if somebody has
+// changed how it does.
+func (l *reload) publish(ctx context.Context, id tidemark.TableID, m *tidemark.Move) error {
+	p, ok := l.r.src.(publisher)
+	var all map[tidemark.TableID]change.Published
+	if ok {
+		var err error
+		all, err = p.Published(ctx, l.r.spec.Name, []tidemark.TableID{id})
+		if err != nil {
+			return err
+		}
+		was := l.subs.load(id).Published
+		if is := all[id].As; is != "" && is != was {
+			if err := p.Withdraw(ctx, l.r.spec.Name, id); err != nil {
+				return err
+			}
+		}
+	}
+	err := l.from.Publish(ctx, l.r.spec.Name, m)
+	if ok && err == nil {
+		all, err = p.Published(ctx, l.r.spec.Name, []tidemark.TableID{id})
+	}
+	if !ok || err != nil {
+		return err
+	}
+	return l.note(ctx, id, func(t *tableLoad) { t.Published = all[id].As })
+}
