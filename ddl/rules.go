@@ -163,7 +163,7 @@ var rules = []Rule{
 	{Kind: RenameTable, Verdict: Stops, Then: "Rename it on the target too, and tidemark sub start {to}"},
 	{Kind: MoveTable, Verdict: Stops, Then: "Move it on the target too, and tidemark sub start {to}"},
 	{Kind: DropTable, Verdict: Stops, Then: "Drop it on the target too. If it was renamed: tidemark sub start NEWNAME"},
-	{Kind: ReplaceTable, Verdict: Stops, Then: "Give the target's table the columns and types of the new one, if they differ"},
+	{Kind: ReplaceTable, Verdict: Goes, How: "the target's table gets its definition, and its rows are loaded again, unless capture and apply are two processes"},
 	{Kind: NewTable, Verdict: Offers, How: "announced with the command that adds it; added and loaded at once with --new-tables follow"},
 	{Kind: Rewrite, Verdict: Stays, How: "rows stay as they are"},
 	{Kind: SwapFiles, Verdict: Stops, Then: changeThere},

@@ -37,7 +37,7 @@ var titles = map[Kind]string{
 	RenameTable:    "the table is renamed",
 	MoveTable:      "the table moves to another schema or database",
 	DropTable:      "the table is dropped",
-	ReplaceTable:   "another table gets its name: swapped by renaming, or dropped and created again",
+	ReplaceTable:   "another table gets its name: by gh-ost, pt-online-schema-change or other renaming, or dropped and created again",
 	NewTable:       "a new table that the rules select",
 	Rewrite:        "storage, engine, tablespace, character set for new columns, comments",
 	SwapFiles:      "DISCARD, IMPORT TABLESPACE",

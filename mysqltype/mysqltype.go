@@ -10,6 +10,15 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
+// LogInteger returns the number that an integer type has in the log, whatever its sign; 0 for other
+// types.
+func LogInteger(native string) uint32 {
+	if t := Parse(native); t.Kind == tidemark.Int {
+		return map[int]uint32{8: 1, 16: 2, 24: 9, 32: 3, 64: 8}[t.Bits]
+	}
+	return 0
+}
+
 // Parse parses a column type as written in information_schema.COLUMN_TYPE and in CREATE TABLE:
 // "int(10) unsigned", "enum('a','b')", "decimal(10,2)". Labels are strings as servers print them
 // there: quotes doubled; backslash, newline, carriage return and NUL escaped. The caller sets

@@ -65,6 +65,9 @@ func (a *tableChange) run() error {
 	}
 	for _, x := range a.actions {
 		err := a.one(x, m, before)
+		if err != nil && ofTable(err) && (x.Verb == change.DDLRenameTable || x.Verb == change.DDLDropTable) && (swaps{b.r}).another(b.ctx, a.id) {
+			return (swaps{b.r}).replaced(b.ctx, a.id, a.place)
+		}
 		if err != nil && ofTable(err) {
 			err = b.subs.stop(b.ctx, a.id, err)
 			b.again()

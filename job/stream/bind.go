@@ -49,7 +49,10 @@ func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder
 		}
 	}
 	for i := range moves {
-		err := b.complete(&moves[i])
+		err := b.takeOver(&moves[i])
+		if err == nil {
+			err = b.complete(&moves[i])
+		}
 		if err != nil && ofTable(err) {
 			err = r.subs.stop(ctx, moves[i].From.TableID, err)
 		}
@@ -120,6 +123,9 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 		if was.Schema != rel.Table.Schema {
 			kind = ddl.MoveTable
 		}
+		if (swaps{b.r}).another(b.ctx, was) {
+			return nil, (swaps{b.r}).replaced(b.ctx, was, 0)
+		}
 		why := ddl.Change{Kind: kind, Table: was, To: rel.Table.String()}.Stop(b.r.shape.Name(), b.r.tgt.Name())
 		if err := b.subs.stop(b.ctx, was, why); err != nil {
 			return nil, err
@@ -131,6 +137,9 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 		return nil, nil
 	}
 	if !b.is(rel.ID, rel.Table) {
+		if (swaps{b.r}).another(b.ctx, rel.Table) {
+			return nil, (swaps{b.r}).replaced(b.ctx, rel.Table, 0)
+		}
 		return nil, b.subs.stop(b.ctx, rel.Table, b.stops(rel.Table, ddl.ReplaceTable, "", ""))
 	}
 	out, err := b.bound(rel, place, m)

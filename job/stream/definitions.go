@@ -107,7 +107,7 @@ func (w *definitionWatch) after(ctx context.Context, o outcome) outcome {
 	if err := w.look(ctx, refused); err != nil && !refused {
 		return outcome{failure, err}
 	}
-	if refused && w.altered > before {
+	if w.altered > before && (refused || len(w.r.subs.loads()) > 0) {
 		return outcome{event: anew}
 	}
 	return o
@@ -191,6 +191,13 @@ func (w *definitionWatch) compare(ctx context.Context, id tidemark.TableID, is *
 			if err != nil && !ofTable(err) {
 				return err
 			}
+			if err != nil && c.Kind == ddl.ReplaceTable && (swaps{w.r}).another(ctx, id) {
+				w.altered++
+				if err = (swaps{w.r}).replaced(ctx, id, 0); errors.Is(err, errOver) {
+					err = nil // the other tables are compared in the next session
+				}
+				return err
+			}
 			if err != nil {
 				return w.stop(ctx, id, err)
 			}
@@ -224,6 +231,8 @@ func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *change.Defin
 	switch rule := ddl.Decide(c.Kind, from, to); {
 	case rule.Verdict == ddl.Stays:
 		return false, nil
+	case c.Kind == ddl.ReplaceTable:
+		return false, c.Stop(from, to)
 	case away && (rule.Verdict == ddl.Goes || c.Kind == ddl.DropNotNull || c.Kind == ddl.AddLabel):
 		return true, nil
 	case c.Kind == ddl.EmptyPartition && w.rewritten(ctx, c, is):

@@ -147,6 +147,9 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 			if !ofTable(err) {
 				return err
 			}
+			if gone := is == nil || d.Table != nil && d.Table.TableID != id; gone && (swaps{b.r}).another(b.ctx, id) {
+				return (swaps{b.r}).replaced(b.ctx, id, 0)
+			}
 			b.again()
 			return b.subs.stop(b.ctx, id, err)
 		}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ func (r *session) findTables(ctx context.Context) {
 	}
 	var fresh []tidemark.TableID
 	for _, id := range there {
-		if r.spec.Copy.Rules.Wants(id) && !id.Ours() && r.subs.state(id) == "" {
+		if r.spec.Copy.Rules.Wants(id) && !id.Ours() && r.subs.state(id) == "" && !helps(r.subs, id) {
 			fresh = append(fresh, id)
 		}
 	}
@@ -55,6 +56,15 @@ func (r *session) findTables(ctx context.Context) {
 	for _, id := range told {
 		r.env.Event(job.Event{Kind: "finding", Object: id.String(), Text: "is new on the source and not in the stream. Add it: " + r.startCommand(id)})
 	}
+}
+
+// helper matches the tables that gh-ost and pt-online-schema-change fill beside one, or leave.
+var helper = regexp.MustCompile(`^_+(.+?)_(?:\d+_)?(?:gho|ghc|del|new|old)$`)
+
+// helps reports whether a table is such a helper of one in the stream.
+func helps(subs *subscriptions, id tidemark.TableID) bool {
+	m := helper.FindStringSubmatch(id.Name)
+	return m != nil && subs.state(tidemark.TableID{Schema: id.Schema, Name: m[1]}) != ""
 }
 
 // startCommand is the command that adds a table to the stream.

@@ -46,6 +46,9 @@ func (r *session) work(ctx context.Context) outcome {
 	if err != nil {
 		return outcome{failure, err}
 	}
+	if err := (swaps{r}).findReplaced(ctx); err != nil {
+		return outcome{failure, err}
+	}
 	inside := r.ending.under(ctx)
 	defer r.ending.cancel()
 	h := &link{}
@@ -60,14 +63,14 @@ func (r *session) work(ctx context.Context) outcome {
 		defer s.run.Close()
 	}
 	if err != nil {
-		return outcome{failure, err}
+		return r.ending.read(err)
 	}
 	if r.hear(inside, s.run, h.log) {
 		return outcome{event: anew}
 	}
 	defs, until, err := r.prepared(inside, s, moves)
 	if err != nil {
-		return outcome{failure, err}
+		return r.ending.read(err)
 	}
 	s.watch = limit.NewWatch(r.src, r.tgt, s.group, limit.About{Durable: h.log != nil, Queue: h.log, Interval: r.spec.CommitInterval, ChangedOnly: r.spec.OnlyChanged, Moves: moves, Before: s.past, Sample: r.spec.Copy.Load.Sample, Volumes: r.spec.Copy.Volumes})
 	loads := r.reload(s, moves)

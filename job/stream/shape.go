@@ -253,6 +253,9 @@ func (f *fit) retyped(c, is ddl.OutlineColumn) error {
 		if k := x.Type.Kind; tidemark.Family(f.b.r.shape.Name()) == "mysql" && (k == tidemark.Enum || k == tidemark.Set) && mysqltype.Parse(c.Native).Kind == k {
 			return nil // the log reports when it gets other labels
 		}
+		if n := mysqltype.LogInteger; tidemark.Family(f.b.r.shape.Name()) == "mysql" && n(c.Native) == is.Type && n(x.Type.Native) != is.Type {
+			return nil // the row is older than what the source has now
+		}
 	}
 	there, err := f.target()
 	if err != nil {

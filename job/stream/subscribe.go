@@ -18,12 +18,14 @@ import (
 
 // A tableLoad is the progress of a table's load.
 type tableLoad struct {
-	Manual bool                `json:"manual,omitempty"` // the user loads it, and says when that is done
-	Begun  bool                `json:"begun,omitempty"`  // the target's table was emptied
-	Key    []string            `json:"key,omitempty"`    // of the last row that is on the target
-	Rows   int64               `json:"rows"`             // that were loaded
-	Again  []map[string]string `json:"again,omitempty"`  // keys of rows that have to be read again, by column
-	Marks  []change.LogMark    `json:"marks,omitempty"`  // of the last chunks
+	Manual bool `json:"manual,omitempty"` // the user loads it, and says when that is done
+	Begun  bool `json:"begun,omitempty"`  // the target's table was emptied
+	// Replaced means that another table of the source has its name: the target gets its definition.
+	Replaced bool                `json:"replaced,omitempty"`
+	Key      []string            `json:"key,omitempty"`   // of the last row that is on the target
+	Rows     int64               `json:"rows"`            // that were loaded
+	Again    []map[string]string `json:"again,omitempty"` // keys of rows that have to be read again, by column
+	Marks    []change.LogMark    `json:"marks,omitempty"` // of the last chunks
 	// Known is what the source's catalogue has reported of the table, as far as the target has it.
 	Known *change.Definition `json:"known,omitempty"`
 	// Published is how the source sent the table's changes when the stream got it.

@@ -63,7 +63,9 @@ func (w tampering) check(t *testing.T, tgt server, running bool) {
 	if running {
 		s.while(func(until func(func() bool)) {
 			change()
-			until(func() bool { return !slices.ContainsFunc(all, func(table string) bool { return s.states()[table].State != "stopped" && s.differs(table) != "" }) })
+			until(func() bool {
+				return !slices.ContainsFunc(all, func(table string) bool { return s.states()[table].State != "stopped" && s.differs(table) != "" })
+			})
 		})
 	} else {
 		change()
@@ -136,4 +138,65 @@ func TestIdentityNoLongerFull(t *testing.T) {
 	}
 	s.do(sql)
 	s.remedied([]string{"t"})
+}
+
+// A swap replaces t by a table that was filled beside it, in the steps of a tool.
+type swap struct {
+	name  string
+	src   server
+	more  []string // options of the stream
+	steps []string
+}
+
+var swaps = []swap{
+	{name: "gh-ost", src: mysql, steps: []string{
+		"CREATE TABLE _t_gho LIKE t; CREATE TABLE _t_ghc (id int PRIMARY KEY)", "ALTER TABLE _t_gho ADD x varchar(9) NOT NULL DEFAULT 'q', MODIFY n bigint, ADD UNIQUE KEY x (x)",
+		"INSERT INTO t VALUES (3, 3)", "INSERT INTO _t_gho SELECT id, n, concat('x', n) FROM t",
+		"RENAME TABLE t TO _t_del, _t_gho TO t", "INSERT INTO t VALUES (4, 5000000000, 'y')", "DROP TABLE _t_ghc"}},
+	{name: "pt-online-schema-change", src: mariadb, steps: []string{
+		"CREATE TABLE _t_new LIKE t", "ALTER TABLE _t_new ADD x varchar(9) NOT NULL, MODIFY n bigint",
+		"INSERT INTO t VALUES (3, 3)", "INSERT INTO _t_new SELECT id, n, concat('x', n) FROM t",
+		"RENAME TABLE t TO _t_old, _t_new TO t", "DROP TABLE IF EXISTS _t_old", "INSERT INTO t VALUES (4, 5000000000, 'y')"}},
+	{name: "exchanged", src: mariadb, steps: []string{"INSERT INTO t VALUES (3, 3)", "RENAME TABLE t TO x, u TO t, x TO u", "INSERT INTO t VALUES (4, 4)", "INSERT INTO u VALUES (4, 4)"}},
+	{name: "dropped and created", src: mysql, steps: []string{"DROP TABLE t", "CREATE TABLE t (id bigint PRIMARY KEY, x text NOT NULL)", "INSERT INTO t VALUES (4, 'y')"}},
+	{name: "renamed", src: postgres, steps: pgSwap},
+	{name: "renamed, logged", src: postgres, more: []string{"--follow-ddl"}, steps: pgSwap},
+}
+
+var pgSwap = []string{"UPDATE t SET n = n + 1", "CREATE TABLE _t_new (id int PRIMARY KEY, n bigint UNIQUE, x text NOT NULL); INSERT INTO _t_new SELECT id, n, 'x' FROM t",
+	"BEGIN; ALTER TABLE t RENAME TO _t_old; ALTER TABLE _t_new RENAME TO t; COMMIT", "INSERT INTO t VALUES (4, 5000000000, 'y')", "DROP TABLE _t_old CASCADE"}
+
+// TestSwapped replaces a table as the tools that change large ones do. The target's table gets the
+// new definition and rows, beside the stream, and nobody has to do anything.
+func TestSwapped(t *testing.T) {
+	for _, i := range testdb.Draw(t, 2*len(swaps), 4) {
+		w, running := swaps[i/2], i%2 == 1
+		t.Run(strings.ReplaceAll(w.name, " ", "-")+"/"+w.src.name+map[bool]string{false: "/away", true: "/running"}[running], func(t *testing.T) {
+			t.Parallel()
+			tgt := w.src
+			if i%4 == 0 && !w.src.isPostgres() {
+				tgt = postgres
+			}
+			s := newStreamWith(t, w.src, tgt, w.more, "CREATE TABLE t (id int PRIMARY KEY, n int)", "CREATE TABLE u (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1), (2, 2)", "INSERT INTO u VALUES (2, 7)")
+			equal := func() bool {
+				all := s.states()
+				return all["t"].State == "active" && all["u"].State == "active" && s.differs("t") == "" && s.differs("u") == ""
+			}
+			if running {
+				s.while(func(until func(func() bool)) {
+					s.do(w.steps...)
+					until(equal)
+				})
+			} else {
+				s.do(w.steps...)
+			}
+			if said := s.flow(); strings.Contains(said, "_t_") && strings.Contains(said, "is new on the source") {
+				t.Errorf("it says\n%s", said)
+			}
+			if !equal() {
+				t.Errorf("t is %+v, u is %+v; %s; %s", s.states()["t"], s.states()["u"], s.differs("t"), s.differs("u"))
+			}
+			s.redefined("t")
+		})
+	}
 }

@@ -1,0 +1,67 @@
+package job
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/define"
+	"github.com/tidemarkdb/tidemark/engines"
+)
+
+// Adapt gives the statements that make existing tables of the target as a copy of these moves would
+// create them now: columns, keys, checks and indexes. Plain indexes that only the target has stay.
+// Without keys, keys and indexes stay as they are. The tables should be empty.
+func Adapt(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tgt Database, keys bool) (sql []string, _ error) {
+	there, err := tgt.Describe(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	across := db.Engine != there.Engine
+	ours := map[tidemark.TableID]bool{}
+	for i := range moves {
+		ours[moves[i].To.TableID], ours[ClipID(tgt, moves[i].To.TableID)] = true, true
+	}
+	known := *there
+	known.Tables = slices.DeleteFunc(slices.Clone(there.Tables), func(t *tidemark.Table) bool { return !ours[t.TableID] })
+	isKey := func(o tidemark.Object) bool { return o.Kind == "index" || o.Kind == "constraint" }
+	want, have := requiredBy(rendered(tgt, db, moves, across), ours), rendered(tgt, &known, identity(tgt, moves, &known, nil, across), across)
+	if !keys {
+		want = slices.DeleteFunc(want, isKey)
+	}
+	for _, o := range have { // what depends on the tables is made anew where it hinders
+		if (!ours[o.Table] || !keys && isKey(o)) && !slices.ContainsFunc(want, func(x tidemark.Object) bool { return x.ID == o.ID }) {
+			want = append(want, o)
+		}
+	}
+	opt := define.Options{InScope: func(o *tidemark.Object) int {
+		plain := o.Kind == "index" && (len(o.SQL) == 0 || !strings.Contains(strings.ToUpper(o.SQL[0]), " UNIQUE "))
+		if ours[o.Table] && inShape(o.Kind) && !plain {
+			return define.Extra
+		}
+		return define.Ours
+	}}
+	for _, s := range define.Compare(want, have, engines.Definitions(db, there), opt).SQL {
+		sql = append(sql, s.SQL)
+	}
+	return sql, nil
+}
+
+// requiredBy gives the objects of some tables, and what these depend on.
+func requiredBy(objects []tidemark.Object, ours map[tidemark.TableID]bool) []tidemark.Object {
+	want := map[string]bool{}
+	for more := true; more; {
+		more = false
+		for i := range objects {
+			o := &objects[i]
+			if !want[o.ID] && (!ours[o.Table] || !inShape(o.Kind) || o.Kind == "sequence value" || o.Kind == "statistics" || o.Kind == "foreign key") {
+				continue
+			}
+			for _, id := range append(slices.Clone(o.Depends), o.ID) {
+				more, want[id] = more || !want[id], true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o tidemark.Object) bool { return !want[o.ID] })
+}

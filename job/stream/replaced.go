@@ -1,0 +1,121 @@
+package stream
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// Tables are replaced by renaming: gh-ost, pt-online-schema-change and people fill a new table
+// beside the old one, and give it its name. The stream then gives the target's table the new one's
+// definition, and loads its rows again.
+
+// swaps is how a session finds and loads tables that were replaced.
+type swaps struct{ *session }
+
+// another reports whether the source has a table under a name now.
+func (r swaps) another(ctx context.Context, id tidemark.TableID) bool {
+	l, ok := r.src.(tableLister)
+	if !ok || r.spec.Half != Whole || r.catching != nil {
+		return false
+	}
+	there, err := l.TableNames(ctx)
+	return err == nil && slices.Contains(there, id)
+}
+
+// findReplaced finds tables that were replaced while no session ran, before the target's get what
+// the new ones have.
+func (r swaps) findReplaced(ctx context.Context) error {
+	d, ok := r.src.(definer)
+	if !ok || r.spec.Half != Whole || r.catching != nil {
+		return nil
+	}
+	known := map[tidemark.TableID]uint32{}
+	for _, id := range r.subs.list(func(t *catalog.StreamTable) bool { return t.State != catalog.TableStopped }) {
+		if x := r.subs.load(id).Known; x != nil && x.ID != 0 {
+			known[id] = x.ID
+		}
+	}
+	now, err := d.Definitions(ctx, slices.Collect(maps.Keys(known)))
+	for id, is := range now {
+		if err == nil && is.ID != known[id] {
+			err = r.renew(ctx, id, 0)
+		}
+	}
+	return err
+}
+
+// replaced loads a table again which another one has replaced on the source: in a new session,
+// which may read the statement at place once more.
+func (r swaps) replaced(ctx context.Context, id tidemark.TableID, place uint64) error {
+	if err := r.renew(ctx, id, place); err != nil || r.subs.state(id) != catalog.TableLoading {
+		return err
+	}
+	return r.over(anew)
+}
+
+// renew records that a table is to be loaded again because another one has replaced it.
+func (r swaps) renew(ctx context.Context, id tidemark.TableID, place uint64) error {
+	var before string
+	err := r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if before = t.State; before == catalog.TableStopped || before == "" {
+			return nil
+		}
+		if err := act(t, ReloadTable, false, r.env); err != nil {
+			return err
+		}
+		noteLoad(t, func(x *tableLoad) { x.Replaced, x.Altered = true, place })
+		return nil
+	})
+	if err != nil || before == catalog.TableStopped || before == "" {
+		return err
+	}
+	r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "another table has its name on the source now: its definition is taken over, and its rows are loaded again"})
+	r.subs.mu.Lock()
+	defer r.subs.mu.Unlock()
+	delete(r.subs.begun, id)
+	return nil
+}
+
+// takeOver gives the target's table of a replaced one the definition of the new one, and empties
+// it. Its changes are skipped until it is loaded.
+func (b *binder) takeOver(m *tidemark.Move) error {
+	id, to := m.From.TableID, job.ClipID(b.r.tgt, m.To.TableID)
+	if x := b.subs.load(id); !x.Replaced || x.Begun || !b.subs.loading(id) || b.tables[to] == nil {
+		return nil
+	}
+	db, now, err := b.r.move(b.ctx, id)
+	if err != nil || now == nil {
+		return err
+	}
+	adapt := func(keys bool) ([]string, error) { return job.Adapt(b.ctx, db, []tidemark.Move{*now}, b.r.tgt, keys) }
+	sql, err := adapt(true)
+	if err != nil || len(sql) == 0 {
+		return err
+	}
+	if err := b.r.tgt.Clear(b.ctx, []tidemark.TableID{to}, false); err != nil && tidemark.KindOf(err) != tidemark.NotEmpty {
+		return err // others reference it: its rows stay until the load begins
+	}
+	err = b.r.tgt.Exec(b.ctx, bindLane, sql)
+	if tidemark.KindOf(err) == tidemark.Exists { // of tables that exchange their names, each has the names of the other's keys
+		if sql, err = adapt(false); err == nil {
+			err = b.r.tgt.Exec(b.ctx, bindLane, sql)
+		}
+	}
+	switch kind := tidemark.KindOf(err); {
+	case err == nil:
+	case kind == tidemark.Transient, kind == tidemark.Unreachable, b.ctx.Err() != nil:
+		return err
+	default:
+		return b.stops(id, ddl.ReplaceTable, "", "another table has its name on the source now, whose definition the target refuses: "+reasonOf(err))
+	}
+	for _, one := range sql {
+		b.say(m, firstLine(one))
+	}
+	return b.look()
+}
