@@ -28,6 +28,11 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 	if err != nil {
 		return nil, err
 	}
+	if n, ok := tgt.(namer); ok {
+		if err := n.Names(ctx, tablesOf(moves)); err != nil {
+			return nil, err
+		}
+	}
 	across := db.Engine != there.Engine
 	want, have := rendered(tgt, db, moves, across), rendered(tgt, there, identity(tgt, moves, there, spec.Rules, across), across)
 	want = slices.DeleteFunc(want, func(o tidemark.Object) bool { // a schema of the target may have none of the tables
@@ -44,6 +49,21 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 	opt.InScope = s.of
 	result := define.Compare(want, have, engines.Definitions(db, there), opt)
 	return &result, nil
+}
+
+// A namer is a Target that gives objects names which no other object of it has, once it has read
+// those in the schemas of tables.
+type namer interface {
+	Names(ctx context.Context, tables []tidemark.TableID) error
+}
+
+// tablesOf lists the tables that moves fill.
+func tablesOf(moves []tidemark.Move) []tidemark.TableID {
+	out := make([]tidemark.TableID, len(moves))
+	for i := range moves {
+		out[i] = moves[i].To.TableID
+	}
+	return out
 }
 
 // rendered gives the objects that moves would create on the target. Between engines, tables are

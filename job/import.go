@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -202,7 +203,13 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: m.To.String(), Err: errors.New("two tables of the file map to it"), Hint: "Rename one of them with a rule."}
 	}
 	im.known[m.To.TableID] = true
+	first := !slices.Contains(slices.Collect(maps.Values(im.places)), m.To.Schema)
 	im.places[table.Schema] = m.To.Schema
+	if first {
+		if _, err := im.tgt.Inspect(ctx, []tidemark.TableID{m.To.TableID}); err != nil { // for the names there
+			return load.Settled{}, err
+		}
+	}
 	made, more := im.tgt.Render(db, moves)
 	im.find(more)
 	if err := load.Blocked(more); err != nil {

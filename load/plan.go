@@ -69,13 +69,17 @@ func rangeTarget(bytes, total int64, lanes int, postgres bool) int64 {
 // Errors: NotEmpty, Unmapped and those of any other blocking finding.
 func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database, moves []tidemark.Move, target string, opt PlanOptions) (*Plan, error) {
 	p := &Plan{Source: db.Engine, Target: target, Moves: moves, Prep: opt.Prep, Findings: append([]tidemark.Finding(nil), db.Findings...)}
+	states, err := p.inspect(ctx, tgt) // first: names of its objects are not given again
+	if err != nil {
+		return p, err
+	}
 	db.Handed = true
 	objects, findings := tgt.Render(db, moves)
 	p.Findings = append(p.Findings, findings...)
 	if err := Blocked(p.Findings); err != nil {
 		return p, err
 	}
-	exists, err := p.inspect(ctx, tgt, opt.Prep)
+	exists, err := p.existing(states, opt.Prep)
 	if err != nil {
 		return p, err
 	}
@@ -119,18 +123,20 @@ func Blocked(findings []tidemark.Finding) error {
 	return nil
 }
 
-// inspect finds which wanted tables the target has, and rejects what Prep does not allow.
-func (p *Plan) inspect(ctx context.Context, tgt Target, prep Prep) (map[tidemark.TableID]bool, error) {
+// inspect finds what the target has under the names of the wanted tables.
+func (p *Plan) inspect(ctx context.Context, tgt Target) ([]tidemark.TableState, error) {
 	ids := make([]tidemark.TableID, 0, len(p.Moves))
 	for _, m := range p.Moves {
 		if m.From.Form != tidemark.LargeObjects {
 			ids = append(ids, m.To.TableID)
 		}
 	}
-	states, err := tgt.Inspect(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
+	return tgt.Inspect(ctx, ids)
+}
+
+// existing returns which wanted tables the target has and keeps, and rejects what Prep does not
+// allow.
+func (p *Plan) existing(states []tidemark.TableState, prep Prep) (map[tidemark.TableID]bool, error) {
 	exists := map[tidemark.TableID]bool{}
 	var full []string
 	for _, s := range states {

@@ -48,9 +48,11 @@ const (
 type Target interface {
 	// Render returns the objects that create db's tables, as moves define them, on this engine,
 	// with findings about what it cannot do. From a database of the same engine it adopts
-	// db.Objects. It does not contact the server.
+	// db.Objects. It does not contact the server; an object that it names itself gets a name that
+	// was free when Inspect looked.
 	Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding)
-	// Inspect returns the state of these names, in the same order.
+	// Inspect returns the state of these names, in the same order. It also learns which names are
+	// taken beside them, for Render.
 	Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error)
 	// Exec runs the statements of one object on a lane, in order. With transactional DDL they all
 	// take effect or none. If the object exists already, the error is of Kind Exists.

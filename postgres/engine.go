@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/apply"
 	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/physical"
@@ -42,6 +43,15 @@ func (e *Engine) Name() string { return "postgres" }
 
 // Default returns the schema of tables named without one.
 func (e *Engine) Default() string { return "public" }
+
+// Inspect reports what exists under these names, in the same order. It also reads which other names
+// are taken beside them, for Render.
+func (e *Engine) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
+	if err := e.Names(ctx, tables); err != nil {
+		return nil, err
+	}
+	return e.Bulk.Inspect(ctx, tables)
+}
 
 // Close ends all sessions, and with them the snapshot.
 func (e *Engine) Close() error {

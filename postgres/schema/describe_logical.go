@@ -154,7 +154,9 @@ func (c *catalogue) logicalColumn(r *relation, col *column) tidemark.Column {
 		}
 		var next string
 		if out.Default, next = classify(d.Expr, out.Type); next != "" {
-			if s := c.byName[next]; s != nil && out.Type.Kind == tidemark.Int {
+			s := c.byName[next]
+			own := s != nil && s.owner == r && s.OwnerNum == col.Num && out.Type.Kind == tidemark.Decimal && out.Type.Scale == 0 // bigint unsigned of a copy
+			if own || s != nil && out.Type.Kind == tidemark.Int {
 				out.Identity = s.identity()
 			} else {
 				out.Default = &tidemark.Default{Kind: tidemark.Expression, Text: d.Expr}

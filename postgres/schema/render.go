@@ -17,7 +17,7 @@ import (
 func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
 	r := &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
 		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
-		taken: map[string]map[string]bool{}, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
+		taken: map[string]map[string]holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
 	for i := range moves {
 		r.byFrom[moves[i].From.TableID], r.byTo[moves[i].To.TableID] = &moves[i], &moves[i]
 	}
@@ -32,12 +32,9 @@ func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 			db.Objects = nil
 		}
 	}
-	if db.Piecewise {
-		r.before = &s.pieces
-	}
 	r.build()
 	if db.Piecewise && len(moves) == 1 {
-		s.pieces.keep(r.taken, moves[0].To.TableID)
+		s.names.keep(r.taken)
 	}
 	return r.objects, r.findings
 }
@@ -55,8 +52,8 @@ type renderer struct {
 	gone   map[string]string             // IDs of objects left out, with what is missing
 
 	logical   []*tidemark.Move                 // to be built from their logical shape
-	taken     map[string]map[string]bool       // names of relations, by schema
-	before    *pieces                          // and those of earlier calls; nil: all tables are in this one
+	taken     map[string]map[string]holder     // names given, by schema
+	names     *names                           // those of the target, and of earlier calls for a database in pieces
 	unique    map[tidemark.TableID][]uniqueKey // by target table: what a foreign key can refer to
 	dependsOn map[tidemark.TableID][]string    // what a logical table needs
 	folded    int                              // number of columns that the source compares case-insensitively

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -14,52 +13,6 @@ import (
 type uniqueKey struct {
 	columns []string
 	ids     []string // of the objects that create it
-}
-
-// take reserves a relation's name in a schema; it returns false if the name is taken.
-func (r *renderer) take(schema, name string) bool {
-	names := r.taken[schema]
-	if names == nil {
-		names = map[string]bool{}
-		r.taken[schema] = names
-	}
-	if names[clip(name)] || r.before != nil && r.before.has(schema, clip(name), r.byTo) {
-		return false
-	}
-	names[clip(name)] = true
-	return true
-}
-
-// free returns a name that no relation or type of the schema has yet: name, table_name, or name
-// with a number.
-func (r *renderer) free(schema, name, table string) string {
-	for i := 0; ; i++ {
-		try := name
-		switch {
-		case i == 1 && table != "":
-			try = table + "_" + name
-		case i > 0:
-			try = fmt.Sprintf("%s_%d", name, i+1)
-		}
-		if try = shorten(try); r.take(schema, try) {
-			return try
-		}
-	}
-}
-
-// shorten returns a name that the server does not truncate: what is cut off is replaced by a hash
-// of the whole name, so that different names stay different.
-func shorten(name string) string {
-	if len(name) <= maxName {
-		return name
-	}
-	h := fnv.New32a()
-	h.Write([]byte(name))
-	n := maxName - 9
-	for n > 0 && name[n]&0xc0 == 0x80 {
-		n--
-	}
-	return fmt.Sprintf("%s_%08x", name[:n], h.Sum32())
 }
 
 // noteUnique records the unique keys of a table; id maps each to the object that creates it, nil
@@ -88,7 +41,7 @@ func (mk *maker) keys() {
 		if mk.r.same && key.Name != "" {
 			name = key.Name
 		}
-		keyIndex = mk.r.free(mk.t.Schema, name, mk.t.Name)
+		keyIndex = mk.r.free(name, mk.t.Name, mk.holder(""))
 		k := *key
 		k.Unique, k.Parts = true, slices.Clone(k.Parts)
 		for i := range k.Parts { // no primary key here has a descending column or a column prefix
@@ -141,7 +94,7 @@ func (mk *maker) index(x *tidemark.Index, name string) string {
 		parts = append(parts, s)
 	}
 	if name == "" {
-		name = mk.r.free(mk.t.Schema, x.Name, mk.t.Name)
+		name = mk.r.free(x.Name, mk.t.Name, mk.holder(""))
 	}
 	unique, using, tail := "", "", ""
 	if x.Unique {

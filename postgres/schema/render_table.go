@@ -31,13 +31,13 @@ func (r *renderer) build() {
 		_, native := r.native[m.From.TableID]
 		if m.From.Form == tidemark.LargeObjects || r.same && m.Direct && !gone && native {
 			for _, x := range append(slices.Clone(m.From.Indexes), keyOf(m.From)...) {
-				r.take(m.From.Schema, x.Name)
+				r.takeNative(m, x.Name)
 			}
 			r.noteUnique(m.From, nil)
 		} else {
 			r.logical = append(r.logical, m)
 		}
-		r.take(m.To.Schema, m.To.Name)
+		r.take(m.To.Schema, m.To.Name, holder{table: m.To.TableID})
 	}
 	r.schemas()
 	for _, m := range r.logical {
@@ -223,8 +223,6 @@ func (mk *maker) typeOf(c *tidemark.Column) string {
 	if c.Type.Kind != tidemark.Enum || len(c.Type.Labels) == 0 {
 		return sqlType(&c.Type, mk.r.opt.TinyInt1Bool)
 	}
-	name := mk.r.free(mk.t.Schema, mk.t.Name+"_"+c.Name, "")
-	sql := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: name})
 	labels := make([]string, len(c.Type.Labels))
 	for i, l := range c.Type.Labels {
 		if len(l) > maxName {
@@ -233,8 +231,11 @@ func (mk *maker) typeOf(c *tidemark.Column) string {
 		}
 		labels[i] = server.QuoteLiteral(l)
 	}
+	list := strings.Join(labels, ", ")
+	name := mk.r.free(mk.t.Name+"_"+c.Name, "", mk.holder(list))
+	sql := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: name})
 	id := mk.r.add(tidemark.Object{ID: sql, Kind: "type", Table: mk.t.TableID, Depends: slices.Clone(mk.depends[:min(1, len(mk.depends))]),
-		SQL: []string{"CREATE TYPE " + sql + " AS ENUM (" + strings.Join(labels, ", ") + ")"}})
+		SQL: []string{"CREATE TYPE " + sql + " AS ENUM (" + list + ")"}})
 	mk.depends = append(mk.depends, id)
 	return sql
 }
@@ -244,12 +245,16 @@ func (mk *maker) identity(c *tidemark.Column, typ string) string {
 	case "smallint", "integer", "bigint":
 	default:
 		// An identity column must be an integer; other types get a default that does the same.
-		seq := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: mk.r.free(mk.t.Schema, mk.t.Name+"_"+c.Name+"_seq", "")})
+		seq := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: mk.r.free(mk.t.Name+"_"+c.Name+"_seq", "", mk.holder(""))})
 		if !strings.HasPrefix(typ, "numeric") || c.Identity.Next > 1<<63-1 {
 			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, "it loses its automatic numbering: its next value does not fit a sequence, or its type is not numeric", "")
 			return ""
 		}
-		mk.r.add(tidemark.Object{ID: seq, Kind: "sequence", Table: mk.t.TableID, Depends: slices.Clone(mk.depends), SQL: []string{"CREATE SEQUENCE " + seq}})
+		step := ""
+		if c.Identity.Increment != 0 && c.Identity.Increment != 1 {
+			step = fmt.Sprintf(" INCREMENT BY %d", c.Identity.Increment)
+		}
+		mk.r.add(tidemark.Object{ID: seq, Kind: "sequence", Table: mk.t.TableID, Depends: slices.Clone(mk.depends), SQL: []string{"CREATE SEQUENCE " + seq + step}})
 		mk.depends = append(mk.depends, "sequence "+seq)
 		mk.after = append(mk.after, "ALTER SEQUENCE "+seq+" OWNED BY "+mk.sql+"."+server.QuoteIdent(c.Name))
 		return " DEFAULT nextval(" + server.QuoteLiteral(seq) + ")"
@@ -451,11 +456,12 @@ func (mk *maker) touch() {
 	if set == nil {
 		return
 	}
-	fn := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: shorten(mk.t.Name + "_on_update")})
 	// Compared as text, since not every type can be compared: json cannot.
 	body := "BEGIN\n  IF NEW::text = OLD::text THEN RETURN NEW; END IF;\n" + strings.Join(set, "\n") + "\n  RETURN NEW;\nEND"
+	// One of an earlier copy stays when its table is dropped.
+	fn := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: mk.r.freeFunction(mk.t.Name+"_on_update", mk.holder(body))})
 	mk.r.add(tidemark.Object{ID: "on_update ON " + mk.sql, Kind: "trigger", Phase: tidemark.AfterRows, Table: mk.t.TableID, Depends: []string{"table " + mk.sql}, SQL: []string{
-		"CREATE FUNCTION " + fn + "() RETURNS trigger LANGUAGE plpgsql AS " + server.QuoteLiteral(body),
+		"CREATE OR REPLACE FUNCTION " + fn + "() RETURNS trigger LANGUAGE plpgsql AS " + server.QuoteLiteral(body),
 		"CREATE TRIGGER on_update BEFORE UPDATE ON " + mk.sql + " FOR EACH ROW EXECUTE FUNCTION " + fn + "()"}})
 	mk.r.find(tidemark.Note, "table "+mk.t.String(), "ON UPDATE CURRENT_TIMESTAMP becomes a trigger", "")
 }
