@@ -174,6 +174,7 @@ type Identity struct {
 	Start     int64  `json:"start,omitempty"`
 	Increment int64  `json:"increment,omitempty"` // 0 means 1
 	Next      uint64 `json:"next,omitempty"`      // the value that the next row would get; 0 unknown
+	Sequence  string `json:"sequence,omitempty"`  // PostgreSQL: the sequence, if it is not the column's own
 }
 
 // An IndexPart is one column or expression of an index.
@@ -192,7 +193,9 @@ type Index struct {
 	Method  string      `json:"method,omitempty"`  // "btree" (also when empty), "hash", "gin", "fulltext", "spatial", ...
 	Where   string      `json:"where,omitempty"`   // partial index: predicate in the source engine's SQL
 	Include []string    `json:"include,omitempty"` // covered columns
-	Comment string      `json:"comment,omitempty"`
+	// NullsEqual is of a unique index: NULLs are the same value (PostgreSQL's NULLS NOT DISTINCT).
+	NullsEqual bool   `json:"nulls_equal,omitempty"`
+	Comment    string `json:"comment,omitempty"`
 }
 
 // Columns returns the index's column names; nil if any part is an expression or a prefix.

@@ -86,7 +86,9 @@ func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across
 		logical[i].Direct = false
 	}
 	shapes, _ := tgt.Render(&bare, logical)
-	objects = slices.DeleteFunc(objects, func(o tidemark.Object) bool { return inShape(o.Kind) })
+	objects = slices.DeleteFunc(objects, func(o tidemark.Object) bool {
+		return inShape(o.Kind) && !(o.Kind == "sequence value" && tidemark.Family(tgt.Name()) == "mysql") // of a sequence, there
+	})
 	return append(shapes, objects...)
 }
 

@@ -78,6 +78,7 @@ var aspects = map[string]aspect{
 	"Index.Unique":          {index(func(x *tidemark.Index) { x.Unique = true }), both},
 	"Index.Method":          {index(func(x *tidemark.Index) { x.Method = "gin" }), "postgres"},
 	"Index.Where":           {index(func(x *tidemark.Index) { x.Where = "(n > 5)" }), "postgres"},
+	"Index.NullsEqual":      {index(func(x *tidemark.Index) { x.Unique, x.NullsEqual = true, true }), "postgres"},
 	"Index.Include":         {index(func(x *tidemark.Index) { x.Include = []string{"m"} }), "postgres"},
 	"IndexPart.Column":      {index(func(x *tidemark.Index) { x.Parts[0].Column = "m" }), both},
 	"IndexPart.Expr":        {index(func(x *tidemark.Index) { x.Parts[0] = tidemark.IndexPart{Expr: "(n + 1)"} }), "postgres"},
@@ -122,6 +123,7 @@ var unsaid = map[string]string{
 	"Table.Collation":            "the default of columns, which say theirs",
 	"Identity.Always":            "a habit of PostgreSQL's, kept between its servers in native objects",
 	"Identity.Start":             "where it begins anew only on request",
+	"Identity.Sequence":          "reported where another column has it too",
 	"Column.Number":              "how a log names it",
 	"Table.Form at home":         "foreign tables go over as native objects",
 	"Identity.Increment at home": "sequences go over as native objects",
@@ -187,6 +189,8 @@ func TestVocabulary(t *testing.T) {
 					without = aspects["Column.Generated"].set
 				case "Type.Native (SRID)":
 					without = typed(tidemark.Geometry, "point", func(*tidemark.Type) {})
+				case "Index.NullsEqual":
+					without = aspects["Index.Unique"].set
 				case "Type.Scale":
 					without = aspects["Type.Precision"].set
 				case "Type.Collation":

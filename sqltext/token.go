@@ -295,3 +295,18 @@ func Trim(tokens []Token) []Token {
 	}
 	return tokens
 }
+
+// BareString returns the value of an expression of MySQL or MariaDB that is nothing but a string,
+// such as (_utf8mb4'it\'s'); false if it is something else.
+func BareString(expr string) (value string, is bool) {
+	for _, t := range Scan(expr) {
+		switch {
+		case t.Kind == Space, t.Punct('('), t.Punct(')'), !is && t.Kind == Word && t.Text[0] == '_':
+		case !is && t.Kind == String && t.Text[0] == '\'':
+			value, is = Unquote(t.Text, true), true
+		default:
+			return "", false
+		}
+	}
+	return value, is
+}

@@ -329,7 +329,7 @@ func (r *renderer) index(m *tidemark.Move, x *tidemark.Index, types map[string]s
 		sql = "ALTER TABLE " + table + " ADD CONSTRAINT " + name + " UNIQUE" + list
 	default:
 		sql = "CREATE " + map[bool]string{true: "UNIQUE "}[x.Unique] + "INDEX " + server.Quote(t.Schema) + "." + name + " ON " + table + " (" + strings.Join(parts, ", ") + ")"
-		if x.Unique && nullable {
+		if x.Unique && nullable && !x.NullsEqual { // Db2 itself takes NULLs for equal
 			if len(x.Parts) > 1 || r.to.derby {
 				r.find(tidemark.Warning, object, "is unique also for rows with a NULL in some of its columns, which are different elsewhere", "")
 			}

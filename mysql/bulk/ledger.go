@@ -12,6 +12,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -292,10 +293,15 @@ func (e *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
 	defer forgetShapes(e, sql...)
 	for _, one := range sql {
 		if err := s.Exec(ctx, one); err != nil {
+			if keys := schema.KeysOf(one); len(keys) > 1 && !s.Dead && ofOneKey(e.Server, err) {
+				err = eachKey(ctx, s, keys)
+			}
 			if s.Dead {
 				s.Close()
 			}
-			return e.Fail("run", server.FirstWords(one), err)
+			if err != nil {
+				return e.Fail("run", server.FirstWords(one), err)
+			}
 		}
 	}
 	return nil

@@ -177,6 +177,9 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 	if !ok || !hok {
 		return tidemark.Redefinition{What: []string{"its definition"}, Manual: "compare SHOW CREATE TABLE on both sides"}
 	}
+	if d.Across {
+		dropSameChecks(&a.want, &a.have)
+	}
 	a.dropItems()
 	a.columns()
 	a.addItems()
@@ -258,11 +261,20 @@ func isComputed(s string) bool {
 func plainly(s string) string {
 	var b strings.Builder
 	before, number := "", false // the previous word, and whether the column is numeric
-	for _, t := range sqltext.Scan(s) {
+	tokens := sqltext.Scan(s)
+	for i, t := range tokens {
 		text := strings.ToLower(t.Text)
 		switch {
+		case t.Kind == sqltext.Word && text[0] == '_' && sqltext.At(tokens, i+1).Kind == sqltext.String, // _utf8mb4'text'
+			text == "x''", t.Is("x") && sqltext.At(tokens, i+1).Text == "''":
+			if text != "x''" {
+				continue
+			}
+			text = "''"
 		case t.Kind == sqltext.Space, t.Kind == sqltext.Open, t.Kind == sqltext.Close, t.Punct('('), t.Punct(')'), t.Is("null"):
 			continue
+		case t.Kind == sqltext.String && text[0] == '\'' && !(number && before == "default"):
+			text = server.Literal(sqltext.Unquote(t.Text, true))
 		case t.Kind == sqltext.Name:
 			text = strings.ToLower(t.Name())
 		case t.Kind == sqltext.Word && integerWord(before) && IsDigits(text):
@@ -277,7 +289,9 @@ func plainly(s string) string {
 		before = text
 		b.WriteString(text + " ")
 	}
-	return strings.ReplaceAll(b.String(), "not default ", "not ")
+	// MySQL does not say that an ENUM is binary.
+	out := strings.ReplaceAll(b.String(), "character set binary collate binary ", "")
+	return strings.ReplaceAll(out, "not default ", "not ")
 }
 
 func integerWord(s string) bool {

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -92,9 +93,24 @@ func (d *describer) column(t *tidemark.Table, r rowReader) tidemark.Column {
 	return c
 }
 
-// plainQuotes removes the escapes that MySQL puts before quotes of strings in expressions of
-// information_schema: _utf8mb4\'x\' is _utf8mb4'x'.
-func plainQuotes(s string) string { return strings.ReplaceAll(s, `\'`, `'`) }
+// plainQuotes removes the escapes that MySQL adds to expressions in information_schema:
+// _utf8mb4\'x\' is _utf8mb4'x', and _utf8mb4\'it\\\'s\' is _utf8mb4'it\'s'.
+func plainQuotes(s string) string {
+	if i := strings.IndexByte(s, '\''); i <= 0 || s[i-1] != '\\' {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			if i++; s[i] == 'n' {
+				b.WriteByte('\n')
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
 
 // mariadbDefault reads COLUMN_DEFAULT as MariaDB writes it: SQL, with strings in quotes.
 func mariadbDefault(s string, t *tidemark.Type) *tidemark.Default {
@@ -114,6 +130,12 @@ func mariadbDefault(s string, t *tidemark.Type) *tidemark.Default {
 // mysqlDefault reads COLUMN_DEFAULT as MySQL writes it: the bare value, or with
 // DEFAULT_GENERATED in EXTRA an expression.
 func mysqlDefault(s string, generated bool, t *tidemark.Type) *tidemark.Default {
+	if text, is := sqltext.BareString(plainQuotes(s)); generated && is {
+		if t.Kind.Bytes() {
+			text = `\x` + hex.EncodeToString([]byte(text))
+		}
+		return &tidemark.Default{Kind: tidemark.Literal, Text: text}
+	}
 	if generated {
 		return expression(plainQuotes(s))
 	}
@@ -153,7 +175,13 @@ func canonical(s string, t *tidemark.Type) string {
 	case t.Kind == tidemark.Bit:
 		return bitText(s, int(t.Length))
 	case t.Kind.Bytes():
-		return `\x` + hex.EncodeToString(bytesOf(s))
+		b := bytesOf(s)
+		if pad := int(t.Length) - len(b); t.Kind == tidemark.Binary && pad > 0 {
+			b = append(b, make([]byte, pad)...) // as the server stores it
+		}
+		return `\x` + hex.EncodeToString(b)
+	case (t.Kind == tidemark.Enum || t.Kind == tidemark.Set) && (t.Charset == "binary" || t.Charset == "") && !slices.Contains(t.Labels, s):
+		return string(bytesOf(s))
 	case t.Kind == tidemark.Timestamp && len(s) >= 19 && !strings.HasPrefix(s, "0000-00-00"):
 		return s + "+00" // our sessions are in UTC
 	}

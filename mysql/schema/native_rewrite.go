@@ -234,6 +234,7 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 		after := sqltext.Skip(it.tokens, 1) + 1
 		it.tokens = slices.Concat(it.tokens[:after], []sqltext.Token{{Kind: sqltext.Word, Text: " REF_SYSTEM_ID=" + srid}}, it.tokens[after:])
 	}
+	it.tokens = withoutIntroducer(regexpLike(it.tokens))
 	if i := sqltext.Find(it.tokens, "generated"); i >= 0 {
 		before := len(it.tokens)
 		it.tokens = slices.Concat(it.tokens[:i], dropWords(it.tokens[i:], "not", "null"))
@@ -291,10 +292,20 @@ func (w *rewriter) check(it *tableItem) bool {
 			enforced = sqltext.Find(inside, "enforced") < 0
 			return nil
 		})
-		if !enforced {
-			w.r.find(tidemark.Warning, "check "+w.m.From.String()+"."+it.name, "is left out: it is not enforced, and MariaDB enforces all", "")
+		it.tokens = withoutIntroducer(regexpLike(it.tokens))
+		lacks := ""
+		for i, t := range it.tokens {
+			if t.Kind == sqltext.Word && onlyMySQL[strings.ToLower(t.Text)] && sqltext.At(it.tokens, sqltext.Skip(it.tokens, i+1)).Punct('(') {
+				lacks = t.Text
+			}
 		}
-		return enforced
+		switch object := "check " + w.m.From.String() + "." + it.name; {
+		case !enforced:
+			w.r.find(tidemark.Warning, object, "is left out: it is not enforced, and MariaDB enforces all", "")
+		case lacks != "":
+			w.r.find(tidemark.Warning, object, "is left out: MariaDB has no function "+lacks+" for it: "+it.String(), "")
+		}
+		return enforced && lacks == ""
 	}
 	i := sqltext.Find(it.tokens, "check")
 	if strings.HasPrefix(it.name, "CONSTRAINT_") || it.name == "" {
@@ -303,4 +314,43 @@ func (w *rewriter) check(it *tableItem) bool {
 		it.tokens = slices.Concat([]sqltext.Token{{Kind: sqltext.Word, Text: "CONSTRAINT "}, {Kind: sqltext.Name, Text: server.Quote(w.r.constraint(w.m.To.Schema, it.name, "check"))}, {Kind: sqltext.Space, Text: " "}}, it.tokens[i:])
 	}
 	return true
+}
+
+// onlyMySQL are functions that a check on MySQL may call, and that MariaDB refuses there.
+var onlyMySQL = map[string]bool{"regexp_like": true, "is_uuid": true, "uuid_to_bin": true, "bin_to_uuid": true, "json_schema_valid": true,
+	"json_storage_size": true, "json_schema_validation_report": true, "st_isvalid": true, "st_geohash": true}
+
+// regexpLike writes regexp_like(a, b), which MySQL makes of a REGEXP b, as MariaDB has it. With
+// flags it stays as it is.
+func regexpLike(tokens []sqltext.Token) []sqltext.Token {
+	for i := 0; i < len(tokens); i++ {
+		open := sqltext.Skip(tokens, i+1)
+		if !tokens[i].Is("regexp_like") || !sqltext.At(tokens, open).Punct('(') {
+			continue
+		}
+		end := sqltext.Closing(tokens, open)
+		if end >= len(tokens) {
+			break
+		}
+		args := sqltext.SplitList(tokens[open+1 : end])
+		if len(args) != 2 {
+			continue
+		}
+		word := func(text string) sqltext.Token { return sqltext.Token{Kind: sqltext.Word, Text: text} }
+		tokens = slices.Concat(tokens[:i], []sqltext.Token{tokens[open]}, args[0], []sqltext.Token{word(" regexp ")}, args[1], tokens[end:])
+	}
+	return tokens
+}
+
+// withoutIntroducer leaves out _utf8mb4 before strings, which MySQL adds to those of expressions:
+// it is our sessions' character set, and MariaDB cannot read its own text of such a string if that
+// has a quote.
+func withoutIntroducer(tokens []sqltext.Token) []sqltext.Token {
+	var out []sqltext.Token
+	for i, t := range tokens {
+		if !t.Is("_utf8mb4") || sqltext.At(tokens, i+1).Kind != sqltext.String {
+			out = append(out, t)
+		}
+	}
+	return out
 }

@@ -263,3 +263,24 @@ func (c *createTable) partitioning() string {
 	}
 	return sqltext.Join(c.partition)
 }
+
+// KeysOf splits an ALTER TABLE that does nothing but add keys into one for each; nil if it is
+// something else.
+func KeysOf(sql string) []string {
+	tokens := sqltext.Scan(sql)
+	add := sqltext.Find(tokens, "add")
+	if add < 0 || !sqltext.At(tokens, sqltext.Skip(tokens, 0)).Is("alter") {
+		return nil
+	}
+	var out []string
+	for _, list := range sqltext.SplitList(tokens[add:]) {
+		list = sqltext.Trim(list)
+		word := sqltext.At(list, sqltext.Skip(list, 1))
+		key := word.Is("key") || word.Is("unique") || word.Is("fulltext") || word.Is("spatial") || word.Is("vector")
+		if !sqltext.At(list, 0).Is("add") || !key {
+			return nil
+		}
+		out = append(out, sqltext.Join(tokens[:add])+sqltext.Join(list))
+	}
+	return out
+}

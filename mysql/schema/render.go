@@ -36,6 +36,7 @@ func (e *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 	r.definer = e.Options.Definer
 	r.schemas()
 	r.sequences()
+	r.pgSequences()
 	r.folded(e.Limits)
 	for i := range moves {
 		r.table(&moves[i])
@@ -308,7 +309,9 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey, computed
 	}
 	constraint := ""
 	if f.Name != "" {
-		constraint = "CONSTRAINT " + server.Quote(r.constraint(m.To.Schema, f.Name, "fk")) + " "
+		is := r.constraint(m.To.Schema, f.Name, "fk") // unique in the database: another table of the source may have one of that name
+		constraint = "CONSTRAINT " + server.Quote(is) + " "
+		o.ID = "foreign key " + m.To.String() + "." + is
 	}
 	tail, ok := r.tails[m.From.TableID][f.Name]
 	if !ok || !r.same {

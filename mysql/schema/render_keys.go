@@ -178,7 +178,7 @@ func (b *builder) bound(object string, c *builtColumn, n int64) {
 func (b *builder) indexes() {
 	list := make([]*tidemark.Index, len(b.m.To.Indexes))
 	for i := range b.m.To.Indexes {
-		list[i] = &b.m.To.Indexes[i]
+		list[i] = b.plainIndex(&b.m.To.Indexes[i])
 	}
 	slices.SortStableFunc(list, func(x, y *tidemark.Index) int {
 		if x.Unique != y.Unique {
@@ -254,6 +254,9 @@ func (b *builder) index(x *tidemark.Index) {
 		leave(why)
 		return
 	}
+	if unique && x.NullsEqual && slices.ContainsFunc(x.Parts, func(p tidemark.IndexPart) bool { c := b.column(p.Column); return c == nil || !c.notNull }) {
+		b.r.find(tidemark.Warning, object, "takes several rows with the same values and NULL here: NULLs are equal on the source (NULLS NOT DISTINCT), and different here", "")
+	}
 	b.leading[leadingKey(copied.Parts)] = true
 	b.addKey(unique, b.keyName(x.Name), copied.Parts[0].Column, parts, b.indexComment(object, x))
 }
@@ -293,22 +296,31 @@ func (b *builder) keyName(name string) string {
 
 // prefixes lets an index that is not unique contain only the beginning of texts.
 func (b *builder) prefixes(x *tidemark.Index) {
-	var sum int64
+	var sum, fixed, vary int64 // bytes of all, and of those that stay whole
 	for _, p := range x.Parts {
-		if c := b.column(p.Column); c != nil && p.Prefix == 0 && !c.unbounded() {
-			sum += max(c.inKey(), 0)
+		switch c := b.column(p.Column); {
+		case c == nil:
+		case p.Prefix != 0:
+			sum, fixed = sum+int64(p.Prefix)*c.perChar, fixed+int64(p.Prefix)*c.perChar
+		case c.unbounded():
+			sum, vary = sum+prefixSize*4, vary+1
+		case c.variable():
+			sum, vary = sum+c.inKey(), vary+1
+		default:
+			sum, fixed = sum+max(c.inKey(), 0), fixed+max(c.inKey(), 0)
 		}
 	}
+	share := max(keyBytes-fixed, 0) / max(vary, 1)
 	for i := range x.Parts {
 		c := b.column(x.Parts[i].Column)
 		if c == nil || x.Parts[i].Prefix != 0 || !c.variable() {
 			continue
 		}
 		if n := int64(prefixSize) * 4 / c.perChar; c.unbounded() {
-			x.Parts[i].Prefix = int(min(n, 768, keyBytes/c.perChar/int64(len(x.Parts))))
+			x.Parts[i].Prefix = int(max(min(n, 768, share/c.perChar), 1))
 			b.r.once(tidemark.Note, fmt.Sprintf("indexes on long texts hold their first %d characters", x.Parts[i].Prefix))
 		} else if sum > keyBytes {
-			x.Parts[i].Prefix = int(min(c.typ.Length, keyBytes/c.perChar/int64(len(x.Parts))))
+			x.Parts[i].Prefix = int(max(min(c.typ.Length, share/c.perChar), 1))
 		}
 	}
 }

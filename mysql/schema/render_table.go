@@ -442,6 +442,7 @@ func (b *builder) autoIncrement() {
 			b.r.find(tidemark.Warning, object, "is not numbered automatically here: it must be the first column of a key", "Add a key on it.")
 		default:
 			b.auto = c
+			b.sharedNumbers(c, object)
 			if id.Increment != 0 && id.Increment != 1 {
 				b.r.find(tidemark.Warning, object, fmt.Sprintf("increments by 1, not %d: the step is a setting of the server (auto_increment_increment)", id.Increment), "")
 			}

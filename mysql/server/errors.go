@@ -51,6 +51,10 @@ var Kinds = map[uint16]tidemark.Kind{
 	1022: tidemark.BadRow, 1169: tidemark.BadRow, 1296: tidemark.BadRow, 1916: tidemark.BadRow, 1918: tidemark.BadRow,
 	4078: tidemark.BadRow,
 
+	1071: tidemark.Invalid, 1067: tidemark.Invalid, 1170: tidemark.Invalid, 1059: tidemark.Invalid, 1103: tidemark.Invalid, 1166: tidemark.Invalid,
+	1074: tidemark.Invalid, 1075: tidemark.Invalid, 1072: tidemark.Invalid, 1089: tidemark.Invalid,
+	1901: tidemark.Unsupported, 1305: tidemark.Unsupported, 3756: tidemark.Unsupported, 3814: tidemark.Unsupported, 3763: tidemark.Unsupported,
+
 	1148: tidemark.Unsupported, 3948: tidemark.Unsupported, 4166: tidemark.Unsupported,
 }
 

@@ -12,6 +12,7 @@ var (
 	literalNot     = regexp.MustCompile(` (COLLATE|IS|AND|OR|AT) `)
 	defaultNumber  = regexp.MustCompile(`^\(*(-?[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?)\)*(::[a-z0-9 (),]+)?$`)
 	defaultNextval = regexp.MustCompile(`^nextval\('((?:[^']|'')*)'::regclass\)$`)
+	defaultByName  = regexp.MustCompile(`^nextval\(\(?'((?:[^']|'')*)'::(?:text|character varying)\)?(?:::regclass)?\)$`)
 	defaultNow     = regexp.MustCompile(`^\(*(now\(\)|(CURRENT_TIMESTAMP|LOCALTIMESTAMP)(\(\d\))?|(transaction|statement|clock)_timestamp\(\)|'now'::text)\)*(::timestamp(\(\d\))? with(out)? time zone)?$`)
 	defaultToday   = regexp.MustCompile(`^(CURRENT_DATE|\(*(now\(\)|CURRENT_TIMESTAMP|'now'::text)\)*::date)$`)
 	defaultUUID    = regexp.MustCompile(`^([a-z_0-9"]+\.)?(gen_random_uuid|uuid_generate_v4)\(\)$`)
@@ -21,6 +22,9 @@ var (
 // it. d is nil if there is no default; sequence is set if the expression is the next value of one.
 func classify(expr string, t tidemark.Type) (d *tidemark.Default, sequence string) {
 	if m := defaultNextval.FindStringSubmatch(expr); m != nil {
+		return nil, strings.ReplaceAll(m[1], "''", "'")
+	}
+	if m := defaultByName.FindStringSubmatch(expr); m != nil {
 		return nil, strings.ReplaceAll(m[1], "''", "'")
 	}
 	if m := defaultString.FindStringSubmatch(expr); m != nil && !literalNot.MatchString(m[2]) {

@@ -154,10 +154,12 @@ func (c *catalogue) logicalColumn(r *relation, col *column) tidemark.Column {
 		}
 		var next string
 		if out.Default, next = classify(d.Expr, out.Type); next != "" {
-			s := c.byName[next]
+			s := c.sequenceNamed(next, r.Schema)
 			own := s != nil && s.owner == r && s.OwnerNum == col.Num && out.Type.Kind == tidemark.Decimal && out.Type.Scale == 0 // bigint unsigned of a copy
 			if own || s != nil && out.Type.Kind == tidemark.Int {
-				out.Identity = s.identity()
+				if out.Identity = s.identity(); s.owner != r || s.OwnerNum != col.Num {
+					out.Identity.Sequence = s.rel.id().String()
+				}
 			} else {
 				out.Default = &tidemark.Default{Kind: tidemark.Expression, Text: d.Expr}
 			}
@@ -170,13 +172,25 @@ func (c *catalogue) logicalColumn(r *relation, col *column) tidemark.Column {
 	return out
 }
 
+// sequenceNamed finds a sequence by its name in a default, which the search path completes when it
+// is used: most likely by the table's schema.
+func (c *catalogue) sequenceNamed(name, schema string) *sequence {
+	for _, try := range []string{name, server.QuoteIdent(schema) + "." + name, "public." + name} {
+		if s := c.byName[try]; s != nil {
+			return s
+		}
+	}
+	return nil
+}
+
 func (s *sequence) identity() *tidemark.Identity {
 	return &tidemark.Identity{Start: s.Start, Increment: s.Increment, Next: s.next()}
 }
 
 func (c *catalogue) logicalIndex(r *relation, x *index) tidemark.Index {
 	i := tidemark.Index{Name: x.Name, Unique: x.Unique, Method: x.Method, Where: x.Where,
-		Comment: c.texts[address{classClass, x.OID}][0]}
+		NullsEqual: x.Unique && strings.Contains(x.Definition, ") NULLS NOT DISTINCT"),
+		Comment:    c.texts[address{classClass, x.OID}][0]}
 	for n, num := range x.Key {
 		if n >= x.KeyN {
 			i.Include = append(i.Include, r.names([]int16{num})...)

@@ -17,7 +17,7 @@ import (
 func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
 	r := &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
 		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
-		taken: map[string]map[string]holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
+		taken: map[string]map[string]server.Holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
 	for i := range moves {
 		r.byFrom[moves[i].From.TableID], r.byTo[moves[i].To.TableID] = &moves[i], &moves[i]
 	}
@@ -34,7 +34,7 @@ func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 	}
 	r.build()
 	if db.Piecewise && len(moves) == 1 {
-		s.names.keep(r.taken)
+		s.names.Keep(r.taken)
 	}
 	return r.objects, r.findings
 }
@@ -51,12 +51,13 @@ type renderer struct {
 	native map[tidemark.TableID][]string // what the CREATE TABLE of a PostgreSQL source depends on, by table
 	gone   map[string]string             // IDs of objects left out, with what is missing
 
-	logical   []*tidemark.Move                 // to be built from their logical shape
-	taken     map[string]map[string]holder     // names given, by schema
-	names     *names                           // those of the target, and of earlier calls for a database in pieces
-	unique    map[tidemark.TableID][]uniqueKey // by target table: what a foreign key can refer to
-	dependsOn map[tidemark.TableID][]string    // what a logical table needs
-	folded    int                              // number of columns that the source compares case-insensitively
+	logical   []*tidemark.Move                    // to be built from their logical shape
+	taken     map[string]map[string]server.Holder // names given, by schema
+	names     *server.Names                       // those of the target, and of earlier calls for a database in pieces
+	unique    map[tidemark.TableID][]uniqueKey    // by target table: what a foreign key can refer to
+	dependsOn map[tidemark.TableID][]string       // what a logical table needs
+	implicit  []string                            // columns to which MySQL may give a value that no INSERT names
+	folded    int                                 // number of columns that the source compares case-insensitively
 
 	objects  []tidemark.Object
 	findings []tidemark.Finding

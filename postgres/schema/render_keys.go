@@ -106,6 +106,13 @@ func (mk *maker) index(x *tidemark.Index, name string) string {
 	if len(x.Include) > 0 {
 		tail = " INCLUDE (" + server.QuoteIdents(x.Include) + ")"
 	}
+	if x.NullsEqual {
+		if mk.r.major > 0 && mk.r.major < 15 {
+			mk.r.find(tidemark.Warning, who, "takes rows with the same values and NULL here: NULLS NOT DISTINCT is of PostgreSQL 15 and later", "")
+		} else {
+			tail += " NULLS NOT DISTINCT"
+		}
+	}
 	if x.Where != "" && mk.r.same {
 		tail += " WHERE " + x.Where
 	}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // maxName is how many bytes of a name the server keeps (NAMEDATALEN - 1).
@@ -37,7 +39,7 @@ func (r *renderer) build() {
 		} else {
 			r.logical = append(r.logical, m)
 		}
-		r.take(m.To.Schema, m.To.Name, holder{table: m.To.TableID})
+		r.take(m.To.Schema, m.To.Name, server.Holder{Table: m.To.TableID})
 	}
 	r.schemas()
 	for _, m := range r.logical {
@@ -45,6 +47,14 @@ func (r *renderer) build() {
 	}
 	for _, m := range r.logical {
 		r.foreignKeys(m)
+	}
+	if n := len(r.implicit); n > 0 {
+		some := strings.Join(r.implicit[:min(n, 3)], ", ")
+		if n > 3 {
+			some += ", ..."
+		}
+		r.find(tidemark.Note, "", fmt.Sprintf("%d columns are NOT NULL and cannot have a plain default on MySQL, which takes an empty value if sql_mode is not strict; here an INSERT has to name them: %s", n, some),
+			"ALTER TABLE ... ALTER COLUMN ... SET DEFAULT '' where an application relies on it.")
 	}
 	if r.folded > 0 {
 		r.find(tidemark.Note, "", fmt.Sprintf("%d text columns are compared without regard to case on the source; on PostgreSQL the comparison is exact", r.folded),
@@ -200,6 +210,9 @@ func (mk *maker) column(c *tidemark.Column) {
 	if c.NotNull && !mk.nullDate(c, typ, who) {
 		line += " NOT NULL"
 	}
+	if k := c.Type.Kind; c.NotNull && c.Default == nil && c.Generated == "" && tidemark.Family(mk.r.db.Engine) == "mysql" && (k == tidemark.Text || k == tidemark.Blob || k == tidemark.JSON) {
+		mk.r.implicit = append(mk.r.implicit, mk.t.String()+"."+c.Name)
+	}
 	if c.Identity != nil && c.Generated == "" {
 		line += mk.identity(c, typ)
 	}
@@ -289,6 +302,8 @@ func (mk *maker) sequences() {
 }
 
 var (
+	dayTime    = regexp.MustCompile(`^(-?)([0-9]+):([0-9]{2}):([0-9]{2}(?:\.[0-9]+)?)$`)
+	zeroDigits = regexp.MustCompile(`(\.[0-9]*?)0+(\+00)?$`)
 	numberText = regexp.MustCompile(`^[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$`)
 	zeroDate   = regexp.MustCompile(`^(0000-|[0-9]{4}-00-|[0-9]{4}-[0-9]{2}-00)`)
 )
@@ -302,6 +317,12 @@ func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
 	who := "column " + mk.t.String() + "." + c.Name
 	if mk.r.same && d.Text != "" && d.Kind != tidemark.Literal {
 		return d.Text
+	}
+	if text, is := sqltext.BareString(d.Text); d.Kind == tidemark.Expression && is && !mk.r.same {
+		if typ == "bytea" {
+			text = `\x` + hex.EncodeToString([]byte(text))
+		}
+		return server.QuoteLiteral(text)
 	}
 	switch d.Kind {
 	case tidemark.Literal:
@@ -350,10 +371,46 @@ func (mk *maker) literal(c *tidemark.Column, typ, who string) string {
 			mk.r.find(tidemark.Warning, who, "its default "+text+" is left out: it is not a date", "")
 			return ""
 		}
+		text = withoutZeros(text)
+	case strings.HasPrefix(typ, "time"):
+		text = withoutZeros(text)
+	case strings.HasPrefix(typ, "interval"):
+		text = isoInterval(text)
 	case strings.HasPrefix(typ, "bit") && strings.Trim(text, "01") == "":
 		return "B" + server.QuoteLiteral(text)
 	}
 	return server.QuoteLiteral(text)
+}
+
+// withoutZeros returns a time without zeros at the end of its fraction, as PostgreSQL prints it.
+func withoutZeros(text string) string {
+	text = zeroDigits.ReplaceAllString(text, "$1$2")
+	return strings.TrimSuffix(strings.Replace(text, ".+", "+", 1), ".")
+}
+
+// isoInterval returns a time of MySQL, such as -10:00:00.50, as PostgreSQL prints that interval.
+func isoInterval(text string) string {
+	m := dayTime.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	out := "PT"
+	for i, unit := range []string{"H", "M", "S"} {
+		n := strings.TrimLeft(m[2+i], "0")
+		if unit == "S" && strings.Contains(n, ".") {
+			n = strings.TrimSuffix(strings.TrimRight(n, "0"), ".")
+		}
+		if strings.HasPrefix(n, ".") {
+			n = "0" + n
+		}
+		if n != "" {
+			out += m[1] + n + unit
+		}
+	}
+	if out == "PT" {
+		out = "PT0S"
+	}
+	return out
 }
 
 // nullDate reports whether a NOT NULL column must accept NULL here: its default is an invalid date,

@@ -8,5 +8,5 @@ import (
 type Schema struct {
 	*server.Server
 
-	names names
+	names server.Names
 }

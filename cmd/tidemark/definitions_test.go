@@ -1,0 +1,79 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// TestDefinitionsAfterACopyAcross: after a copy between engines that ended well the definitions are
+// equal, however each server writes defaults, checks and numbering; what is changed then is found.
+func TestDefinitionsAfterACopyAcross(t *testing.T) {
+	t.Parallel()
+	maria, my, pg := testdb.MariaDB(t), mysql8(t), pg15(t)
+	for _, pair := range []struct {
+		name     string
+		from, to *testdb.Server
+	}{{"mysql to postgres", my, pg}, {"mariadb to postgres", maria, pg}, {"mysql to mariadb", my, maria}, {"mariadb to mysql", maria, my}} {
+		t.Run(pair.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst := pair.from.NewDatabase(t, "defs"), pair.to.NewDatabase(t, "defs")
+			for _, sql := range []string{
+				"CREATE TABLE p (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, x int, UNIQUE KEY uk (x))",
+				`CREATE TABLE d (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, pid bigint unsigned,
+					d1 datetime(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), d2 datetime(6) DEFAULT '2020-01-01 00:00:00.000000', d3 datetime(3) DEFAULT '2020-01-01 00:00:00.120', d4 time(2) DEFAULT '10:00:00.50',
+					v varchar(10) DEFAULT (''), tx text DEFAULT (''), bl blob DEFAULT (''), bx blob DEFAULT ('it''s'),
+					b32 binary(32) NOT NULL DEFAULT '` + strings.Repeat(`\0`, 32) + `', b4 binary(4) DEFAULT 'ab', vb varbinary(8) DEFAULT 'x', e enum('a','b') DEFAULT 'a',
+					x int CHECK (x > 0), y int, CONSTRAINT yy CHECK (y < 5), r varchar(20), nn text NOT NULL, CONSTRAINT rr CHECK (r REGEXP '^[a-z]+$'), UNIQUE KEY uk (y), KEY ix (x),
+					CONSTRAINT fk FOREIGN KEY (pid) REFERENCES p (id))`,
+				"CREATE TABLE bin (id int PRIMARY KEY, e enum('x','y'), s set('a','b'), q enum('q','w') NOT NULL DEFAULT 'w', vb varbinary(255) NOT NULL DEFAULT '') DEFAULT CHARSET=binary",
+				"CREATE TABLE em (id int PRIMARY KEY, e enum('a','😀','b?') CHARACTER SET utf8mb4 DEFAULT '😀', s set('x','😀y') CHARACTER SET utf8mb4)",
+				"INSERT INTO em VALUES (1, '😀', 'x,😀y')",
+				"INSERT INTO p (x) VALUES (1)", "INSERT INTO d (pid, r, nn) VALUES (1, 'abc', 'n')", "INSERT INTO bin VALUES (1, 'y', 'a,b', 'q', 'x')"} {
+				testdb.Query(t, src, sql)
+			}
+			o := must(t, "copy", src, dst)
+			if said := strings.Contains(o.out+o.errOut, "1 columns are NOT NULL and cannot have a plain default on MySQL"); said != (pair.to == pg) {
+				t.Errorf("a column without a default: %v: %s", said, o.out)
+			}
+			if o := cli(t, "diff", "--definitions", src, dst); !strings.Contains(o.out, "objects, all equal") {
+				t.Errorf("%s", o.out)
+			}
+			// What a row gets that names nothing is the same, and so is what is refused.
+			defaults := "INSERT INTO d (pid, nn) VALUES (1, '')"
+			testdb.Query(t, src, defaults)
+			testdb.Query(t, dst, defaults)
+			for _, url := range []string{src, dst} {
+				testdb.Query(t, url, "INSERT INTO bin (id) VALUES (2)")
+				testdb.Query(t, url, "INSERT INTO em (id) VALUES (2)")
+			}
+			if got := testdb.Query(t, dst, "SELECT count(*) FROM em WHERE e = '😀'"); got != "2" {
+				t.Errorf("labels that SHOW CREATE does not show: %s", got)
+			}
+			if o := cli(t, "diff", src, dst, "--exclude", "*.d"); o.code != 0 {
+				t.Errorf("defaults differ: %s", o.out)
+			}
+			if _, err := testdb.TryQuery(dst, "INSERT INTO d (x, nn) VALUES (0, '')"); err == nil {
+				t.Error("the check of a column is not there")
+			}
+			if _, err := testdb.TryQuery(dst, "INSERT INTO d (r, nn) VALUES ('1', '')"); err == nil && pair.to != pg { // there it is left out, with a finding
+				t.Error("the check by REGEXP is not there")
+			}
+			columns := map[bool]string{true: "b32, b4, d2, d3", false: "HEX(b32), HEX(b4), d2, d3"}[pair.to == pg]
+			want := strings.Repeat("00", 32) + "\t61620000\t"
+			if got := testdb.Query(t, dst, "SELECT "+columns+" FROM d WHERE id = 2"); !strings.HasPrefix(strings.ReplaceAll(got, `\x`, ""), want) {
+				t.Errorf("defaults: %s", got)
+			}
+			for _, change := range []string{"ALTER TABLE d ALTER COLUMN d2 SET DEFAULT '2020-01-01 00:00:00.000001'", "ALTER TABLE d ALTER COLUMN b4 SET DEFAULT 'abc'", "ALTER TABLE d DROP CONSTRAINT yy"} {
+				testdb.Query(t, dst, change)
+			}
+			o = cli(t, "diff", "--definitions", src, dst)
+			for _, is := range []string{"d2", "b4", "yy"} {
+				if !strings.Contains(o.out, is) {
+					t.Errorf("the change of %s is not found: %s", is, o.out)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package schema
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// Servers keep the text of a column's type in three-byte UTF-8: SHOW CREATE and information_schema
+// show a character beyond that, such as an emoji, as a question mark. The table itself has the
+// label, and a value of the column's type by its number is read as it is: on MariaDB from a
+// variable, on MySQL from a temporary table.
+
+// readLabels reads labels of ENUM and SET columns that have a question mark, and corrects what was
+// described.
+func (d *describer) readLabels(ctx context.Context) error {
+	var s *server.Session
+	defer func() {
+		if s != nil {
+			s.Close()
+		}
+	}()
+	changed := map[tidemark.TableID]map[string][]string{}
+	for _, id := range d.bases {
+		t := d.tables[id]
+		for i := 0; t != nil && i < len(t.Columns); i++ {
+			c := &t.Columns[i]
+			if !doubtful(c) {
+				continue
+			}
+			var err error
+			if s == nil {
+				if s, err = d.e.NewSession(ctx); err != nil {
+					return err
+				}
+			}
+			labels, err := d.labelsOf(ctx, s, id, c)
+			switch {
+			case err != nil && s.Dead:
+				return err
+			case err != nil:
+				d.find(tidemark.Warning, "column "+t.String()+"."+c.Name, "one of its labels has a ?, which may stand for an emoji: the server's catalogue does not tell, and asking failed: "+err.Error(),
+					"GRANT CREATE TEMPORARY TABLES ON "+server.Quote(id.Schema)+".* TO "+d.e.Grantee()+".")
+			case !slices.Equal(labels, c.Type.Labels):
+				if changed[id] == nil {
+					changed[id] = map[string][]string{}
+				}
+				changed[id][c.Name] = labels
+				relabel(c, labels)
+			}
+		}
+	}
+	for i := range d.db.Objects {
+		if o := &d.db.Objects[i]; o.Kind == "table" && len(o.SQL) == 1 && changed[o.Table] != nil {
+			o.SQL = []string{withLabels(o.SQL[0], changed[o.Table])}
+		}
+	}
+	return nil
+}
+
+// doubtful reports whether a column's labels may have characters that the catalogue cannot.
+func doubtful(c *tidemark.Column) bool {
+	return (c.Type.Kind == tidemark.Enum || c.Type.Kind == tidemark.Set) && perChar(c.Type.Charset) == 4 &&
+		slices.ContainsFunc(c.Type.Labels, func(l string) bool { return strings.Contains(l, "?") })
+}
+
+// labelsOf reads a column's labels as values.
+func (d *describer) labelsOf(ctx context.Context, s *server.Session, id tidemark.TableID, c *tidemark.Column) (out []string, err error) {
+	numbers := make([]string, len(c.Type.Labels))
+	for i := range numbers {
+		numbers[i] = fmt.Sprint(i + 1)
+		if c.Type.Kind == tidemark.Set {
+			numbers[i] = fmt.Sprint(uint64(1) << i)
+		}
+	}
+	table, column := server.QuoteTable(id), server.Quote(c.Name)
+	ask := "SELECT @tidemark_labels"
+	if d.e.MariaDB {
+		var b strings.Builder
+		fmt.Fprintf(&b, "BEGIN NOT ATOMIC DECLARE x TYPE OF %s.%s; SET @tidemark_labels = ''; ", table, column)
+		for _, n := range numbers {
+			fmt.Fprintf(&b, "SET x = %s; SET @tidemark_labels = CONCAT(@tidemark_labels, HEX(CONVERT(x USING utf8mb4)), ','); ", n)
+		}
+		err = s.Exec(ctx, b.String()+"END")
+	} else {
+		own := server.QuoteTable(tidemark.TableID{Schema: id.Schema, Name: "tidemark_labels"})
+		ask = "SELECT GROUP_CONCAT(HEX(CONVERT(" + column + " USING utf8mb4)), ',' ORDER BY tidemark_n SEPARATOR '') FROM " + own
+		for _, sql := range []string{"SET SESSION group_concat_max_len = 1048576", "DROP TEMPORARY TABLE IF EXISTS " + own,
+			"CREATE TEMPORARY TABLE " + own + " (tidemark_n int NOT NULL AUTO_INCREMENT PRIMARY KEY) AS SELECT " + column + " FROM " + table + " WHERE FALSE",
+			"INSERT INTO " + own + " (" + column + ") VALUES (" + strings.Join(numbers, "), (") + ")"} {
+			if err = s.Exec(ctx, sql); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Query(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range strings.Split(strings.TrimSuffix(rowReader{r, 0}.text(0), ","), ",") {
+		b, err := hex.DecodeString(h)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, string(b))
+	}
+	if len(out) != len(numbers) {
+		return nil, fmt.Errorf("%d labels instead of %d", len(out), len(numbers))
+	}
+	return out, nil
+}
+
+// relabel gives a column its labels, also in its default.
+func relabel(c *tidemark.Column, labels []string) {
+	old := c.Type.Labels
+	c.Type.Labels = labels
+	c.Type.Native = strings.ToLower(c.Type.Kind.String()) + "(" + literals(labels) + ")"
+	if c.Default != nil && c.Default.Kind == tidemark.Literal {
+		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: renamedLabels(c.Default.Text, old, labels)}
+	}
+}
+
+// renamedLabels returns a value, one label or some with commas, in new labels.
+func renamedLabels(value string, old, labels []string) string {
+	parts := strings.Split(value, ",")
+	for i, p := range parts {
+		if at := slices.Index(old, p); at >= 0 {
+			parts[i] = labels[at]
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+func literals(labels []string) string {
+	out := make([]string, len(labels))
+	for i, l := range labels {
+		out[i] = server.Literal(l)
+	}
+	return strings.Join(out, ",")
+}
+
+// withLabels returns a CREATE TABLE in which columns have these labels.
+func withLabels(create string, of map[string][]string) string {
+	c, ok := parseCreateTable(create)
+	if !ok {
+		return create
+	}
+	keep := make([]bool, len(c.items))
+	for i := range c.items {
+		it := &c.items[i]
+		keep[i] = true
+		labels := of[it.name]
+		if it.kind != sqltext.Column || labels == nil {
+			continue
+		}
+		it.tokens = slices.Clone(it.tokens)
+		var old []string
+		in := false
+		for j, t := range it.tokens {
+			in = in && !t.Punct(')') || t.Punct('(') && old == nil
+			switch {
+			case t.Kind != sqltext.String:
+			case in && len(old) < len(labels):
+				it.tokens[j].Text = server.Literal(labels[len(old)])
+				old = append(old, sqltext.Unquote(t.Text, true))
+			case sqltext.At(it.tokens, j-2).Is("default"):
+				it.tokens[j].Text = server.Literal(renamedLabels(sqltext.Unquote(t.Text, true), old, labels))
+			}
+		}
+	}
+	return c.create(targetOf(create), keep)
+}
