@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -60,7 +61,11 @@ func (c *copying) clearFirst(ctx context.Context) error {
 	if len(c.p.Clear) == 0 {
 		return nil
 	}
-	if err := c.tgt.Clear(ctx, c.p.Clear, c.p.Prep == load.DropTables); err != nil {
+	tables := c.p.Clear
+	if c.p.Prep == load.DropTables {
+		tables = append(slices.Clip(tables), c.p.Views()...)
+	}
+	if err := c.tgt.Clear(ctx, tables, c.p.Prep == load.DropTables); err != nil {
 		return err
 	}
 	c.p.Clear = nil

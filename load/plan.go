@@ -160,6 +160,17 @@ func (p *Plan) existing(states []tidemark.TableState, prep Prep) (map[tidemark.T
 	return exists, nil
 }
 
+// Views lists the views that the copy creates on a PostgreSQL server, in an order in which they can
+// be created: those of an earlier copy prevent dropping its tables.
+func (p *Plan) Views() (out []tidemark.TableID) {
+	for i := range p.Objects {
+		if o := &p.Objects[i]; p.Source == "postgres" && p.Target == "postgres" && (o.Kind == "view" || o.Kind == "materialized view") {
+			out = append(out, o.Table)
+		}
+	}
+	return out
+}
+
 // keep leaves out objects of tables that stay unchanged.
 func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool) []tidemark.Object {
 	out := objects[:0]

@@ -174,20 +174,24 @@ const clearChunk = 500
 
 // Clear empties tables, or drops them. Tables that reference a cleared table must be cleared as
 // well; anything else that depends on it is kept, and is an error of Kind NotEmpty that names it.
+// Views among the tables are dropped with them, the last one first.
 func (b *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
 	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	groups, err := b.clearGroups(ctx, conn, tables)
+	groups, views, err := b.clearGroups(ctx, conn, tables)
 	if err != nil {
 		return err
 	}
-	for _, g := range groups {
+	for i, g := range groups {
 		sql := "TRUNCATE TABLE " + strings.Join(g, ", ")
 		if drop {
 			sql = "DROP TABLE IF EXISTS " + strings.ReplaceAll(strings.Join(g, ", "), "ONLY ", "")
+			if i == 0 {
+				sql = strings.Join(append(views, sql), "; ") // in one transaction
+			}
 		}
 		if _, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return b.clearFailed(ctx, g, drop, err)
@@ -202,15 +206,15 @@ func (b *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) 
 }
 
 // clearGroups returns the tables that exist, quoted, in groups for one statement each: the first
-// contains all tables with foreign keys.
-func (b *Bulk) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) ([][]string, error) {
+// contains all tables with foreign keys. It also returns the statements that drop views.
+func (b *Bulk) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) (groups [][]string, views []string, _ error) {
 	schemas, names := server.ByName(tables)
 	rows, err := conn.Query(ctx, `SELECT w.n, c.relkind::text, c.relkind = 'p' OR EXISTS (SELECT 1 FROM pg_constraint f WHERE f.contype = 'f' AND c.oid IN (f.conrelid, f.confrelid))
 		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
 		JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
-		WHERE c.relkind IN ('r', 'p') AND c.oid <> 'pg_largeobject'::regclass ORDER BY w.n`, schemas, names)
+		WHERE c.relkind IN ('r', 'p', 'v', 'm') AND c.oid <> 'pg_largeobject'::regclass ORDER BY w.n`, schemas, names)
 	if err != nil {
-		return nil, b.Fail(ctx, "clear", b.Object, err)
+		return nil, nil, b.Fail(ctx, "clear", b.Object, err)
 	}
 	var bound, free []string
 	for rows.Next() {
@@ -218,10 +222,17 @@ func (b *Bulk) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemar
 		var kind string
 		var connected bool
 		if err := rows.Scan(&n, &kind, &connected); err != nil {
-			return nil, b.Fail(ctx, "clear", b.Object, err)
+			return nil, nil, b.Fail(ctx, "clear", b.Object, err)
 		}
 		name := server.QuoteTable(tables[n-1])
-		if kind == "r" {
+		switch kind {
+		case "v":
+			views = append([]string{"DROP VIEW " + name}, views...)
+			continue
+		case "m":
+			views = append([]string{"DROP MATERIALIZED VIEW " + name}, views...)
+			continue
+		case "r":
 			name = "ONLY " + name // children by inheritance are separate tables
 		}
 		if connected {
@@ -231,9 +242,8 @@ func (b *Bulk) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemar
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, b.Fail(ctx, "clear", b.Object, err)
+		return nil, nil, b.Fail(ctx, "clear", b.Object, err)
 	}
-	var groups [][]string
 	if len(bound) > 0 {
 		groups = append(groups, bound)
 	}
@@ -242,7 +252,7 @@ func (b *Bulk) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemar
 		groups = append(groups, free[:n])
 		free = free[n:]
 	}
-	return groups, nil
+	return groups, views, nil
 }
 
 func (b *Bulk) clearFailed(ctx context.Context, group []string, drop bool, err error) error {
@@ -258,7 +268,7 @@ func (b *Bulk) clearFailed(ctx context.Context, group []string, drop bool, err e
 	if s := server.SQLState(err); s == "2BP01" || s == "0A000" {
 		if te, ok := out.(*tidemark.Error); ok {
 			te.Kind, te.Hint = tidemark.NotEmpty, "Something that is not part of the copy depends on these tables: drop it first, or copy it too."
-			if drop { // views that the copy would create again, too
+			if drop {
 				te.Hint = "Views, or tables that are not part of the copy, depend on these tables: drop them first, or choose --prep truncate."
 			}
 		}

@@ -61,12 +61,12 @@ func Plan(w io.Writer, p *load.Plan) {
 	printObjects(w, p, tidemark.AfterTable, "As soon as its table is full")
 	printObjects(w, p, tidemark.AfterRows, "After all rows")
 	if len(p.Clear) > 0 {
-		verb := "Emptied first"
+		verb, first := "Emptied first", p.Clear
 		if p.Prep == load.DropTables {
-			verb = "Dropped first"
+			verb, first = "Dropped first", append(slices.Clip(first), p.Views()...)
 		}
 		fmt.Fprintf(w, "\n%s:\n", verb)
-		for _, id := range p.Clear {
+		for _, id := range first {
 			fmt.Fprintf(w, "  %s\n", id)
 		}
 	}
