@@ -18,7 +18,32 @@ var (
 	userForm    = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,;=%-]*$`)
 	secretParam = regexp.MustCompile(`(?i)((?:pass(?:word|wd|phrase)?|pwd?|psw|secret(?:[-_]?(?:access[-_]?)?key)?|token|account[-_]?key|sig(?:nature)?|credentials?|auth)["']?\s*=\s*)(?:'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^&;\s]+)`)
 	urlInText   = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S*`)
+	locatorForm = regexp.MustCompile(`(?:^|\s)(?:host|hostaddr|dbname|service|port|user)\s*=`)
+	keywordForm = regexp.MustCompile(`^\s*([A-Za-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']\S*|$)?`)
+	optionName  = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	dumpName    = regexp.MustCompile(`\.(?:sql|dump|gz|zst|xz|bz2|lz4|json|ya?ml|csv|cnf|pem)$`)
 )
+
+// plainOptions are the options of connection strings whose values are printed: those of all our
+// engines, queues and repositories, and of libpq. The value of any other is hidden, since a
+// misspelt option may hold a password.
+var plainOptions = func() map[string]bool {
+	names := map[string]bool{}
+	for name := range strings.FieldsSeq(`
+		host hostaddr port dbname database user connect_timeout client_encoding options application_name
+		fallback_application_name keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout
+		replication gssencmode sslmode requiressl sslnegotiation sslcompression sslcert sslkey sslcertmode sslrootcert
+		sslcrl sslcrldir sslsni requirepeer ssl_min_protocol_version ssl_max_protocol_version min_protocol_version
+		max_protocol_version krbsrvname krbspn gsslib gssdelegation service servicefile passfile target_session_attrs
+		load_balance_hosts channel_binding require_auth
+		tls tls-ca tls-cert tls-key socket connect-timeout enable-cleartext-plugin get-server-public-key
+		server-public-key-path plain-password group ssl ssl-mode ssl_mode usessl ssl-ca ssl_ca ssl-cert ssl-key
+		unix_socket timeout charset
+		creds ca cert key sasl secret-file known_hosts endpoint region sse account`) {
+		names[name] = true
+	}
+	return names
+}()
 
 // An authority is a URL's text, cut where a strict reader cuts it. Its parts are as they
 // were written.
@@ -95,7 +120,31 @@ func MaskURL(s string) string {
 		}
 		out += a.user + "@"
 	}
-	return out + a.hosts + cutSecret(a.tail)
+	return out + a.hosts + cutOptions(a.tail)
+}
+
+// cutOptions leaves of a URL's path and query what stands before the first value that may be a
+// secret.
+func cutOptions(tail string) string {
+	tail, _, fragment := strings.Cut(tail, "#")
+	if fragment { // valid in none of our URLs
+		tail += "#" + Hidden
+	}
+	_, query, _ := strings.Cut(tail, "?")
+	for at := len(tail) - len(query); at < len(tail); {
+		option, _, _ := strings.Cut(tail[at:], "&")
+		name, _, valued := strings.Cut(option, "=")
+		decoded, err := url.QueryUnescape(name)
+		switch {
+		case option == "", valued && err == nil && plainOptions[strings.ToLower(decoded)]:
+			at += len(option) + 1
+			continue
+		case valued && optionName.MatchString(name):
+			at += len(name) + 1
+		}
+		return cutSecret(tail[:at] + Hidden)
+	}
+	return cutSecret(tail)
 }
 
 // cutSecret leaves of s what stands before the value of a secret parameter: where that
@@ -108,11 +157,23 @@ func cutSecret(s string) string {
 }
 
 // UnknownOption says that a URL's query has an option that does not exist. What follows a secret
-// may be a part of it, with an & that is not encoded, and is not repeated.
+// may be a part of it, with an & that is not encoded, and is not repeated; nor is what follows an
+// unknown name, which may be that of a secret.
 func UnknownOption(u *url.URL, name string) string {
 	if m := secretParam.FindStringSubmatchIndex(u.RawQuery); m != nil {
 		if before, err := url.ParseQuery(u.RawQuery[:m[3]]); err != nil || !before.Has(name) {
 			return "unknown option after a password; an & in a password is written as %26"
+		}
+	}
+	for option := range strings.SplitSeq(u.RawQuery, "&") {
+		is, _, valued := strings.Cut(option, "=")
+		is, err := url.QueryUnescape(is)
+		switch {
+		case err != nil || option == "":
+		case !valued && !plainOptions[strings.ToLower(is)]:
+			return "an option has no value"
+		case is == name || !plainOptions[strings.ToLower(is)] && !secretParam.MatchString(option):
+			return fmt.Sprintf("unknown option %q", is)
 		}
 	}
 	return fmt.Sprintf("unknown option %q", name)
@@ -129,13 +190,43 @@ func everyURL(all []string) bool {
 }
 
 // maskOther hides the secrets of what is no URL: a path, a keyword string of libpq's, or
-// the form of another program, user:password@host, of which nothing is left.
+// the form of another program, user:password@host or user/password@host, of which nothing is left.
 func maskOther(s string) string {
-	colon := strings.IndexByte(s, ':')
-	if at := strings.LastIndexByte(s, '@'); colon >= 0 && colon < at && !strings.HasPrefix(s, "file:") {
+	at := strings.LastIndexByte(s, '@')
+	before := func(sign byte) bool { i := strings.IndexByte(s, sign); return i >= 0 && i < at }
+	switch {
+	case strings.HasPrefix(s, "file:"):
+	case before(':'), before('/') && !isPath(s):
 		return "..."
 	}
-	return cutSecret(s)
+	return cutSecret(cutKeywords(s))
+}
+
+// isPath reports whether a text with a slash before an @ is a file's name, by how it begins or
+// ends.
+func isPath(s string) bool {
+	return strings.ContainsAny(s[:1], "/.~") || dumpName.MatchString(s)
+}
+
+// cutKeywords leaves of a keyword string what stands before the value of a keyword that may be that
+// of a secret. What is not certainly a keyword string stays as it is.
+func cutKeywords(s string) string {
+	if !locatorForm.MatchString(s) {
+		return s
+	}
+	for at := 0; at < len(s); {
+		m := keywordForm.FindStringSubmatchIndex(s[at:])
+		switch {
+		case m == nil:
+			return s
+		case !plainOptions[strings.ToLower(s[at+m[2]:at+m[3]])]:
+			return s[:at+strings.IndexByte(s[at:], '=')+1] + Hidden
+		case m[4] < 0:
+			return s
+		}
+		at += m[1]
+	}
+	return s
 }
 
 // MaskText hides the secrets of the connection strings in a text, such as a message.
@@ -166,8 +257,14 @@ func ParseURL(s string) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("not a URL: a part of it is not percent-encoded as it has to be")
 	}
-	if _, err := url.ParseQuery(u.RawQuery); err != nil {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
 		return nil, errors.New("not a URL: its options are not percent-encoded as they have to be")
+	}
+	for _, values := range query {
+		if len(values) > 1 { // some programs take the first, others the last
+			return nil, errors.New("not a URL: an option is in it twice")
+		}
 	}
 	return u, nil
 }

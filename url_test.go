@@ -26,6 +26,8 @@ var forms = []string{
 	"jdbc:X://U:S@H/shop", "jdbc:X://H/shop?user=U&password=S", "U:S@tcp(H)/shop", "U:S@H/shop", "U:S@unix(/tmp/x)/shop?a=b",
 	"host=H user=U password=E", "host=H user=U password='S'", "host=H password = E dbname=shop", "user=U password=S host=H",
 	"nats://E@H:4222", "nats://S@H:4222", "tls://E@H", "nats://U:E@H,nats://E@H:2", "nats://U:S@H,nats://S@H", "kafka://U:S@H:1/topic", "kafka+tls://U:E@H:1,H:2/topic?sasl=plain",
+	"X://U@H/shop?passwrd=E", "X://U@H/shop?a=b&passwrd=S", "X://U@H/shop?sslmode=require&pass-word=S&a=b", "X://U@H/shop?E", "X://U@H/shop?%70assw=E", "X://U@H/shop#E",
+	"host=H user=U passwrd=E", "passwrd=S host=H", "host=H passwrd='S' user=U", "U/S@H", "U/S@H:1/shop", "U/S@//H/shop", "U/E@H",
 	"s3://H/prefix?secret-access-key=E", "sftp://U:S@H/folder", "sftp://U:E@H/folder", "azblob://H/x?sig=E", "X://U%3AE@H/shop",
 }
 
@@ -101,6 +103,23 @@ func TestMaskURL(t *testing.T) {
 		{"postgres:///shop?host=/run/postgresql", "postgres:///shop?host=/run/postgresql"},
 		{"postgres://tm@h/shop?sslmode=require&password=S3CRET", "postgres://tm@h/shop?sslmode=require&password=***"},
 		{"nats://TOKEN@host", "nats://***@host"},
+		{"postgres://tm@h/shop?sslmode=require&passwrd=S3CRET&b=c", "postgres://tm@h/shop?sslmode=require&passwrd=***"},
+		{"mysql://tm@h/shop?S3CRET", "mysql://tm@h/shop?***"},
+		{"mysql://tm@h/shop?%74ls=true&%70wd=S3CRET", "mysql://tm@h/shop?%74ls=true&***"},
+		{"mysql://tm@h/shop#S3CRET", "mysql://tm@h/shop#***"},
+		{"host=h dbname=shop passwrd=S3CRET", "host=h dbname=shop passwrd=***"},
+		{"passwrd='S3 CRET' host=h", "passwrd=***"},
+		{"host=h port=5 user='me too'", "host=h port=5 user='me too'"},
+		{"port=5 and x=1", "port=5 and x=1"},
+		{"sec/S3CRET@h", "..."},
+		{"dumps/me@home.sql.gz", "dumps/me@home.sql.gz"},
+		{"./dumps/me@home", "./dumps/me@home"},
+		{"db2://me@h/SHOP?tls=verify-full&tls-ca=/etc/ca.pem&connect-timeout=5s", "db2://me@h/SHOP?tls=verify-full&tls-ca=/etc/ca.pem&connect-timeout=5s"},
+		{"nats://h?creds=/etc/nats.creds&ca=a&cert=b&key=c", "nats://h?creds=/etc/nats.creds&ca=a&cert=b&key=c"},
+		{"kafka://u:p@h/t?sasl=plain&ca=a&cert=b&key=c", "kafka://u@h/t?sasl=plain&ca=a&cert=b&key=c"},
+		{"sftp://me@h/f?key=/home/me/key&known_hosts=/home/me/hosts", "sftp://me@h/f?key=/home/me/key&known_hosts=/home/me/hosts"},
+		{"azblob://c/p?account=a&endpoint=https://h", "azblob://c/p?account=a&endpoint=https://h"},
+		{"relay://h:1?secret-file=/etc/relay.secret", "relay://h:1?secret-file=/etc/relay.secret"},
 		{"nats://a:b@h1:4222,nats://c@h2", "nats://***@h1:4222,nats://***@h2"},
 		{"kafka://u:p@h1:9092,h2/topic?sasl=plain", "kafka://u@h1:9092,h2/topic?sasl=plain"},
 		{"file:/backup/of:me@home.sql", "file:/backup/of:me@home.sql"},
@@ -136,6 +155,14 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
+// An option that is given twice is refused: which one holds differs between programs.
+func TestOptionTwice(t *testing.T) {
+	_, err := tidemark.ParseURL("postgres://h/shop?sslmode=verify-full&sslmode=disable")
+	if err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Error(err)
+	}
+}
+
 // TestUnknownOption names an option, unless it may be a part of a password.
 func TestUnknownOption(t *testing.T) {
 	for query, want := range map[string]string{
@@ -145,6 +172,8 @@ func TestUnknownOption(t *testing.T) {
 		"a=b&password=x&ssl=on":  "unknown option after a password; an & in a password is written as %26",
 		"password=YA&+ssl":       "unknown option after a password; an & in a password is written as %26",
 		"PassWord=%zz&ssl=p&a=b": "unknown option after a password; an & in a password is written as %26",
+		"passwrd=YA&ssl=B":       `unknown option "passwrd"`,
+		"tls=true&YA&ssl=B":      "an option has no value",
 	} {
 		name := "ssl"
 		if query == "password=x" {

@@ -54,7 +54,7 @@ func openAzure(u *url.URL) (Store, error) {
 		case "endpoint":
 			endpoint = strings.TrimSuffix(values[0], "/")
 		default:
-			return fail(name+" is not a parameter of an azblob URL", "Valid parameters are account=NAME and endpoint=URL.")
+			return fail(tidemark.UnknownOption(u, name), "Valid parameters are account=NAME and endpoint=URL.")
 		}
 	}
 	if u.User != nil {

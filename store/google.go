@@ -61,7 +61,7 @@ func openGoogle(u *url.URL) (Store, error) {
 	}
 	for name, values := range u.Query() {
 		if name != "endpoint" {
-			return fail(name+" is not a parameter of a gs URL", "The only parameter is endpoint=URL.")
+			return fail(tidemark.UnknownOption(u, name), "The only parameter is endpoint=URL.")
 		}
 		s.base = values[0]
 		s.open = strings.HasPrefix(s.base, "http://")

@@ -61,7 +61,7 @@ func openS3(u *url.URL) (Store, error) {
 		case "key":
 			key = v
 		default:
-			return fail(name+" is not a parameter of an s3 URL", "Valid parameters are endpoint=HOST:PORT, region=NAME, tls=off, sse=s3|kms and key=ID.")
+			return fail(tidemark.UnknownOption(u, name), "Valid parameters are endpoint=HOST:PORT, region=NAME, tls=off, sse=s3|kms and key=ID.")
 		}
 	}
 	if u.User != nil {

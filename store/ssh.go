@@ -42,7 +42,7 @@ func newSSHPlace(u *url.URL) (sshPlace, error) {
 		case "known_hosts":
 			p.knownHosts = values[0]
 		default:
-			return p, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: p.String(), Err: errors.New(name + " is not a parameter of an sftp URL"), Hint: "Valid parameters are key=FILE and known_hosts=FILE."}
+			return p, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: p.String(), Err: errors.New(tidemark.UnknownOption(u, name)), Hint: "Valid parameters are key=FILE and known_hosts=FILE."}
 		}
 	}
 	if p.user == "" {

@@ -24,6 +24,8 @@ var connectionForms = []string{
 	"host=127.0.0.1 port=1 user=U password=E", "host=127.0.0.1 port=1 user=U password='S'", "user=U password=S host=127.0.0.1 port=1", "X://U%3AE@H/shop", "X://U:E@H/shop?tls=nonsense&sslmode=nonsense",
 	"nats://E@H", "nats://S@H", "nats://U:E@H,nats://E@H", "kafka://U:S@H/topic", "kafka+tls://U:E@H/topic?sasl=plain", "sftp://U:S@H/folder", "sftp://U:E@H/folder",
 	"s3://bucket/x?endpoint=H&tls=off&secret-access-key=E", "azblob://c/x?endpoint=http://H/a&sig=E", "gs://b/x?endpoint=http://U:E@H",
+	"X://U@H/shop?passwrd=E", "X://U@H/shop?passwrd=S", "X://U@H/shop?tls=true&pass-word=S&a=b", "X://U@H/shop?%70aswd=E", "host=127.0.0.1 port=1 user=U passwrd=E", "passwrd='S' host=127.0.0.1", "U/S@H", "U/S@H/shop", "U/S@//H/shop",
+	"sftp://U@H/folder?passwrd=S", "s3://bucket/x?endpoint=H&secretkey=S", "azblob://c/x?endpoint=http://H/a&keey=S", "gs://b/x?keey=S", "kafka://H/topic?passwrd=S", "nats://H?passwrd=S", "relay://H?secrit=S",
 }
 
 // commandsWithURLs are all command lines that accept a connection string, written "?"; "!" is a

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 )
 
 const urlForm = "Write it as postgres://user@host:5432/database, with special characters of the password percent-encoded (@ is %40, / is %2F, # is %23, : is %3A); the password may also stand in the password file or in PGPASSWORD."
+
+const optionsHint = "Options are libpq's, such as sslmode, sslrootcert, connect_timeout and target_session_attrs. A setting for the session is written as options=-cNAME%3DVALUE."
 
 // foreignOptions are options of other engines' URLs and of other programs, each with its name here.
 // The driver would send them to the server as settings.
@@ -40,6 +41,15 @@ var libpqOptions = map[string]struct{ same, instead string }{
 	"scram_client_key": {same: "-", instead: "give the password"}, "scram_server_key": {same: "-", instead: "give the password"},
 	"oauth_issuer": {same: "-", instead: "OAuth is not supported"}, "oauth_client_id": {same: "-", instead: "OAuth is not supported"}, "oauth_client_secret": {same: "-", instead: "OAuth is not supported"}, "oauth_scope": {same: "-", instead: "OAuth is not supported"},
 }
+
+// driverOptions are libpq's options that the driver knows, and those that go to the server.
+var driverOptions = []string{"host", "port", "dbname", "database", "user", "password", "passfile", "connect_timeout", "sslmode", "sslkey", "sslcert", "sslcertmode",
+	"sslrootcert", "sslnegotiation", "sslpassword", "sslsni", "krbspn", "krbsrvname", "target_session_attrs", "service", "servicefile", "min_protocol_version",
+	"max_protocol_version", "channel_binding", "require_auth", "application_name", "fallback_application_name", "options"}
+
+// ownSettings are the settings that a configuration may have; PGTZ is the last. libpq refuses
+// others too, and the driver would send them to the server: a misspelt sslmode, without TLS.
+var ownSettings = []string{"application_name", "options", "timezone"}
 
 // ourLibpqOptions removes the options in libpqOptions from a configuration, and refuses values that
 // ask for different behaviour.
@@ -83,6 +93,9 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 		if strings.Count(strings.SplitN(text, "/", 4)[2], "@") > 1 {
 			return nil, bad(errors.New("not a URL: user, password and host cannot be separated"), urlForm)
 		}
+		if name := strangeOption(u.Query()); name != "" {
+			return nil, bad(errors.New(tidemark.UnknownOption(u, name)), optionsHint)
+		}
 		if err := checkOptions(u.Query()); err != nil {
 			return nil, bad(err, "Options for TLS are sslmode (disable, allow, prefer, require, verify-ca or verify-full), sslrootcert, sslcert and sslkey; host=/PATH names a Unix socket's folder, connect_timeout is in seconds.")
 		}
@@ -93,6 +106,11 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 	}
 	if err := ourLibpqOptions(cfg); err != nil {
 		return nil, bad(err, "Leave it out, or change it.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.RuntimeParams)) { // also of a keyword string or a service
+		if !slices.Contains(ownSettings, name) {
+			return nil, bad(fmt.Errorf("unknown option %q", name), optionsHint)
+		}
 	}
 	cfg.MaxProtocolMessageBodyLen = maxMessage
 	cfg.BuildFrontend = guardedFrontend
@@ -111,13 +129,19 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-func checkOptions(given url.Values) error {
-	names := make([]string, 0, len(given))
-	for name := range given {
-		names = append(names, name)
+// strangeOption returns an option that is neither libpq's nor another program's for one of those,
+// "" if there is none.
+func strangeOption(given url.Values) string {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, is := libpqOptions[name]; !is && !slices.Contains(driverOptions, name) && foreignOptions[strings.ToLower(name)] == "" {
+			return name
+		}
 	}
-	sort.Strings(names)
-	for _, name := range names {
+	return ""
+}
+
+func checkOptions(given url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if here := foreignOptions[strings.ToLower(name)]; here != "" {
 			return fmt.Errorf("unknown option %q: use %s", name, here)
 		}

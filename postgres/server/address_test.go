@@ -1,6 +1,10 @@
 package server
 
 import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,5 +40,36 @@ func TestLibpqOptions(t *testing.T) {
 	}
 	if cfg, err := readURL(base + "fallback_application_name=mine"); err != nil || cfg.RuntimeParams["application_name"] != "mine" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestUnknownOption: what is no option of libpq is refused, as libpq does, wherever it stands: the
+// driver would send it to the server as a setting, and a misspelt sslmode would go unnoticed.
+func TestUnknownOption(t *testing.T) {
+	for _, name := range []string{"PGAPPNAME", "PGSERVICE", "PGHOST", "PGSSLMODE"} {
+		t.Setenv(name, "")
+	}
+	service := filepath.Join(t.TempDir(), "services")
+	if err := os.WriteFile(service, []byte("[shop]\nhost=db\nsslmod=verify-full\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"postgres://me:s3cret@db/shop?sslmod=verify-full", "postgres://me@db/shop?SSLMODE=verify-full", "postgres://me@db/shop?sslmode=disable&passwrd=s3cret", "postgres://me@db/shop?passwrd=s3cret&cret=s3cret",
+		"host=db sslmod=verify-full", "host=db passwrd=s3cret", "host=db sslmode=disable search_path=s3cret", "service=shop servicefile=" + service, "postgres:///?service=shop&servicefile=" + service,
+		"postgres://me@db/shop?search_path=s3cret", "postgres://me@db/shop?pool_max_conns=3", "postgres://me@db/shop?sslmode%20=verify-full"} {
+		_, err := readURL(text)
+		if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "unknown option") || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestOptionsArePrinted: the values of all options but secrets are in messages.
+func TestOptionsArePrinted(t *testing.T) {
+	for _, name := range append(slices.Sorted(maps.Keys(libpqOptions)), append(driverOptions, slices.Sorted(maps.Keys(foreignOptions))...)...) {
+		text := "postgres://me@db/shop?" + name + "=value"
+		secret := slices.Contains([]string{"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key", "oauth_issuer", "oauth_client_id", "oauth_scope", "sslkeylogfile", "require_auth"}, name)
+		if masked := tidemark.MaskURL(text); (masked == text) == secret {
+			t.Errorf("%s is printed as %s", text, masked)
+		}
 	}
 }
