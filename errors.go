@@ -70,7 +70,7 @@ func (e *Error) Error() string {
 		if b.Len() > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(e.Object)
+		b.WriteString(strings.ReplaceAll(e.Object, "\n", `\n`))
 	}
 	if e.Err == nil {
 		return b.String()

@@ -138,7 +138,7 @@ var rooms = map[string]room{
 	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},
 	"cmd/tidemark/holdings":  {floor: 58, imports: ". backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
 	"cmd/tidemark/bundle":    {floor: 58, imports: ". catalog cmd/tidemark/screen job load"},
-	"cmd/tidemark/screen":    {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store job/workload"},
+	"cmd/tidemark/screen":    {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store sqltext job/workload"},
 	"cmd/tidemark":           {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream internal/filelock internal/crash mysql/server postgres/physical job/workload"},
 
 	"proof/ddl": {floor: 90},

@@ -105,9 +105,9 @@ func (r Result) Summary() string {
 // String prints a line, and one for each row that differs.
 func (t TableResult) String() string {
 	var b strings.Builder
-	b.WriteString(t.Source.String())
+	b.WriteString(inLine(t.Source.String()))
 	if t.Target != t.Source {
-		b.WriteString(" and " + t.Target.String())
+		b.WriteString(" and " + inLine(t.Target.String()))
 	}
 	if t.Equal {
 		fmt.Fprintf(&b, ": equal, %s\n", count(t.SourceRows, "row"))
@@ -165,20 +165,23 @@ func (r Row) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-9s", r.Kind)
 	for _, v := range r.Values {
-		fmt.Fprintf(&b, "  %s=%s", v.Column, quoted(v.Text))
+		fmt.Fprintf(&b, "  %s=%s", inLine(v.Column), quoted(v.Text))
 	}
 	for i, c := range r.Changes {
 		sep := ","
 		if i == 0 {
 			sep = ":"
 		}
-		fmt.Fprintf(&b, "%s %s %s -> %s", sep, c.Column, quoted(c.Source), quoted(c.Target))
+		fmt.Fprintf(&b, "%s %s %s -> %s", sep, inLine(c.Column), quoted(c.Source), quoted(c.Target))
 	}
 	if r.Count > 1 {
 		fmt.Fprintf(&b, "  (%d times)", r.Count)
 	}
 	return b.String()
 }
+
+// inLine writes out the newlines of a name.
+func inLine(name string) string { return strings.ReplaceAll(name, "\n", `\n`) }
 
 // quoted prints digits unchanged and all else in quotes, so that blanks and control characters are
 // visible.

@@ -107,7 +107,7 @@ catalogue stores no passwords: they come from a password file, PGPASSWORD or MYS
 			if e.Applied {
 				done = "forced"
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s: %s of %s, %s (transaction at %d, committed %s)\n  %s\n  %s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Queue,
+			screen.Printf(cmd.OutOrStdout(), "%s  %s  %s: %s of %s, %s (transaction at %d, committed %s)\n  %s\n  %s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Queue,
 				e.Reason, e.Operation, e.Table, done, e.Place, e.Commit.Local().Format("2006-01-02 15:04:05"), e.Message, e.SQL)
 		}
 		if len(all) == 0 {

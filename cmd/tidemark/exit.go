@@ -79,9 +79,9 @@ func finish(err error, asJSON bool, stderr io.Writer, args ...string) int {
 		}{"error", tidemark.KindOf(err).String(), code, text, hint, stack})
 		return code
 	}
-	fmt.Fprintf(stderr, "tidemark: %s\n", text)
+	fmt.Fprintf(stderr, "tidemark: %s\n", screen.Line(text))
 	if hint != "" {
-		fmt.Fprintf(stderr, "hint: %s\n%s", hint, stack)
+		fmt.Fprintf(stderr, "hint: %s\n%s", screen.Line(hint), stack)
 	}
 	return code
 }

@@ -69,7 +69,7 @@ func (o *repairOptions) repair(cmd *cobra.Command, r *request) error {
 	}
 	w := cmd.OutOrStdout()
 	if !o.json && (!o.execute || o.printSQL) {
-		spec.Print = func(m diff.Repaired) { fmt.Fprintf(w, "%s;\n", m.SQL) }
+		spec.Print = func(m diff.Repaired) { fmt.Fprintf(w, "%s;\n", screen.SQL(m.SQL)) }
 	}
 	var changes []diff.Repaired
 	if o.json && !o.execute {

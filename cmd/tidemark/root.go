@@ -25,7 +25,7 @@ var version = ""
 
 // run runs a command line and gives the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
-	stderr = screen.Over(stderr)
+	stdout, stderr = screen.Plain(stdout), screen.Plain(screen.Over(stderr))
 	root := rootCommand(stdout, stderr)
 	finished := func(err error) int {
 		return finish(err, root.Annotations[jsonKey] != "" || jsonAsked(args), stderr, args...)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -77,7 +76,7 @@ capture runs.`,
 		} else if !cat.Alive("stream-" + here.Name) {
 			when = "; the stream is not running, this takes effect when it runs"
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s%s\n", table, state, when)
+		screen.Printf(cmd.ErrOrStderr(), "%s: %s%s\n", table, state, when)
 		return nil
 	})
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {

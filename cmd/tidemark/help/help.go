@@ -7,7 +7,6 @@ package help
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -63,7 +62,7 @@ func All(args []string) (_ []string, all bool) {
 
 // width is that of the terminal, and 80 for anything else.
 func width(w io.Writer) int {
-	f, is := w.(*os.File)
+	f, is := w.(interface{ Fd() uintptr }) // a file, or a screen.Plain over it
 	if !is || !term.IsTerminal(int(f.Fd())) {
 		return 80
 	}

@@ -98,13 +98,13 @@ func Print(w io.Writer, all []*repo.Manifest, pins map[string]bool) {
 		} else if m.Form == repo.Logical && m.Position.Text != "" {
 			log = m.Position.Text
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, kind, m.Started.Local().Format("2006-01-02 15:04:05"), m.Ended.Sub(m.Started).Round(10*time.Millisecond),
+		screen.Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, kind, m.Started.Local().Format("2006-01-02 15:04:05"), m.Ended.Sub(m.Started).Round(10*time.Millisecond),
 			screen.Commas(m.Count), screen.Bytes(m.Bytes), screen.Bytes(m.Stored), timeline, log, of, m.Label)
 	}
 	t.Flush()
 	for _, m := range all {
 		for _, note := range m.Notes {
-			fmt.Fprintf(w, "%s: %s\n", m.ID, note)
+			screen.Printf(w, "%s: %s\n", m.ID, note)
 		}
 	}
 }

@@ -41,25 +41,25 @@ func PrintServers(w io.Writer, l *List) {
 		newest[id], counts[id] = m, counts[id]+1
 	}
 	for _, id := range systems {
-		fmt.Fprintf(w, "%s of %s\n", screen.Count(counts[id], "backup"), newest[id].Origin())
+		screen.Printf(w, "%s of %s\n", screen.Count(counts[id], "backup"), newest[id].Origin())
 		if a := l.Archive; a != nil && a.System == id {
 			printArchive(w, l)
 		}
 	}
 	if a := l.Archive; a != nil && newest[a.System] == nil {
-		fmt.Fprintf(w, "the log of the server with the system identifier %s is archived, but there is no backup of it\n", a.System)
+		screen.Printf(w, "the log of the server with the system identifier %s is archived, but there is no backup of it\n", a.System)
 		printArchive(w, l)
 	}
 }
 
 // printArchive tells what is archived, and what can be recovered with it.
 func printArchive(w io.Writer, l *List) {
-	fmt.Fprintf(w, "    log archived: %s, %s stored; ", screen.Count(l.Archive.Files, "file"), screen.Bytes(l.Archive.Stored))
+	screen.Printf(w, "    log archived: %s, %s stored; ", screen.Count(l.Archive.Files, "file"), screen.Bytes(l.Archive.Stored))
 	for i, e := range l.Archive.Spans {
 		if i > 0 {
 			fmt.Fprint(w, ", ")
 		}
-		fmt.Fprintf(w, "timeline %d from %s to %s", e.Timeline, e.From, e.To)
+		screen.Printf(w, "timeline %d from %s to %s", e.Timeline, e.From, e.To)
 	}
 	fmt.Fprintln(w)
 	local := func(t time.Time) string { return t.Local().Format(time.DateTime) }
@@ -68,9 +68,9 @@ func printArchive(w io.Writer, l *List) {
 		if !v.Until.IsZero() {
 			until = "with the last commit at " + local(v.Until)
 		}
-		fmt.Fprintf(w, "    timeline %d can be recovered from %s (%s, the end of %s) to %s, %s\n", v.Timeline, local(v.Since), v.From, v.Backups[0], v.To, until)
+		screen.Printf(w, "    timeline %d can be recovered from %s (%s, the end of %s) to %s, %s\n", v.Timeline, local(v.Since), v.From, v.Backups[0], v.To, until)
 		if v.Missing != "" {
-			fmt.Fprintf(w, "        %s is missing there, but later log is archived\n", v.Missing)
+			screen.Printf(w, "        %s is missing there, but later log is archived\n", v.Missing)
 		}
 	}
 	if len(l.Windows) == 0 {

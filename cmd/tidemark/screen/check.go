@@ -15,7 +15,7 @@ func Needs(w io.Writer, needs []tidemark.Need) {
 	fmt.Fprintln(w, "\nWhat a stream needs:")
 	for _, n := range needs {
 		if n.Met {
-			fmt.Fprintf(w, "ok: %s: %s: %s\n", n.End, n.Name, n.Have)
+			Printf(w, "ok: %s: %s: %s\n", n.End, n.Name, n.Have)
 		} else {
 			Finding(w, n.Finding())
 		}
@@ -35,9 +35,9 @@ func Lobs(w io.Writer, lobs []tidemark.LobSize) {
 		if l.Whole {
 			of = ""
 		}
-		fmt.Fprintf(w, "%s.%s, %s: %s%s\n", l.Table, l.Column, l.Type, Bytes(l.Bytes), of)
+		Printf(w, "%s.%s, %s: %s%s\n", l.Table, l.Column, l.Type, Bytes(l.Bytes), of)
 	}
 	if n := len(lobs) - lobsPrinted; n > 0 {
-		fmt.Fprintf(w, "and %s, none larger: --json lists them\n", Count(n, "more column"))
+		Printf(w, "and %s, none larger: --json lists them\n", Count(n, "more column"))
 	}
 }

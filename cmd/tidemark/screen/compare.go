@@ -78,7 +78,7 @@ func Repairs(w io.Writer, r *job.Repaired) {
 		return
 	}
 	for _, f := range r.Failed {
-		fmt.Fprintf(w, "rejected: %s\n  %s\n", f.Error, f.SQL)
+		fmt.Fprintf(w, "rejected: %s\n  %s\n", oneLine(f.Error), SQL(f.SQL))
 	}
 	fmt.Fprintf(w, "inserted %s, updated %s, deleted %s\n", Commas(r.Inserted), Commas(r.Updated), Commas(r.Deleted))
 	if r.Changed > 0 || r.Locked > 0 {

@@ -35,7 +35,7 @@ func Definitions(w io.Writer, result *define.Result) {
 		if s.Loses {
 			fmt.Fprintln(w, "-- drops objects that may hold rows:")
 		}
-		fmt.Fprintln(w, terminated(s.SQL))
+		fmt.Fprintln(w, SQL(terminated(s.SQL)))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Live shows a run while it works: its progress, and where the time of its workers went so far.
 func Live(w io.Writer, run catalog.OpenRun) {
-	fmt.Fprintf(w, "run %s: %s from %s to %s, %s since %s\n", run.ID, run.Verb, run.Source, run.Target, run.State, run.Started.Local().Format(time.DateTime))
+	Printf(w, "run %s: %s from %s to %s, %s since %s\n", run.ID, run.Verb, run.Source, run.Target, run.State, run.Started.Local().Format(time.DateTime))
 	if run.Work == nil {
 		fmt.Fprintln(w, "It has not reported any progress yet.")
 		return
@@ -24,19 +24,19 @@ func Live(w io.Writer, run catalog.OpenRun) {
 		}
 		return Commas(n) + " " + run.Work.Unit
 	}
-	fmt.Fprintf(w, "%s: %s", cmp.Or(run.Work.Phase, "starting"), amount(run.Work.Done))
+	Printf(w, "%s: %s", cmp.Or(run.Work.Phase, "starting"), amount(run.Work.Done))
 	if run.Work.Total > 0 {
-		fmt.Fprintf(w, " of %s (%d%%)", amount(run.Work.Total), Percent(min(run.Work.Done, run.Work.Total), run.Work.Total))
+		Printf(w, " of %s (%d%%)", amount(run.Work.Total), Percent(min(run.Work.Done, run.Work.Total), run.Work.Total))
 	}
-	fmt.Fprintf(w, ", %s/s", amount(int64(run.Work.Rate)))
+	Printf(w, ", %s/s", amount(int64(run.Work.Rate)))
 	if run.Work.Left >= 0 {
-		fmt.Fprintf(w, ", about %s left", Clock(run.Work.Left))
+		Printf(w, ", about %s left", Clock(run.Work.Left))
 	}
 	fmt.Fprint(w, "\n\n")
 	var workers flow.Report
 	if json.Unmarshal(run.Work.Workers, &workers) == nil && len(workers.Roles) > 0 {
 		fmt.Fprint(w, workers.String())
 		role, share, why := workers.Limiting()
-		fmt.Fprintf(w, "\nSo far %ss limit, busy %.0f%% of the time, mostly with %s.\n", role, 100*share, map[flow.State]string{flow.IO: "I/O", flow.Working: "work of their own"}[why])
+		Printf(w, "\nSo far %ss limit, busy %.0f%% of the time, mostly with %s.\n", role, 100*share, map[flow.State]string{flow.IO: "I/O", flow.Working: "work of their own"}[why])
 	}
 }

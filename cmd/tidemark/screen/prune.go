@@ -68,21 +68,21 @@ func Prune(w io.Writer, p Pruned) {
 		if b.Stays {
 			why = strings.Join(b.Why, ", ")
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Kind, b.Started, Bytes(b.Stored), why)
+		Printf(t, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Kind, b.Started, Bytes(b.Stored), why)
 	}
 	t.Flush()
 	fmt.Fprintln(w)
 	for _, o := range p.Orphans {
-		fmt.Fprintf(w, "unfinished backup %s, %s in %s: %s\n", o.ID, Bytes(o.Bytes), Count(o.Packs, "pack"), verb)
+		Printf(w, "unfinished backup %s, %s in %s: %s\n", o.ID, Bytes(o.Bytes), Count(o.Packs, "pack"), verb)
 	}
 	if n := len(p.Logs); n > 0 {
-		fmt.Fprintf(w, "%s of the log, %s to %s: %s\n", Count(n, "file"), p.Logs[0], p.Logs[n-1], verb)
+		Printf(w, "%s of the log, %s to %s: %s\n", Count(n, "file"), p.Logs[0], p.Logs[n-1], verb)
 	}
 	for _, l := range p.Locks {
-		fmt.Fprintf(w, "stale lock of %s: %s\n", l, verb)
+		Printf(w, "stale lock of %s: %s\n", l, verb)
 	}
 	for _, l := range p.Left {
-		fmt.Fprintf(w, "%s, an incomplete write: %s\n", l, verb)
+		Printf(w, "%s, an incomplete write: %s\n", l, verb)
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintln(w, n)
@@ -93,5 +93,5 @@ func Prune(w io.Writer, p Pruned) {
 			gone++
 		}
 	}
-	fmt.Fprintf(w, "%s of %s, %s in all: %s\n", Commas(int64(gone)), Count(len(p.Backups), "backup"), Bytes(p.Bytes), verb)
+	Printf(w, "%s of %s, %s in all: %s\n", Commas(int64(gone)), Count(len(p.Backups), "backup"), Bytes(p.Bytes), verb)
 }

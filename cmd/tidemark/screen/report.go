@@ -42,7 +42,7 @@ func Plan(w io.Writer, p *load.Plan) {
 		if m.From.Rows >= 0 {
 			rows = "~" + Commas(m.From.Rows)
 		}
-		return [...]string{m.From.String(), m.To.String(), rows, Bytes(m.From.Bytes), strconv.Itoa(ranges[i]), format, strconv.Itoa(len(m.Source))}
+		return [...]string{Line(m.From.String()), Line(m.To.String()), rows, Bytes(m.From.Bytes), strconv.Itoa(ranges[i]), format, strconv.Itoa(len(m.Source))}
 	}
 	var width [7]int
 	for i := -1; i < len(p.Moves); i++ {
@@ -67,7 +67,7 @@ func Plan(w io.Writer, p *load.Plan) {
 		}
 		fmt.Fprintf(w, "\n%s:\n", verb)
 		for _, id := range first {
-			fmt.Fprintf(w, "  %s\n", id)
+			fmt.Fprintf(w, "  %s\n", Line(id.String()))
 		}
 	}
 	Findings(w, p.Findings)
@@ -84,7 +84,7 @@ func printObjects(w io.Writer, p *load.Plan, phase tidemark.Phase, title string)
 			first = false
 		}
 		for _, sql := range o.SQL {
-			fmt.Fprintf(w, "  %s;\n", strings.TrimRight(strings.ReplaceAll(sql, "\n", "\n  "), "; \n"))
+			fmt.Fprintf(w, "  %s;\n", strings.TrimRight(strings.ReplaceAll(SQL(sql), "\n", "\n  "), "; \n"))
 		}
 	}
 }
@@ -106,9 +106,9 @@ func Finding(w io.Writer, f tidemark.Finding) {
 	if f.Object != "" {
 		about = f.Object + ": "
 	}
-	fmt.Fprintf(w, "%s: %s%s\n", f.Severity, about, tidemark.MaskText(f.Text))
+	fmt.Fprintf(w, "%s: %s\n", f.Severity, Line(about+tidemark.MaskText(f.Text)))
 	if f.Hint != "" {
-		fmt.Fprintf(w, "    hint: %s\n", tidemark.MaskText(f.Hint))
+		fmt.Fprintf(w, "    hint: %s\n", Line(tidemark.MaskText(f.Hint)))
 	}
 }
 
@@ -187,7 +187,7 @@ func named(t catalog.TableStat) string {
 	if t.TargetSchema != t.Schema || t.TargetName != t.Name {
 		name += " -> " + t.TargetSchema + "." + t.TargetName
 	}
-	return name
+	return Line(name)
 }
 
 // Tables shows table statistics in the terms of DMS.
@@ -250,7 +250,7 @@ func Report(w io.Writer, r *job.Report, whole bool) {
 			if i == 5 || o.Seconds < 0.1 {
 				break
 			}
-			fmt.Fprintf(w, "  %7.2f s  %s\n", o.Seconds, o.ID)
+			fmt.Fprintf(w, "  %7.2f s  %s\n", o.Seconds, Line(o.ID))
 		}
 	}
 	if r.Position.Text != "" {
@@ -281,7 +281,7 @@ func printFailed(w io.Writer, failed []load.Failed) {
 			}
 			fmt.Fprintf(w, "%s  -- %s\n", title, oneLine(f.Error))
 			for _, sql := range f.Object.SQL {
-				fmt.Fprintf(w, "%s\n", terminated(strings.TrimRight(sql, "; \n")))
+				fmt.Fprintf(w, "%s\n", SQL(terminated(strings.TrimRight(sql, "; \n"))))
 			}
 			title = ""
 		}
@@ -296,7 +296,7 @@ func printRejected(w io.Writer, failed []load.Failed) (rest []load.Failed) {
 			rest = append(rest, f)
 			continue
 		}
-		fmt.Fprintf(w, "%s  %s: %s\n", title, f.Object.ID, f.Error)
+		fmt.Fprintf(w, "%s  %s: %s\n", title, Line(f.Object.ID), oneLine(f.Error))
 		title = ""
 	}
 	return rest

@@ -15,16 +15,16 @@ const manyTables = 200
 
 // Run shows a run, its tables and its report.
 func Run(w io.Writer, run catalog.Run, tables []catalog.TableStat) error {
-	fmt.Fprintf(w, "run %s: %s from %s to %s, %s\n", run.ID, run.Verb, run.Source, run.Target, run.State)
-	fmt.Fprintf(w, "started %s", run.Started.Local().Format("2006-01-02 15:04:05"))
+	Printf(w, "run %s: %s from %s to %s, %s\n", run.ID, run.Verb, run.Source, run.Target, run.State)
+	Printf(w, "started %s", run.Started.Local().Format("2006-01-02 15:04:05"))
 	if !run.Ended.IsZero() {
-		fmt.Fprintf(w, ", ended %s", run.Ended.Local().Format("2006-01-02 15:04:05"))
+		Printf(w, ", ended %s", run.Ended.Local().Format("2006-01-02 15:04:05"))
 	}
 	fmt.Fprintln(w)
 	if run.Error != "" {
-		fmt.Fprintf(w, "error: %s\n", run.Error)
+		Printf(w, "error: %s\n", run.Error)
 		if run.Hint != "" {
-			fmt.Fprintf(w, "hint: %s\n", run.Hint)
+			Printf(w, "hint: %s\n", run.Hint)
 		}
 	}
 	fmt.Fprintln(w)

@@ -41,30 +41,30 @@ func States(w io.Writer, all []StreamState) {
 				state = "cut over, both sides were equal" + strings.TrimPrefix(state, "stopped")
 			}
 		}
-		fmt.Fprintf(w, "%s: %s\n  %s\n  -> %s, since %s\n", x.Name, state, x.Source, x.Target, x.Started.Local().Format("2006-01-02 15:04:05"))
+		Printf(w, "%s: %s\n  %s\n  -> %s, since %s\n", x.Name, state, x.Source, x.Target, x.Started.Local().Format("2006-01-02 15:04:05"))
 		if x.Last != nil {
 			done := "applied"
 			if x.Last.Half == "capture" {
 				done = "captured"
 			}
 			if x.Running {
-				fmt.Fprintf(w, "  %s\n", streamLine(*x.Last))
+				Printf(w, "  %s\n", streamLine(*x.Last))
 			} else {
-				fmt.Fprintf(w, "  last seen %s: %s\n", x.Last.Time.Local().Format("2006-01-02 15:04:05"), strings.TrimSpace(standing(*x.Last)))
+				Printf(w, "  last seen %s: %s\n", x.Last.Time.Local().Format("2006-01-02 15:04:05"), strings.TrimSpace(standing(*x.Last)))
 			}
-			fmt.Fprintf(w, "  %s transactions, %s rows %s\n", Commas(x.Last.Transactions), Commas(x.Last.Rows), done)
+			Printf(w, "  %s transactions, %s rows %s\n", Commas(x.Last.Transactions), Commas(x.Last.Rows), done)
 			printKept(w, x)
 		}
 		printStreamTables(w, x)
 		if x.Last != nil {
 			for _, table := range x.Last.TablesNew {
-				fmt.Fprintf(w, "    %s is new on the source and not in the stream\n      hint: tidemark sub start %s --name %s\n", table, table, x.Name)
+				Printf(w, "    %s is new on the source and not in the stream\n      hint: tidemark sub start %s --name %s\n", table, table, x.Name)
 			}
 		}
 		if x.Error != "" {
-			fmt.Fprintf(w, "  %s\n", x.Error)
+			Printf(w, "  %s\n", x.Error)
 			if x.Hint != "" {
-				fmt.Fprintf(w, "    hint: %s\n", x.Hint)
+				Printf(w, "    hint: %s\n", x.Hint)
 			}
 		}
 	}
@@ -81,10 +81,10 @@ func printKept(w io.Writer, x StreamState) {
 		return
 	}
 	if age := time.Since(s.Time); age > hangs {
-		fmt.Fprintf(w, "  no figures for %s: the process hangs, or cannot write to its catalogue\n", age.Round(time.Second))
+		Printf(w, "  no figures for %s: the process hangs, or cannot write to its catalogue\n", age.Round(time.Second))
 	}
 	if s.Limit != "" {
-		fmt.Fprintf(w, "  %s\n", s.Limit)
+		Printf(w, "  %s\n", s.Limit)
 	}
 	var heard []string
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func printKept(w io.Writer, x StreamState) {
 		}
 	}
 	if len(heard) > 0 {
-		fmt.Fprintf(w, "  last answer: %s\n", strings.Join(heard, ", "))
+		Printf(w, "  last answer: %s\n", strings.Join(heard, ", "))
 	}
 	if s.Half == "apply" {
 		return
@@ -142,7 +142,7 @@ func printStreamTables(w io.Writer, x StreamState) {
 	fmt.Fprintln(w, line)
 	for i, t := range others {
 		if i == shownTables {
-			fmt.Fprintf(w, "    and %d more: tidemark sub --name %s\n", len(others)-i, x.Name)
+			Printf(w, "    and %d more: tidemark sub --name %s\n", len(others)-i, x.Name)
 			break
 		}
 		line := fmt.Sprintf("    %s %s since %s", t.Table, t.State, t.Since.Local().Format("2006-01-02 15:04:05"))
@@ -155,7 +155,7 @@ func printStreamTables(w io.Writer, x StreamState) {
 			hint = stream.Remedy(t.Table, hint, x.Name)
 		}
 		if hint != "" {
-			fmt.Fprintf(w, "      hint: %s\n", hint)
+			Printf(w, "      hint: %s\n", hint)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func Subscriptions(out io.Writer, known []catalog.StreamTable) {
 		if t.Hint != "" {
 			reason += ". " + t.Hint
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Table, t.State, t.Since.Local().Format("2006-01-02 15:04:05"), loaded, reason)
+		Printf(w, "%s\t%s\t%s\t%s\t%s\n", t.Table, t.State, t.Since.Local().Format("2006-01-02 15:04:05"), loaded, reason)
 	}
 	w.Flush()
 }

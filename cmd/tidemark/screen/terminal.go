@@ -24,6 +24,7 @@ type Terminal struct {
 	lines []string
 	drawn [2]int // the size for which they were drawn
 	torn  bool   // the last text had no newline at its end
+	tail  []byte // see whole
 }
 
 // Over makes a Terminal of a file that is a terminal. It returns other writers unchanged.
@@ -45,15 +46,24 @@ func Over(w io.Writer) io.Writer {
 func (t *Terminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	given := len(b)
+	if len(t.tail) > 0 {
+		b = append(t.tail, b...)
+	}
+	b, tail := whole(b)
+	t.tail, b = bytes.Clone(tail), escaped(b)
 	if len(t.lines) == 0 {
 		t.torn = len(b) > 0 && b[len(b)-1] != '\n'
-		return t.out.Write(b)
+		if _, err := t.out.Write(b); err != nil {
+			return 0, err
+		}
+		return given, nil
 	}
 	lines := t.lines
 	t.draw(b, nil)
 	t.torn = len(b) > 0 && b[len(b)-1] != '\n'
 	t.draw(nil, lines)
-	return len(b), nil
+	return given, nil
 }
 
 // Show replaces the lines. Without any, they are removed.
@@ -124,13 +134,13 @@ func columns(s string) (n int) {
 	return n
 }
 
-// clip cuts a text to so many columns. Names of tables may contain anything: control characters
-// become question marks.
+// clip cuts a text to so many columns. Names of tables may contain anything: characters that act on
+// a terminal become question marks.
 func clip(s string, most int) string {
 	var b strings.Builder
 	n := 0
 	for _, r := range s {
-		if unicode.IsControl(r) {
+		if acts(r) || unicode.IsControl(r) {
 			r = '?'
 		}
 		if n += columnsOf(r); n > most {

@@ -13,13 +13,13 @@ import (
 // Verified shows what was found in a repository.
 func Verified(w io.Writer, rep *repo.VerifyReport, took time.Duration) {
 	for _, d := range rep.Damages {
-		fmt.Fprintf(w, "damage: %s: %s\n", d.Object, d.Text)
+		Printf(w, "damage: %s: %s\n", d.Object, d.Text)
 		if len(d.Backups) > 0 {
-			fmt.Fprintf(w, "    needed by %s\n", strings.Join(d.Backups, ", "))
+			Printf(w, "    needed by %s\n", strings.Join(d.Backups, ", "))
 		}
 	}
 	for _, d := range rep.Left {
-		fmt.Fprintf(w, "left over: %s: %s\n", d.Object, d.Text)
+		Printf(w, "left over: %s: %s\n", d.Object, d.Text)
 	}
 	result := "no faults"
 	if n := len(rep.Damages); n > 0 {
@@ -29,7 +29,7 @@ func Verified(w io.Writer, rep *repo.VerifyReport, took time.Duration) {
 	if rep.Objects > 0 {
 		packs += " and " + Count(rep.Objects, "plain object")
 	}
-	fmt.Fprintf(w, "%s with %s in %s, %s of the log: %s read in %.2f s (%s uncompressed); %s\n", Count(rep.Backups, "backup"), Count(int(rep.Files), "file"), packs, Count(rep.Logs, "file"),
+	Printf(w, "%s with %s in %s, %s of the log: %s read in %.2f s (%s uncompressed); %s\n", Count(rep.Backups, "backup"), Count(int(rep.Files), "file"), packs, Count(rep.Logs, "file"),
 		Bytes(rep.Stored), took.Seconds(), Bytes(rep.Plain), result)
 }
 
@@ -44,23 +44,23 @@ type StartedBackup struct {
 
 // Started shows the results of a server that was started on a restored backup.
 func Started(w io.Writer, st *StartedBackup) {
-	fmt.Fprintf(w, "%s restored: %s in %.2f s\n", st.Backup, Bytes(st.Bytes), st.Restored.Seconds())
+	Printf(w, "%s restored: %s in %.2f s\n", st.Backup, Bytes(st.Bytes), st.Restored.Seconds())
 	for _, d := range st.Damages {
-		fmt.Fprintf(w, "damage: %s\n", d)
+		Printf(w, "damage: %s\n", d)
 	}
-	fmt.Fprintf(w, "started with %s (%s): ", st.Program, st.Version)
+	Printf(w, "started with %s (%s): ", st.Program, st.Version)
 	if st.Recovered == "" && st.Databases+st.Files == 0 {
 		fmt.Fprintln(w, "it ended before anything could be checked")
 	} else {
-		fmt.Fprintf(w, "recovered up to %s in %.2f s; %s B-tree indexes and %s of %s checked by amcheck, %s pages of %s by their checksums\n", strings.TrimSpace(st.Recovered), st.Recovery.Seconds(),
+		Printf(w, "recovered up to %s in %.2f s; %s B-tree indexes and %s of %s checked by amcheck, %s pages of %s by their checksums\n", strings.TrimSpace(st.Recovered), st.Recovery.Seconds(),
 			Commas(int64(st.Indexes)), Count(st.Tables, "table"), Count(st.Databases, "database"), Commas(st.Pages), Count(st.Files, "file"))
 	}
 	for _, n := range st.Notes {
-		fmt.Fprintf(w, "not checked: %s\n", n)
+		Printf(w, "not checked: %s\n", n)
 	}
 	result := "no faults"
 	if n := len(st.Damages); n > 0 {
 		result = Count(n, "fault")
 	}
-	fmt.Fprintf(w, "%s; %.2f s in all\n", result, st.Took.Seconds())
+	Printf(w, "%s; %.2f s in all\n", result, st.Took.Seconds())
 }

@@ -82,9 +82,9 @@ func (w *quiet) Planned(run string, p *load.Plan) {
 	}
 	switch {
 	case run != "" && p.Source == "":
-		fmt.Fprintf(w.errOut, "run %s\n", run)
+		Printf(w.errOut, "run %s\n", run)
 	case run != "":
-		fmt.Fprintf(w.errOut, "run %s: %s, %s to create after their rows\n", run, Count(len(p.Moves), "table"), Count(laterObjects(p), "object"))
+		Printf(w.errOut, "run %s: %s, %s to create after their rows\n", run, Count(len(p.Moves), "table"), Count(laterObjects(p), "object"))
 	}
 }
 
@@ -100,28 +100,28 @@ func (w *quiet) Event(e job.Event) {
 		w.retries++
 		if now := time.Now(); w.retries <= 10 || now.Sub(w.retried) >= 15*time.Second { // what fails may be many ranges, for minutes
 			w.retried = now
-			fmt.Fprintf(w.errOut, "retrying%s: %s: %s\n", strings.TrimSuffix(" "+e.Text, " "), e.Object, e.Error)
+			Printf(w.errOut, "retrying%s: %s: %s\n", strings.TrimSuffix(" "+e.Text, " "), e.Object, e.Error)
 		}
 	case e.Kind == "state" && e.Seconds == 0:
-		fmt.Fprintf(w.errOut, "%s: %s\n", e.Object, e.Text)
+		Printf(w.errOut, "%s: %s\n", e.Object, e.Text)
 	case e.Kind == "state":
-		fmt.Fprintf(w.errOut, "%s: %s: %s rows, %s in %.1f s\n", e.Object, e.Text, Commas(e.Rows), Bytes(e.Bytes), e.Seconds)
+		Printf(w.errOut, "%s: %s: %s rows, %s in %.1f s\n", e.Object, e.Text, Commas(e.Rows), Bytes(e.Bytes), e.Seconds)
 	case e.Kind == "finding":
-		fmt.Fprintf(w.errOut, "warning: %s: %s\n", e.Object, e.Text)
+		Printf(w.errOut, "warning: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "pace":
-		fmt.Fprintf(w.errOut, "pace: %s: %s\n", e.Object, e.Text)
+		Printf(w.errOut, "pace: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "ddl":
-		fmt.Fprintf(w.errOut, "changed: %s: %s\n", e.Object, e.Text)
+		Printf(w.errOut, "changed: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "mode" || e.Kind == "turn":
 		fmt.Fprintln(w.errOut, e.Text)
 	case e.Kind == "stopped":
-		fmt.Fprintf(w.errOut, "stopped: %s: %s\n", e.Object, strings.TrimPrefix(e.Error+". "+e.Text, ". "))
+		Printf(w.errOut, "stopped: %s: %s\n", e.Object, strings.TrimPrefix(e.Error+". "+e.Text, ". "))
 	case e.Kind == "loaded" || e.Kind == "active":
-		fmt.Fprintf(w.errOut, "%s: %s\n", e.Object, e.Text)
+		Printf(w.errOut, "%s: %s\n", e.Object, e.Text)
 	case e.Kind == "wait":
-		fmt.Fprintf(w.errOut, "waiting: %s: %s\n", e.Object, e.Text)
+		Printf(w.errOut, "waiting: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "object" && e.Error != "":
-		fmt.Fprintf(w.errOut, "failed: %s\n", e.Error)
+		Printf(w.errOut, "failed: %s\n", e.Error)
 	}
 }
 
@@ -332,7 +332,7 @@ func (w *lineWatcher) Event(e job.Event) {
 			every(2*time.Second, w.done, func() {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				fmt.Fprintf(w.errOut, "%s  %s\n", Clock(time.Since(begun)), e.Text)
+				Printf(w.errOut, "%s  %s\n", Clock(time.Since(begun)), e.Text)
 			})
 		})
 		return
@@ -341,7 +341,7 @@ func (w *lineWatcher) Event(e job.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e.Kind == "table" && w.plan != nil && len(w.plan.Moves) <= 100 {
-		fmt.Fprintf(w.errOut, "loaded: %s  %s  %s  %.1f s\n", e.Object, Count(int(e.Rows), "row"), Bytes(e.Bytes), e.Seconds)
+		Printf(w.errOut, "loaded: %s  %s  %s  %.1f s\n", e.Object, Count(int(e.Rows), "row"), Bytes(e.Bytes), e.Seconds)
 	}
 }
 
