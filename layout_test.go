@@ -43,7 +43,7 @@ var rooms = map[string]room{
 	"db2/text": {floor: 20},
 
 	// Rooms of the engine for Db2.
-	"db2/server": {floor: 31, imports: ". flow db2/drda internal/crash internal/roundtrip"},
+	"db2/server": {floor: 31, imports: ". flow db2/drda internal/crash internal/roundtrip internal/plainfile"},
 	"db2/schema": {floor: 32, imports: ". db2/server"},
 	"db2/bulk":   {floor: 35, imports: ". db2/drda db2/server db2/schema internal/escape"},
 	"db2":        {floor: 39, imports: ". internal/roundtrip db2/server db2/schema db2/bulk"},
@@ -54,14 +54,14 @@ var rooms = map[string]room{
 	// Engines know words, and what both of them do alike.
 	"postgres": {floor: 39, imports: "postgres/server postgres/schema postgres/physical postgres/bulk postgres/apply postgres/preflight postgres/stream . change"},
 	"mysql":    {floor: 39, imports: ". internal/roundtrip mysql/server mysql/schema mysql/bulk mysql/preflight mysql/stream mysql/apply"},
-	"sqlfile":  {floor: 39, imports: ". mysqltype sqltext internal/escape internal/archive internal/charset internal/crash"},
+	"sqlfile":  {floor: 39, imports: ". mysqltype sqltext internal/escape internal/archive internal/charset internal/crash internal/plainfile"},
 
 	// What engines do alike about a stream on its target.
 	"apply/order":   {floor: 30, imports: ". change"},
 	"apply/resolve": {floor: 30, imports: ". change"},
 
 	// What an engine's log says, for engines and for whoever has its files.
-	"postgres/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door postgres/wal internal/crash"},
+	"postgres/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door postgres/wal internal/crash internal/plainfile"},
 	"postgres/schema":    {floor: 32, imports: ". change sqltext postgres/server postgres/wal"},
 	"postgres/wal":       {floor: 30, imports: ". internal/archive"},
 	"postgres/bulk":      {floor: 34, imports: ". internal/crash internal/roundtrip postgres/schema postgres/server postgres/wal"},
@@ -73,7 +73,7 @@ var rooms = map[string]room{
 	"mysql/binlog":       {floor: 30, imports: ". internal/archive"},
 
 	// Where backups are kept, and in what form.
-	"store":       {floor: 30, imports: ". internal/crash internal/roundtrip flow"},
+	"store":       {floor: 30, imports: ". internal/crash internal/roundtrip flow internal/plainfile"},
 	"backup/repo": {floor: 31, imports: ". store internal/spool internal/crash flow"},
 	"backup/logs": {floor: 32, imports: ". backup/repo postgres/wal internal/crash flow"},
 	"backup/dump": {floor: 32, imports: ". flow backup/repo"},
@@ -98,11 +98,11 @@ var rooms = map[string]room{
 	"queue":           {floor: 30, imports: ". change internal/crash flow"},
 	"queue/peek":      {floor: 31, imports: ". change queue internal/crash"},
 	"queue/jetstream": {floor: 40, imports: ". queue internal/filelock internal/crash flow"},
-	"queue/kafka":     {floor: 40, imports: ". queue internal/crash flow"},
+	"queue/kafka":     {floor: 40, imports: ". queue internal/crash flow internal/plainfile"},
 	"queue/queuetest": {floor: 31, imports: ". change queue"},
 
 	// The link to a process beside a far server.
-	"relay": {floor: 30, imports: ". internal/crash"},
+	"relay": {floor: 30, imports: ". internal/crash internal/plainfile"},
 
 	// Databases beside which it stands.
 	"relay/far": {floor: 45, imports: ". flow internal/crash load engines"},
@@ -130,16 +130,16 @@ var rooms = map[string]room{
 
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark/option":    {floor: 57, imports: "."},
-	"cmd/tidemark/address":   {floor: 57, imports: ". relay"},
+	"cmd/tidemark/address":   {floor: 57, imports: ". relay internal/plainfile"},
 	"cmd/tidemark/help":      {floor: 58, imports: ". cmd/tidemark/option"},
 	"cmd/tidemark/manual":    {floor: 59, imports: ". cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream job/stream/monitor"},
-	"cmd/tidemark/notation":  {floor: 58, imports: ". ha cmd/tidemark/option"},
+	"cmd/tidemark/notation":  {floor: 58, imports: ". ha cmd/tidemark/option internal/plainfile"},
 	"cmd/tidemark/metrics":   {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},
 	"cmd/tidemark/holdings":  {floor: 58, imports: ". backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
 	"cmd/tidemark/bundle":    {floor: 58, imports: ". catalog cmd/tidemark/screen job load"},
 	"cmd/tidemark/screen":    {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store sqltext job/workload"},
-	"cmd/tidemark":           {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream internal/filelock internal/crash mysql/server postgres/physical job/workload"},
+	"cmd/tidemark":           {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream internal/filelock internal/crash mysql/server postgres/physical job/workload internal/plainfile"},
 
 	"proof/ddl": {floor: 90},
 
@@ -152,7 +152,8 @@ var rooms = map[string]room{
 	"proof/lag": {floor: 90},
 
 	"internal/roundtrip": {floor: 11, imports: "flow"},
-	"internal/archive":   {floor: 11, imports: "."},
+	"internal/archive":   {floor: 11, imports: ". internal/plainfile"},
+	"internal/plainfile": {floor: 10},
 	"internal/charset":   {floor: 10},
 	"internal/crash":     {floor: 10},
 	"internal/door":      {floor: 11, imports: "internal/crash"},
@@ -196,7 +197,7 @@ var rooms = map[string]room{
 	"proof/ways":       {floor: 90},
 
 	// Rooms of the engine for MySQL and MariaDB.
-	"mysql/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door internal/crash"},
+	"mysql/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door internal/crash internal/plainfile"},
 	"mysql/schema":    {floor: 32, imports: ". mysqltype sqltext internal/crash mysql/server"},
 	"mysql/event":     {floor: 33, imports: ". change mysqltype internal/float mysql/server mysql/schema"},
 	"mysql/bulk":      {floor: 35, imports: ". change flow internal/escape internal/crash mysql/server mysql/schema mysql/event"},

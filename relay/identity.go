@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // LeastSecret is the minimum length of a shared secret in bytes: it can be guessed remotely.
@@ -107,7 +108,7 @@ func (id Identity) byFiles(name string) (*tls.Config, error) {
 		}
 		return nil, &tidemark.Error{Kind: kind, Op: "read the certificate", Object: file, Err: err, Hint: "Name files in PEM that this user can read."}
 	}
-	text, err := os.ReadFile(id.CA)
+	text, err := plainfile.Read(id.CA, plainfile.Large)
 	if err != nil {
 		return bad(id.CA, err)
 	}
@@ -115,7 +116,7 @@ func (id Identity) byFiles(name string) (*tls.Config, error) {
 	if !trusted.AppendCertsFromPEM(text) {
 		return bad(id.CA, errors.New("it contains no certificate"))
 	}
-	own, err := tls.LoadX509KeyPair(id.Cert, id.Key)
+	own, err := plainfile.KeyPair(id.Cert, id.Key)
 	if err != nil {
 		return bad(id.Cert, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/archive"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // A File is a dump file that is decompressed as it is read.
@@ -35,21 +36,19 @@ func Open(path string) (*File, error) {
 		f := &File{Name: "standard input", size: -1}
 		return f, f.detect(os.Stdin)
 	}
-	in, err := os.Open(path)
+	in, err := plainfile.Open(path)
+	if st, serr := os.Stat(path); err != nil && serr == nil && st.IsDir() {
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "open", Object: path, Err: tidemark.Pathless(err), Hint: "Name one .sql file."}
+	}
 	if err != nil {
 		return nil, archive.OpenError(path, err)
 	}
 	f := &File{Name: path, size: -1, close: []func() error{in.Close}}
 	st, err := in.Stat()
-	switch {
-	case err != nil:
+	if err != nil {
 		err = archive.OpenError(path, err)
-	case st.IsDir():
-		err = &tidemark.Error{Kind: tidemark.Unsupported, Op: "open", Object: path, Err: errors.New("it is a folder"), Hint: "Name one .sql file."}
-	default:
-		if st.Mode().IsRegular() {
-			f.size = st.Size()
-		}
+	} else {
+		f.size = st.Size()
 		err = f.detect(in)
 	}
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // sshPlace is an account on another machine, and how to log in.
@@ -208,7 +209,10 @@ func (p sshPlace) auth() (ways []ssh.AuthMethod, done func(), err error) {
 		}
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := plainfile.ReadSecret(file)
+		if errors.Is(err, plainfile.ErrOpen) && p.key != "" {
+			return nil, done, p.fail(tidemark.Invalid, fmt.Errorf("others can read the key file %s", file), "chmod 600 it, as ssh demands.")
+		}
 		if err != nil {
 			if p.key != "" {
 				return nil, done, p.fail(tidemark.NotFound, fmt.Errorf("cannot read the key file %s", file), "Check the path.")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/ha/report"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // calculateOptions are the options of ha calculate.
@@ -186,7 +186,7 @@ func readAll(stdin io.Reader, file string) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(stdin)
 	}
-	text, err := os.ReadFile(file)
+	text, err := plainfile.Read(file, plainfile.Large)
 	if err != nil {
 		return nil, &tidemark.Error{Op: "read scan", Kind: tidemark.NotFound, Hint: "tidemark ha scan LOG > " + file + " creates it.", Err: err}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/ha/measure"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // watchOptions are the options of ha check.
@@ -112,7 +112,7 @@ func (o *watchOptions) checkLive(cmd *cobra.Command, url string) error {
 }
 
 func readForecast(file string) (*ha.Forecast, error) {
-	text, err := os.ReadFile(file)
+	text, err := plainfile.Read(file, plainfile.Large)
 	if err != nil {
 		return nil, &tidemark.Error{Op: "read forecast", Object: file, Kind: tidemark.NotFound, Hint: "tidemark ha calculate --json > " + file + " creates it.", Err: err}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/ha/measure"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // simulateOptions are the options of ha simulate.
@@ -139,7 +139,7 @@ func (o *simulateOptions) simulation(given []string) (measure.SimSpec, error) {
 	if o.profile == "" {
 		return spec, nil
 	}
-	text, err := os.ReadFile(o.profile)
+	text, err := plainfile.Read(o.profile, plainfile.Large)
 	if err != nil {
 		return spec, &tidemark.Error{Op: "read profile", Object: o.profile, Kind: tidemark.NotFound, Hint: "Make it with tidemark ha scan.", Err: err}
 	}

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"os"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
@@ -60,7 +59,7 @@ type loadOptions struct {
 
 // readVolumes reads the file of --volumes.
 func readVolumes(file string) ([]advisor.Volume, error) {
-	text, err := os.ReadFile(file)
+	text, err := plainfile.Read(file, plainfile.Large)
 	if err != nil {
 		return nil, err
 	}

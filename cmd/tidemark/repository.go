@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -52,7 +53,10 @@ func (o *repoOptions) keys() (k repo.Keys, err error) {
 		if path == "" {
 			return nil
 		}
-		text, err := os.ReadFile(path)
+		text, err := plainfile.ReadSecret(path)
+		if errors.Is(err, plainfile.ErrOpen) {
+			return tidemark.FileError("read "+what, path, "Whoever read it can read the backups: chmod 600 "+path+".", err)
+		}
 		if err != nil {
 			return &tidemark.Error{Kind: tidemark.NotFound, Op: "read " + what, Object: path, Err: errors.New(cause(err).Error()), Hint: "Check the path; a relative path starts at the current folder."}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream"
 	"github.com/tidemarkdb/tidemark/mapping"
@@ -162,12 +163,12 @@ func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions)
 }
 
 func readFile(what, path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	text, err := plainfile.Read(path, plainfile.Large)
 	switch {
 	case os.IsNotExist(err):
 		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read " + what, Object: path, Err: errors.New("file not found"), Hint: "Check the path; a relative path starts at the current folder."}
 	case err != nil:
-		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read " + what, Object: path, Err: err}
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read " + what, Object: path, Err: tidemark.Pathless(err)}
 	}
 	return text, nil
 }

@@ -50,7 +50,8 @@ func newPast(t *testing.T, srv *testdb.Server, encrypt bool) *past {
 			t.Fatal(err)
 		}
 		file := filepath.Join(p.dir, "identity") // which the server reads
-		write(file, id.String()+"\n", 0o644)
+		write(file, id.String()+"\n", 0o600)
+		srv.Give(t, file)
 		p.read = []string{"--identity", file}
 		p.write = append([]string{"--encrypt", id.Recipient().String()}, p.read...)
 	}

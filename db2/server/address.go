@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/db2/drda"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // An address is a server's location, the account, and how the connection is protected.
@@ -96,7 +96,7 @@ func tlsOf(mode, file, host string) (*tls.Config, error) {
 	}
 	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if file != "" {
-		pem, err := os.ReadFile(file)
+		pem, err := plainfile.Read(file, plainfile.Large)
 		if err != nil {
 			return nil, err
 		}

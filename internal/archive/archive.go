@@ -23,6 +23,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // suffixes are the suffixes of compressed files.
@@ -76,19 +77,12 @@ type File struct {
 //
 // Errors: NotFound, Forbidden, BadInput (the compressed data is damaged, or it is a folder).
 func Open(name string) (*File, error) {
-	in, err := os.Open(name)
+	in, err := plainfile.Open(name)
 	if err != nil {
 		return nil, OpenError(name, err)
 	}
 	f := &File{Name: name, in: in, r: in, close: func() {}}
-	st, err := in.Stat()
-	if err == nil && st.IsDir() {
-		err = errors.New("it is a folder")
-	}
-	if err == nil {
-		err = f.detect()
-	}
-	if err != nil {
+	if err := f.detect(); err != nil {
 		f.Close()
 		return nil, OpenError(name, err)
 	}

@@ -59,6 +59,16 @@ func (s *Server) TempDir(tb testing.TB) string {
 	return dir
 }
 
+// Give makes a file the server's user's own.
+func (s *Server) Give(tb testing.TB, name string) {
+	tb.Helper()
+	if s.as != nil {
+		if err := os.Chown(name, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
 // Tool runs a program that came with the server, as the server's user, and returns its output.
 // Version 15 has all of them, the others hardly any.
 func (s *Server) Tool(tb testing.TB, name string, args ...string) (string, error) {

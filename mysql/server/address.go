@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // address is a server's location, the account, and the security that the connection needs.
@@ -159,7 +159,7 @@ func unknownOption(key string) string {
 }
 
 func readPublicKey(file string) (*rsa.PublicKey, error) {
-	data, err := os.ReadFile(file)
+	data, err := plainfile.Read(file, plainfile.Small)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (a *address) setTLS(query url.Values, local bool) error {
 	// mode.
 	c := &tls.Config{ServerName: a.name, MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}
 	if file != "" {
-		pem, err := os.ReadFile(file)
+		pem, err := plainfile.Read(file, plainfile.Large)
 		if err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (a *address) setTLS(query url.Values, local bool) error {
 		}
 	}
 	if cert, key := query.Get("tls-cert"), query.Get("tls-key"); cert != "" || key != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
+		pair, err := plainfile.KeyPair(cert, key)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,8 @@ const urlForm = "Write it as postgres://user@host:5432/database, with special ch
 
 const optionsHint = "Options are libpq's, such as sslmode, sslrootcert, connect_timeout and target_session_attrs. A setting for the session is written as options=-cNAME%3DVALUE."
 
+const filesHint = "Keys and passwords are in regular files that nobody else can read: chmod 600 FILE."
+
 // foreignOptions are options of other engines' URLs and of other programs, each with its name here.
 // The driver would send them to the server as settings.
 var foreignOptions = map[string]string{
@@ -83,9 +85,10 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 	bad := func(err error, hint string) error {
 		return &tidemark.Error{Op: "connect", Object: tidemark.MaskURL(text), Kind: tidemark.Invalid, Err: err, Hint: hint}
 	}
+	u := new(url.URL) // of a keyword string: the command makes URLs of them
 	if strings.Contains(text, "://") {
-		u, err := tidemark.ParseURL(text)
-		if err != nil {
+		var err error
+		if u, err = tidemark.ParseURL(text); err != nil {
 			return nil, bad(err, urlForm)
 		}
 		// libpq ends the password at the first @, net/url at the last: what is between would become
@@ -100,9 +103,17 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 			return nil, bad(err, "Options for TLS are sslmode (disable, allow, prefer, require, verify-ca or verify-full), sslrootcert, sslcert and sslkey; host=/PATH names a Unix socket's folder, connect_timeout is in seconds.")
 		}
 	}
+	if err := checkFiles(u.Query()); err != nil {
+		return nil, bad(err, filesHint)
+	}
 	cfg, err := pgx.ParseConfig(text)
 	if err != nil {
 		return nil, bad(parseCause(err), urlForm)
+	}
+	if u.Scheme != "" {
+		if err := checkPassfile(u, cfg); err != nil {
+			return nil, bad(err, filesHint)
+		}
 	}
 	if err := ourLibpqOptions(cfg); err != nil {
 		return nil, bad(err, "Leave it out, or change it.")

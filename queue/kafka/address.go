@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // An address is a parsed URL.
@@ -153,7 +154,7 @@ func (a *address) client() ([]kgo.Opt, error) {
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if a.ca != "" {
-		text, err := os.ReadFile(a.ca)
+		text, err := plainfile.Read(a.ca, plainfile.Large)
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +163,7 @@ func (a *address) client() ([]kgo.Opt, error) {
 		}
 	}
 	if a.cert != "" {
-		pair, err := tls.LoadX509KeyPair(a.cert, a.key)
+		pair, err := plainfile.KeyPair(a.cert, a.key)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // groupParameter is the option of a URL that names a group of ~/.my.cnf.
@@ -149,12 +151,12 @@ type groupReader struct {
 const maxIncludes = 10
 
 func (r *groupReader) file(name string, depth int) error {
-	f, err := os.Open(name)
+	f, err := plainfile.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return r.read(f, depth)
+	return r.read(io.LimitReader(f, plainfile.Small), depth)
 }
 
 func (r *groupReader) read(from io.Reader, depth int) error {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // loginFile is where mysql_config_editor keeps its login paths.
@@ -28,7 +30,7 @@ const loginKey = 20
 // obfuscated rather than secret: the key stands at its beginning. Each line has its length and is
 // encrypted by itself, by AES-128 in ECB mode, with padding as of PKCS #7.
 func readLogins(file string) (map[string]settings, error) {
-	b, err := os.ReadFile(file)
+	b, err := plainfile.ReadSecret(file)
 	if err != nil {
 		return nil, err
 	}

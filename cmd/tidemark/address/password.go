@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // WithPassword gives a URL the password that it lacks: from file, if there is one; for MySQL and
@@ -74,12 +75,14 @@ func readPasswords(file string) ([][]string, error) {
 	bad := func(kind tidemark.Kind, cause, hint string) error {
 		return &tidemark.Error{Op: "read password file", Object: file, Kind: kind, Err: errors.New(cause), Hint: hint}
 	}
-	text, err := os.ReadFile(file)
+	text, err := plainfile.ReadSecret(file)
 	switch {
 	case os.IsNotExist(err):
 		return nil, bad(tidemark.NotFound, "file not found", "Write lines such as host:port:database:user:password into it, or a password alone.")
+	case errors.Is(err, plainfile.ErrOpen):
+		return nil, bad(tidemark.Invalid, tidemark.Pathless(err).Error(), "chmod 600 it.")
 	case err != nil:
-		return nil, bad(tidemark.Invalid, err.Error(), "Let the user who runs this command read it.")
+		return nil, bad(tidemark.Invalid, tidemark.Pathless(err).Error(), "Let the user who runs this command read it.")
 	}
 	var out [][]string
 	for line := range strings.Lines(string(text)) {

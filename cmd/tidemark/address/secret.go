@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 	"github.com/tidemarkdb/tidemark/relay"
 )
 
@@ -24,7 +25,7 @@ type SharedSecret struct{ File, Text string }
 func (s *SharedSecret) Read(variable string) error {
 	text, from := os.Getenv(variable), variable
 	if s.File != "" {
-		b, err := os.ReadFile(s.File)
+		b, err := plainfile.ReadSecret(s.File)
 		if err != nil {
 			return tidemark.FileError("read the secret", s.File, "Make one that only you can read: umask 077; openssl rand -hex 16 > FILE.", err)
 		}

@@ -6,12 +6,12 @@ package notation
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // A Quorum is how many standbys a commit waits for: of the first so many, or of any.
@@ -105,7 +105,7 @@ func ParseReplay(v string) (r Replay, err error) {
 func ParseLocal(v string) ([]ha.Local, error) {
 	clients, rest, ok := strings.Cut(v, "=")
 	if !ok {
-		text, err := os.ReadFile(v)
+		text, err := plainfile.Read(v, plainfile.Large)
 		var out []ha.Local
 		if err != nil || json.Unmarshal(text, &out) != nil || len(out) == 0 {
 			return nil, fmt.Errorf(`must be CLIENTS=RATE, such as 8=3400, or CLIENTS=RATE,P50,P99, such as 8=3400,2ms,9ms, or a file with [{"clients": 8, "commits_per_second": 3400}]`)
@@ -163,7 +163,7 @@ func ParseNear(v string) (n ha.Near, err error) {
 
 // readMeasured reads the output of ha measure.
 func readMeasured(file, form string, into any) error {
-	text, err := os.ReadFile(file)
+	text, err := plainfile.Read(file, plainfile.Large)
 	if err != nil {
 		return fmt.Errorf("must be %s, or a file from tidemark ha measure --json", form)
 	}
