@@ -21,7 +21,9 @@ type engineOptions struct {
 }
 
 // warnBy sets the function that receives warnings of connections.
-func (o *engineOptions) warnBy(warn func(tidemark.Finding)) { o.engine.MySQL.Warn = warn }
+func (o *engineOptions) warnBy(warn func(tidemark.Finding)) {
+	o.engine.MySQL.Warn, o.engine.Postgres.Warn = warn, warn
+}
 
 // decided are the options of the command that say what becomes of values without a place.
 func (o *engineOptions) decided() (out []string) {

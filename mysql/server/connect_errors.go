@@ -39,7 +39,7 @@ func (e *Server) connectError(ctx context.Context, err error) error {
 		case my.Code == 1049:
 			out.Hint = "Correct the name in the URL; a target's database must exist: CREATE DATABASE " + Quote(e.to.db) + "."
 		case my.Code == 1045 && l != nil && l.offered && !l.used:
-			out.Hint = "Check the user and the password in the URL. This connection had no TLS: a user that is REQUIRE SSL needs ?tls=true, or ?tls=verify-ca&tls-ca=FILE."
+			out.Hint = "Check the user and the password in the URL. This connection had no TLS: a user that is REQUIRE SSL needs ?tls=verify-ca&tls-ca=FILE."
 		}
 	case errors.As(err, &dial):
 		dialFailed(out, dial, e.to.timeout)
@@ -47,7 +47,7 @@ func (e *Server) connectError(ctx context.Context, err error) error {
 		out.Err = fmt.Errorf("the server did not complete the login within %s", e.to.timeout)
 		e.wrongDoor(ctx, out)
 	case errors.Is(err, errNoTLS):
-		out.Kind, out.Err, out.Hint = tidemark.Unsupported, errNoTLS, "Use ?tls=false, or set the server up for TLS."
+		out.Kind, out.Err, out.Hint = tidemark.Unsupported, errNoTLS, "Set the server, or the proxy before it, up for TLS."
 	case errors.As(err, &reveal):
 		l := &loginError{}
 		errors.As(err, &l)
@@ -55,7 +55,7 @@ func (e *Server) connectError(ctx context.Context, err error) error {
 	case errors.Is(err, errPlugin):
 		out.Kind, out.Err, out.Hint = tidemark.Unsupported, errors.Unwrap(err), "Give the user caching_sha2_password, mysql_native_password or ed25519."
 	case isTLS(err):
-		out.Kind, out.Err, out.Hint = tidemark.Denied, errors.New(certificateTrouble(err)), "The server's certificate is not trusted: set tls-ca to the authority that signed it, or another tls mode."
+		out.Kind, out.Err, out.Hint = tidemark.Denied, errors.New(certificateTrouble(err)), "The server's certificate is not trusted: set tls-ca to the authority that signed it, and use the name that it is for."
 	case errors.Is(err, errForeign), errors.Is(err, ErrMalformed):
 		out.Err, out.Hint = errors.Unwrap(err), "Check host and port: it may be another kind of server, or a proxy."
 		e.wrongDoor(ctx, out)

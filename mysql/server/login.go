@@ -376,11 +376,11 @@ func (l *login) warnings() []tidemark.Finding {
 	switch {
 	case !l.secure:
 		return []tidemark.Finding{{Severity: tidemark.Warning, Object: l.to.masked, Text: "the server has no TLS: anyone on the network path can read and change the traffic",
-			Hint: "Set the server up for TLS, or write ?tls=false if the network is safe."}}
+			Hint: "Set the server, or the proxy before it, up for TLS. tls=false says that the network is safe."}}
 	case l.verified != nil:
 		return []tidemark.Finding{{Severity: tidemark.Warning, Object: l.to.masked,
 			Text: "the connection is encrypted, but the server's identity is not verified: anyone on the network path can impersonate it (" + certificateTrouble(l.verified) + ")",
-			Hint: "Write ?tls=verify-ca&tls-ca=FILE with the authority that signed the server's certificate (MySQL's own is ca.pem in its data folder), or ?tls=true if that is known."}}
+			Hint: "Write ?tls=verify-ca&tls-ca=FILE with the authority that signed the server's certificate (MySQL's own is ca.pem in its data folder)."}}
 	}
 	return nil
 }

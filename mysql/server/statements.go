@@ -89,11 +89,14 @@ func (c *introduced) Write(p []byte) (int, error) {
 }
 
 // The guard's limits: of columns (MySQL and MariaDB have at most 4096), and of a result kept in
-// memory: the catalogues of some ten thousand tables.
+// memory: the catalogues of some ten thousand tables. More is kept of a row than its bytes.
 const (
 	maxResultColumns = 1 << 13
-	maxResult        = 1 << 29
-	maxValues        = 1 << 24
+	maxResult        = 1 << 29 // bytes, and half of that in more than fewRows
+	fewRows          = 1000
+	maxKept          = 1 << 30
+	rowKept          = 96 // bytes of memory for each row
+	valueKept        = 48 // and for each of its values
 )
 
 // A guard inspects a server's answers as they pass, without keeping them: packet headers and the
@@ -104,7 +107,8 @@ type guard struct {
 	left   int         // bytes of the packet's payload still to come
 	joined bool        // the packet continues one of 2^24-1 bytes
 	passed int64       // bytes of the answer so far
-	values int64       // values in its rows
+	kept   int64       // memory for its rows, besides their bytes
+	rows   int64       // their number
 
 	state   guardState
 	columns int64
@@ -188,8 +192,9 @@ func (g *guard) packet() error {
 			g.state = atHead
 			return nil
 		}
-		if g.values += g.columns; g.values > maxValues {
-			return fmt.Errorf("the answer to a statement has more than %d values: %w", maxValues, ErrMalformed)
+		g.rows++
+		if g.kept += rowKept + valueKept*g.columns; g.kept > maxKept || g.rows > fewRows && g.passed > maxResult/2 {
+			return fmt.Errorf("the answer to a statement has too many rows, and does not end: %w", ErrMalformed)
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func TestOpenFails(t *testing.T) {
 			"Run this as the owner: GRANT CONNECT ON DATABASE " + name + " TO nobody;"},
 		{"no TLS", with(t, good, func(u *url.URL) { u.RawQuery = "sslmode=require" }), tidemark.Unreachable,
 			"connect postgres://tidemark@" + at + "/" + name + ": server refused TLS connection",
-			"The server has no TLS: switch it on there (ssl = on), or use sslmode=prefer or disable."},
+			"The server, or a proxy before it, has no TLS: switch it on there (ssl = on)."},
 		{"nobody listens", with(t, good, func(u *url.URL) { u.Host = closed }), tidemark.Unreachable,
 			"connect postgres://tidemark@" + closed + "/" + name + ": dial tcp " + closed + ": connect: connection refused", reach},
 		{"no such host", with(t, good, func(u *url.URL) { u.Host = "no-such-host.invalid" }), tidemark.Unreachable,

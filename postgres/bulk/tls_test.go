@@ -92,8 +92,8 @@ func TestTLS(t *testing.T) {
 		t.Errorf("rows %s", got)
 	}
 	for _, tt := range []struct{ query, hint string }{
-		{"sslmode=verify-full&sslrootcert=" + root, "The certificate is for another name: use that name in the URL, or sslmode=verify-ca."},
-		{"sslmode=verify-ca", "The server's certificate is not trusted: give sslrootcert=FILE, or use sslmode=require, which does not check it."},
+		{"sslmode=verify-full&sslrootcert=" + root, "The certificate is for another name: use that name in the URL."},
+		{"sslmode=verify-ca", "The server's certificate is not trusted: give sslrootcert=FILE with the authority that signed it."},
 	} {
 		e, err := Open(t.Context(), mode(tt.query), Options{})
 		if err == nil {

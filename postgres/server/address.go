@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -80,6 +81,10 @@ func ourLibpqOptions(cfg *pgx.ConnConfig) error {
 // COPY.
 const maxMessage = 1<<30 + 1<<20
 
+// usualTimeout is how long one server may take to accept a session, unless connect_timeout says
+// otherwise: a silent one would hold a command for ever.
+const usualTimeout = 10 * time.Second
+
 // readURL parses a connection string into a configuration. Its errors quote nothing of the string.
 func readURL(text string) (*pgx.ConnConfig, error) {
 	bad := func(err error, hint string) error {
@@ -122,6 +127,9 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 		if !slices.Contains(ownSettings, name) {
 			return nil, bad(fmt.Errorf("unknown option %q", name), optionsHint)
 		}
+	}
+	if cfg.ConnectTimeout == 0 && !u.Query().Has("connect_timeout") && os.Getenv("PGCONNECT_TIMEOUT") == "" {
+		cfg.ConnectTimeout = usualTimeout // 0 that is given waits for ever, as in libpq
 	}
 	cfg.MaxProtocolMessageBodyLen = maxMessage
 	cfg.BuildFrontend = guardedFrontend

@@ -36,6 +36,8 @@ type Options struct {
 	NullDates    bool // invalid dates of the source arrive as NULL
 	RunAsMe      bool // write even where others' code would run with our rights
 
+	Warn func(tidemark.Finding) // gets what is to be known about the connection; nil: nobody
+
 	// MaintenanceMem is the memory, in bytes, that each lane may use to build an index; 0 means
 	// 256 MB. Half of the target's memory divided by the number of lanes is a good upper bound.
 	MaintenanceMem int64
@@ -106,6 +108,9 @@ func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 		return nil, s.Fail(ctx, "connect", s.Object, err)
 	}
 	s.BlockSize, _ = strconv.ParseInt(size, 10, 64)
+	if f := s.plainText(); f != nil && opt.Warn != nil {
+		opt.Warn(*f)
+	}
 	if pid != s.lead.PgConn().PID() { // a pooler invents cancel keys
 		if err := s.refuseTransactionPool(ctx, pid); err != nil {
 			s.Close()
@@ -185,11 +190,23 @@ func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// dial opens a session and applies settle, all within the URL's connect_timeout.
+// hosts is how many servers a URL names.
+func hosts(cfg *pgx.ConnConfig) int {
+	n, last := 1, &pgconn.FallbackConfig{Host: cfg.Host, Port: cfg.Port}
+	for _, f := range cfg.Fallbacks {
+		if f.Host != last.Host || f.Port != last.Port {
+			n++
+		}
+		last = f
+	}
+	return n
+}
+
+// dial opens a session and applies settle, all within the URL's connect_timeout for each server.
 func (s *Server) dial(ctx context.Context) (*pgx.Conn, error) {
 	if s.Config.ConnectTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.Config.ConnectTimeout)
+		ctx, cancel = context.WithTimeout(ctx, s.Config.ConnectTimeout*time.Duration(hosts(s.Config)))
 		defer cancel()
 	}
 	cfg := s.Config.Copy()
@@ -202,6 +219,20 @@ func (s *Server) dial(ctx context.Context) (*pgx.Conn, error) {
 		s.noTLS.Store(!encrypted)
 	}
 	return conn, err
+}
+
+// plainText is a finding if the URL leaves it to the server whether there is TLS (sslmode=prefer,
+// which holds without one, or allow), and there is none, as behind a proxy that strips it.
+func (s *Server) plainText() *tidemark.Finding {
+	conn := s.lead.PgConn().Conn()
+	_, encrypted := conn.(*tls.Conn)
+	peer, isTCP := conn.RemoteAddr().(*net.TCPAddr)
+	asked := s.Config.TLSConfig != nil || slices.ContainsFunc(s.Config.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig != nil })
+	if encrypted || !asked || !isTCP || peer.IP.IsLoopback() {
+		return nil
+	}
+	return &tidemark.Finding{Severity: tidemark.Warning, Object: s.Object, Text: "the connection has no TLS: anyone on the network path can read and change the traffic",
+		Hint: "Set the server, or the proxy before it, up for TLS, and demand it: sslmode=verify-full. sslmode=disable says that the network is safe."}
 }
 
 // oneHost reports whether all attempts of a connection, with TLS and without, go to one address.

@@ -40,6 +40,10 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 		}
 	case isCleartext(err):
 		out.Kind, out.Err, out.Hint = tidemark.Denied, errCleartext, cleartextHint
+	case pgconn.Timeout(err) && (!errors.As(err, &op) || op.Op != "dial"):
+		out.Kind, out.Err = tidemark.Unreachable, fmt.Errorf("the server did not complete the login within %s", s.Config.ConnectTimeout)
+		out.Hint = "Check host and port: it may be another kind of server, or one that is overloaded. connect_timeout=SECONDS in the URL gives it longer."
+		s.wrongDoor(ctx, out)
 	case tlsTrouble(err):
 		out.Kind, out.Hint = tidemark.Unreachable, tlsHint(err)
 		s.wrongDoor(ctx, out)
@@ -88,7 +92,7 @@ func (s *Server) refused(pg *pgconn.PgError) (tidemark.Kind, string) {
 		return tidemark.Denied, "Check user and password; the password may stand in the URL, in PGPASSWORD or in the password file."
 	case "28000":
 		if strings.Contains(pg.Message, "pg_hba.conf") {
-			return tidemark.Denied, "Let this client in with a line in the server's pg_hba.conf, or try another sslmode."
+			return tidemark.Denied, pgHBAHint(pg.Message)
 		}
 		return tidemark.Denied, "Check the user name."
 	case "3D000":
@@ -104,6 +108,14 @@ func (s *Server) refused(pg *pgconn.PgError) (tidemark.Kind, string) {
 	return kind, s.hint(pg, kind, "")
 }
 
+// pgHBAHint says what to do about a connection that pg_hba.conf has no line for.
+func pgHBAHint(message string) string {
+	if strings.Contains(message, "no encryption") {
+		return "Let this client in with a line in the server's pg_hba.conf, or use TLS: sslmode=verify-full."
+	}
+	return "Let this client in with a line in the server's pg_hba.conf."
+}
+
 func tlsTrouble(err error) bool {
 	var cert *tls.CertificateVerificationError
 	var unknown x509.UnknownAuthorityError
@@ -116,11 +128,11 @@ func tlsTrouble(err error) bool {
 
 func tlsHint(err error) string {
 	if strings.Contains(err.Error(), "server refused TLS connection") {
-		return "The server has no TLS: switch it on there (ssl = on), or use sslmode=prefer or disable."
+		return "The server, or a proxy before it, has no TLS: switch it on there (ssl = on)."
 	}
 	var host x509.HostnameError
 	if errors.As(err, &host) {
-		return "The certificate is for another name: use that name in the URL, or sslmode=verify-ca."
+		return "The certificate is for another name: use that name in the URL."
 	}
-	return "The server's certificate is not trusted: give sslrootcert=FILE, or use sslmode=require, which does not check it."
+	return "The server's certificate is not trusted: give sslrootcert=FILE with the authority that signed it."
 }

@@ -233,6 +233,7 @@ func TestGreedyMySQL(t *testing.T) {
 	for name, row := range map[string][]byte{
 		"long values":  bytes.Repeat(append(mysqlPacket(5, append([]byte{0xfd, 0, 0, 1}, make([]byte, 1<<16)...)...), 0)[:4+4+1<<16], 1),
 		"short values": mysqlPacket(5, 0xfb),
+		"empty values": mysqlPacket(5, 1, 'x'),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var head []byte
@@ -254,7 +255,10 @@ func TestGreedyMySQL(t *testing.T) {
 				}
 				pour(c, rows)
 			})
-			endure(t, h, limits{time.Minute, 4 << 30}, "check", mysqlURL(h, "")+"&connect-timeout=30s", "postgres://127.0.0.1:1/x")
+			text := endure(t, h, limits{time.Minute, 2 << 30}, "check", strings.Replace(mysqlURL(h, ""), "=2s", "=50s", 1), "postgres://127.0.0.1:1/x")
+			if !strings.Contains(text, "the connection to "+h.addr+" broke") {
+				t.Errorf("the end is not that of a connection: %s", text)
+			}
 		})
 	}
 }
@@ -399,7 +403,7 @@ func TestPasswordToWhomItBelongs(t *testing.T) {
 	testdb.Must(t, "check", at("shy", "socket="+socket), target)
 	testdb.Must(t, "check", at("shy", ""), target)
 	// A user who must use TLS is informed.
-	if o := testdb.Run(t, "check", at("guarded", ""), target); o.Code != 4 || !strings.Contains(o.ErrOut, "?tls=true") {
+	if o := testdb.Run(t, "check", at("guarded", ""), target); o.Code != 4 || !strings.Contains(o.ErrOut, "?tls=verify-ca") {
 		t.Errorf("exit %d\n%s", o.Code, o.ErrOut)
 	}
 	testdb.Must(t, "check", at("guarded", "tls=true"), target)

@@ -147,6 +147,7 @@ func (s *Server) begin(ctx context.Context, hello *attach) (*session, error) {
 		defer x.mu.Unlock()
 		x.warnings = append(x.warnings, f)
 	}
+	opt.Postgres.Warn = opt.MySQL.Warn
 	db, err := engines.Open(ctx, hello.URL, opt)
 	if err != nil {
 		return nil, err
