@@ -111,20 +111,19 @@ type copying struct {
 	done     map[int]int64
 	built    map[string]bool
 
-	mu        sync.Mutex
-	marked    bool // ranges are done of which the catalogue does not know yet
-	made      made
-	rejected  int64
-	cut       int64
-	rejects   *lineFile
-	cuts      *lineFile
-	load      *load.Run // once it runs
-	servers   *serverWatch
-	unwritten bool        // progress of tables that the catalogue does not have
-	unmarked  bool        // there is no table of marker rows yet
-	left      atomic.Bool // the source may have the table of a killed copy's canary
-	flushed   time.Time
-	pause     time.Duration // until the catalogue is updated again: an update costs more the more tables there are
+	mu       sync.Mutex
+	marked   bool // ranges are done of which the catalogue does not know yet
+	made     made
+	rejected int64
+	cut      int64
+	rejects  *lineFile
+	cuts     *lineFile
+	load     *load.Run // once it runs
+	servers  *serverWatch
+	unmarked bool        // there is no table of marker rows yet
+	left     atomic.Bool // the source may have the table of a killed copy's canary
+	flushed  time.Time
+	pause    time.Duration // until the catalogue is updated again: an update costs more the more tables there are
 }
 
 // plan describes the source and plans the copy.

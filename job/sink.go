@@ -46,9 +46,9 @@ func (c *copying) putTables(ctx context.Context, failure error) error {
 	}
 	now := c.load.Status.Changed()
 	switch {
-	case len(now) == 0 && failure == nil && !c.unwritten:
+	case len(now) == 0 && failure == nil && !c.made.late:
 		return nil
-	case c.p.Moves == nil || c.unwritten: // an import: several moves may be one table
+	case c.p.Moves == nil || c.made.late: // an import: several moves may be one table
 		now = c.load.Status.Snapshot()
 	case failure != nil: // what is being loaded is not any more
 		now = append(now, c.load.Status.Moving()...)
@@ -62,7 +62,7 @@ func (c *copying) putTables(ctx context.Context, failure error) error {
 		out = merged(out)
 	}
 	err := c.env.Catalog.PutTables(ctx, c.run.ID, out)
-	c.unwritten = err != nil
+	c.made.late = err != nil
 	return err
 }
 
@@ -140,6 +140,7 @@ type made struct {
 	new     []string // those of which the catalogue does not know yet
 	slowest []ObjectTime
 	seconds float64 // of all
+	late    bool    // the catalogue lacks the progress of tables, too
 }
 
 // mostSlow is how many objects a report lists.

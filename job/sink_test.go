@@ -22,7 +22,7 @@ type witness struct {
 
 func (w *witness) Event(e Event) { w.events = append(w.events, e) }
 
-// What the catalogue cannot take is told, and written once it can.
+// What the catalogue cannot take is reported, and written once it can.
 func TestProgressIsWrittenLater(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "catalog.db")
 	cat, err := catalog.Open(path)
