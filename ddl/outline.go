@@ -157,3 +157,33 @@ func relabelled(was *change.Definition, l *change.LoggedLabels) *change.Definiti
 	}
 	return &is
 }
+
+// LoggedColumns returns the columns of a table as the log defines them.
+func LoggedColumns(t *tidemark.Table, known *change.Definition) (out []tidemark.Column) {
+	for _, k := range known.Columns {
+		c := tidemark.Column{Number: k.Number, Type: tidemark.Type{Native: k.Native}}
+		if i := slices.IndexFunc(t.Columns, func(c tidemark.Column) bool { return c.Number == k.Number }); i >= 0 {
+			c = t.Columns[i]
+		}
+		c.Name = k.Name
+		if k.Native != c.Type.Native {
+			c.Type = tidemark.Type{Native: k.Native}
+		}
+		c.NotNull, c.Generated, c.Virtual = k.NotNull, k.Generated, k.Virtual
+		out = append(out, c)
+	}
+	return out
+}
+
+// Outdated reports whether a relation, or the catalogue query that came with it, has columns that a
+// description of its table lacks.
+func Outdated(t *tidemark.Table, rel change.Relation) bool {
+	other := func(number int32, name string) bool {
+		c := t.Column(name)
+		return c == nil || number != 0 && c.Number != 0 && c.Number != number
+	}
+	if rel.Catalogue != nil && slices.ContainsFunc(rel.Catalogue.Columns, func(c change.CatalogueColumn) bool { return !c.Gone && other(c.Number, c.Name) }) {
+		return true
+	}
+	return slices.ContainsFunc(rel.Columns, func(c change.RelationColumn) bool { return other(c.Number, c.Name) })
+}

@@ -154,18 +154,10 @@ func isKey(m *tidemark.Move, column string) bool {
 	return m.From.Key != nil && slices.Contains(m.From.Key.Columns(), column)
 }
 
-// asItIs reports whether the target's table has the source's columns, under their names.
-func asItIs(m *tidemark.Move) bool {
-	stored := m.To.Stored()
-	return len(m.From.Stored()) == len(m.Source) && !slices.ContainsFunc(m.Source, func(name string) bool {
-		return stored[slices.Index(m.Source, name)].Name != name
-	})
-}
-
 // redoes reports whether a table of the target repeats the source's statements from the log.
 func (b *binder) redoes(m *tidemark.Move) bool {
 	_, ok := b.r.tgt.(redoer)
-	return ok && tidemark.Family(b.r.shape.Name()) == "mysql" && asItIs(m)
+	return ok && tidemark.Family(b.r.shape.Name()) == "mysql" && ddl.PlainColumns(m)
 }
 
 // redo runs an action on the target's table.

@@ -82,27 +82,11 @@ func (r *stream) asLogged(ctx context.Context, db *tidemark.Database) {
 			if t.TableID != x.Table {
 				continue
 			}
-			if t.Columns = loggedColumns(t, known); t.Form == tidemark.Partition { // the log has not reported it yet
+			if t.Columns = ddl.LoggedColumns(t, known); t.Form == tidemark.Partition { // the log has not reported it yet
 				t.Form, t.PartitionOf = tidemark.Ordinary, tidemark.TableID{}
 			}
 		}
 	}
-}
-
-func loggedColumns(t *tidemark.Table, known *change.Definition) (out []tidemark.Column) {
-	for _, k := range known.Columns {
-		c := tidemark.Column{Number: k.Number, Type: tidemark.Type{Native: k.Native}}
-		if i := slices.IndexFunc(t.Columns, func(c tidemark.Column) bool { return c.Number == k.Number }); i >= 0 {
-			c = t.Columns[i]
-		}
-		c.Name = k.Name
-		if k.Native != c.Type.Native {
-			c.Type = tidemark.Type{Native: k.Native}
-		}
-		c.NotNull, c.Generated, c.Virtual = k.NotNull, k.Generated, k.Virtual
-		out = append(out, c)
-	}
-	return out
 }
 
 // defined receives a changed definition, in order with the rows; the target has everything before

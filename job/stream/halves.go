@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -142,25 +143,12 @@ func (r *session) describing() func(context.Context, *change.Tx) error {
 			if err != nil {
 				return err
 			}
-			if t := known[rel.Table]; t != nil && outdated(t, rel) {
+			if t := known[rel.Table]; t != nil && ddl.Outdated(t, rel) {
 				return learn(ctx, tx)
 			}
 		}
 		return nil
 	}
-}
-
-// outdated reports whether a relation, or the catalogue query that came with it, has columns that a
-// description of its table lacks.
-func outdated(t *tidemark.Table, rel change.Relation) bool {
-	other := func(number int32, name string) bool {
-		c := t.Column(name)
-		return c == nil || number != 0 && c.Number != 0 && c.Number != number
-	}
-	if rel.Catalogue != nil && slices.ContainsFunc(rel.Catalogue.Columns, func(c change.CatalogueColumn) bool { return !c.Gone && other(c.Number, c.Name) }) {
-		return true
-	}
-	return slices.ContainsFunc(rel.Columns, func(c change.RelationColumn) bool { return other(c.Number, c.Name) })
 }
 
 // tablesMessage gives a description as the changes of a transaction at a place.

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -200,7 +201,7 @@ func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 	text := func(what string, at time.Time) string { return what + " since " + at.Local().Format("15:04:05") }
 	switch {
 	case !away[sourceEnd].IsZero() && !away[targetEnd].IsZero():
-		out.State, out.Doing = job.Retrying, "retrying: source and "+text("target unreachable", earlier(away[0], away[1]))
+		out.State, out.Doing = job.Retrying, "retrying: source and "+text("target unreachable", slices.MinFunc(away[:], time.Time.Compare))
 	case !away[sourceEnd].IsZero():
 		out.State, out.Doing = job.Retrying, "retrying: "+text("source unreachable", away[sourceEnd])+p.ends[sourceEnd].needed()
 	case !away[targetEnd].IsZero():
@@ -271,13 +272,6 @@ func (p *pulse) late(out *job.StreamStatus, s *sampler, under apply.Underway) (l
 // idleEvery.
 func (s *sampler) quiet(out *job.StreamStatus) bool {
 	return s.half == ApplyHalf && !out.LowTime.IsZero() && out.Time.Sub(out.LowTime) > 3*idleEvery
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 func latest(a, b time.Time) time.Time {
