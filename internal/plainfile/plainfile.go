@@ -30,6 +30,10 @@ var kinds = []struct {
 func Open(path string) (*os.File, error) {
 	st, err := os.Stat(path) // before it is opened: a device may act on that
 	if err != nil {
+		var failed *fs.PathError
+		if errors.As(err, &failed) {
+			failed.Op = "open" // what was asked for
+		}
 		return nil, err
 	}
 	if err := regular(path, st); err != nil {
