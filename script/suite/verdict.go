@@ -164,11 +164,13 @@ func (r *recorder) judge(ctx context.Context, folder string) (bool, error) {
 		return false, err
 	}
 	var unstable []string
+	asked := false // once more
 	bad := slices.DeleteFunc(slices.Clone(r.failed), func(t *test) bool { return !final(t.output.String()) })
 	if len(bad) == 0 && len(r.whole) == 0 {
 		if len(r.failed) > 2*mostUnstable {
 			bad = r.failed
 		} else {
+			asked = true
 			for _, t := range r.failed {
 				ok, said := t.again(ctx)
 				if ok {
@@ -195,6 +197,11 @@ func (r *recorder) judge(ctx context.Context, folder string) (bool, error) {
 	}
 	for range r.whole {
 		r.bad = append(r.bad, "as a whole") // its text may have what ends a cell of the record
+	}
+	for _, t := range r.failed {
+		if !asked && !slices.Contains(bad, t) {
+			fmt.Fprintf(r.out, "\nalso failed, and was not asked again: %s %s\n%s", t.short(), t.name, last(t.output.String(), 12))
+		}
 	}
 	ok := len(bad) == 0 && len(r.whole) == 0 && len(unstable) <= mostUnstable
 	if len(unstable) > mostUnstable {

@@ -29,6 +29,7 @@ func TestVerdicts(t *testing.T) {
 		{"always", `t.Log("TIDEMARK_SEED=12"); t.Fatal("wrong")`, false,
 			[]string{"--- FAIL: x TestX", "wrong", "again with: TIDEMARK_SEED=12 go test -run '^TestX$' x", "0 passed, 1 failed"}},
 		{"data", strings.Replace(once, "%s", `+"\n`+testdb.Final+`"`, 1), false, []string{"--- FAIL: x TestX", "late"}},
+		{"beside data", `t.Fatal("first")}; func TestZ(t *testing.T) { t.Fatal("rows\n` + testdb.Final + `")`, false, []string{"--- FAIL: x TestZ", "also failed, and was not asked again: x TestX", "first"}},
 		{"panic", `panic("at the disco")`, false, []string{"at the disco", "1 failed"}},
 		{"end", `os.Exit(3)`, false, []string{"failed as a whole", "1 failed"}},
 		{"end behind a failure", strings.Replace(once, "%s", "", 1) + `}; func TestZ(t *testing.T) { os.Exit(3)`, false, []string{"failed as a whole", "TestZ did not end"}},
