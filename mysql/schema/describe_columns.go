@@ -23,7 +23,7 @@ func (d *describer) columnsSQL() string {
 }
 
 // tablesAtOnce is the number of tables whose columns one statement queries; its result is kept in
-// memory and bounded (maxValues).
+// memory, which is bounded.
 const tablesAtOnce = 5000
 
 func (d *describer) readColumns() error {

@@ -129,7 +129,7 @@ func TestDescribeTables(t *testing.T) {
 		}
 		defaults = append(defaults, line+c.Generated)
 	}
-	want := []string{"id {Always:true Start:5 Increment:5 Next:15}", "s {Always:false Start:1 Increment:1 Next:5}", "free {Always:false Start:1 Increment:1 Next:5}", "x 0:it's", "n 0:-1.5",
+	want := []string{"id {Always:true Start:5 Increment:5 Next:15 Sequence:}", "s {Always:false Start:1 Increment:1 Next:5 Sequence:}", "free {Always:false Start:1 Increment:1 Next:5 Sequence:public.a_s_seq}", "x 0:it's", "n 0:-1.5",
 		"e 4:('a'::text || 'b'::text)", "ts 1:now()", "d 2:CURRENT_DATE", "dn 2:now()", "u 3:gen_random_uuid()", "nul", "b 0:t", "arr 0:{1,2}", "g(nul + 1)", "loc 1:LOCALTIMESTAMP(3)", "j 0:{}",
 		"cat 0:x"}
 	if diff := cmp.Diff(want, defaults); diff != "" {
