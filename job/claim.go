@@ -147,8 +147,8 @@ func (c *copying) giveUp(ctx context.Context, forGood bool) {
 	c.claims.Claim = nil
 }
 
-// targets lists the tables that moves fill.
-func targets(moves []tidemark.Move) []tidemark.TableID {
+// Targets lists the tables that moves fill.
+func Targets(moves []tidemark.Move) []tidemark.TableID {
 	out := make([]tidemark.TableID, 0, len(moves))
 	for i := range moves {
 		if moves[i].From.Form != tidemark.LargeObjects {

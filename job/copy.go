@@ -147,7 +147,7 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 		}
 	}
 	if !c.spec.PlanOnly {
-		if _, err := c.take(ctx, targets(moves)); tidemark.KindOf(err) == tidemark.Forbidden {
+		if _, err := c.take(ctx, Targets(moves)); tidemark.KindOf(err) == tidemark.Forbidden {
 			c.claims.denied = err
 		} else if err != nil {
 			return nil, err

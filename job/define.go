@@ -29,7 +29,7 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 		return nil, err
 	}
 	if n, ok := tgt.(namer); ok {
-		if err := n.Names(ctx, tablesOf(moves)); err != nil {
+		if err := n.Names(ctx, Targets(moves)); err != nil {
 			return nil, err
 		}
 	}
@@ -55,15 +55,6 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 // those in the schemas of tables.
 type namer interface {
 	Names(ctx context.Context, tables []tidemark.TableID) error
-}
-
-// tablesOf lists the tables that moves fill.
-func tablesOf(moves []tidemark.Move) []tidemark.TableID {
-	out := make([]tidemark.TableID, len(moves))
-	for i := range moves {
-		out[i] = moves[i].To.TableID
-	}
-	return out
 }
 
 // rendered gives the objects that moves would create on the target. Between engines, tables are

@@ -39,7 +39,7 @@ func (c *copying) reopen(ctx context.Context) error {
 	if err := Distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
 		return err
 	}
-	if err := c.retake(ctx, targets(c.p.Moves)); err != nil {
+	if err := c.retake(ctx, Targets(c.p.Moves)); err != nil {
 		return err
 	}
 	return c.clearFirst(ctx)

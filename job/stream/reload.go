@@ -492,11 +492,7 @@ func (b *binder) make(missing map[tidemark.TableID]bool) error {
 	if err != nil {
 		return err
 	}
-	into := make([]tidemark.TableID, len(moves))
-	for i := range moves {
-		into[i] = moves[i].To.TableID
-	}
-	if _, err := b.r.tgt.Inspect(b.ctx, into); err != nil { // their keys get names that are free
+	if _, err := b.r.tgt.Inspect(b.ctx, job.Targets(moves)); err != nil { // their keys get names that are free
 		return err
 	}
 	objects, _ := b.r.tgt.Render(db, moves)
