@@ -16,9 +16,8 @@ type ValueLook struct {
 }
 
 // doubts finds the values for which the target has no place.
-func (c *Checked) doubts(ctx context.Context, src, tgt any, moves []tidemark.Move, spec *CopySpec, look ValueLook) (err error) {
-	named := func(end any) string { return end.(interface{ Name() string }).Name() }
-	if tidemark.Family(named(src)) == tidemark.Family(named(tgt)) {
+func (c *Checked) doubts(ctx context.Context, src, tgt End, moves []tidemark.Move, spec *CopySpec, look ValueLook) (err error) {
+	if tidemark.Family(src.Name()) == tidemark.Family(tgt.Name()) {
 		return nil
 	}
 	if !look.Read {
