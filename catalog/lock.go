@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -45,7 +46,7 @@ func (c *Catalog) Lock(run string) (*Lock, error) {
 			f.Close()
 			return nil, &tidemark.Error{Op: op, Object: run, Kind: tidemark.Invalid,
 				Hint: "Wait for that process to end, then resume.",
-				Err:  fmt.Errorf("%s is working on this run", holderName(string(holder)))}
+				Err:  &Held{By: cmp.Or(string(holder), "another process")}}
 		case err != nil:
 			f.Close()
 			return nil, fileError(op, path, err)
@@ -56,17 +57,26 @@ func (c *Catalog) Lock(run string) (*Lock, error) {
 		}
 		host, _ := os.Hostname()
 		f.Truncate(0)
-		fmt.Fprintf(f, "process %d on %s", os.Getpid(), host) // only for the message above
+		fmt.Fprintf(f, holderForm, os.Getpid(), host) // only for the message above
 		return &Lock{file: f}, nil
 	}
 }
 
-func holderName(s string) string {
-	if s == "" {
-		return "another process"
-	}
-	return s
+// A Held is the cause of Lock's error if another holder has the lock.
+type Held struct {
+	By string // "process 4711 on db1"
 }
+
+func (e *Held) Error() string { return e.By + " is working on this run" }
+
+// PID returns the number of the holder's process; 0 if it is not known.
+func (e *Held) PID() (pid int) {
+	_, _ = fmt.Sscanf(e.By, holderForm, &pid, new(string))
+	return pid
+}
+
+// holderForm is what a locked file says of its holder.
+const holderForm = "process %d on %s"
 
 func stillThere(f *os.File, path string) bool {
 	a, err := f.Stat()

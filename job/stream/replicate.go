@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
@@ -60,14 +59,13 @@ const directQueue = "direct"
 // alone takes the lock of a stream's record: one process at a time runs it.
 func alone(cat *catalog.Catalog, spec Spec, record string) (*catalog.Lock, error) {
 	lock, err := cat.Lock("stream-" + record)
-	var e *tidemark.Error
-	if err == nil || !errors.As(err, &e) || e.Kind != tidemark.Invalid {
+	var held *catalog.Held
+	if !errors.As(err, &held) {
 		return lock, err
 	}
-	hint := "Stop that process first (Ctrl-C there), and repeat this command. Nothing was changed."
-	var pid int
-	if _, perr := fmt.Sscanf(e.Err.Error(), "process %d on", &pid); perr == nil {
-		hint = fmt.Sprintf("Stop that process first (Ctrl-C there, or kill -INT %d), and repeat this command. Nothing was changed.", pid)
+	how := "Ctrl-C there"
+	if pid := held.PID(); pid != 0 {
+		how += fmt.Sprintf(", or kill -INT %d", pid)
 	}
-	return nil, &tidemark.Error{Kind: e.Kind, Op: spec.Half.Verb(), Object: "stream " + spec.Name, Err: errors.New(strings.TrimSuffix(e.Err.Error(), " is working on this run") + " runs it now"), Hint: hint}
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: spec.Half.Verb(), Object: "stream " + spec.Name, Err: errors.New(held.By + " runs it now"), Hint: "Stop that process first (" + how + "), and repeat this command. Nothing was changed."}
 }
