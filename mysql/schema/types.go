@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
@@ -227,11 +226,7 @@ func shortLabels(t *tidemark.Type) bool {
 
 func labels(word string) func(*tidemark.Type, dialect) string {
 	return func(t *tidemark.Type, _ dialect) string {
-		out := make([]string, len(t.Labels))
-		for i, l := range t.Labels {
-			out[i] = server.Literal(l)
-		}
-		return word + "(" + strings.Join(out, ",") + ")"
+		return word + "(" + literals(t.Labels) + ")"
 	}
 }
 
