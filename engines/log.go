@@ -77,13 +77,19 @@ func OpenLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) 
 
 var logSchemes = map[string]string{"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 
+// FamilyOf returns the family of the servers that a URL may name: "postgres" or "mysql"; "" for
+// any other URL.
+func FamilyOf(url string) string {
+	scheme, _, _ := strings.Cut(url, "://")
+	return logSchemes[strings.ToLower(scheme)]
+}
+
 func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) {
 	url := paths[0]
 	if len(paths) > 1 || opt.Retrieve != "" {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("a server has one log, and it is read without a command"), Hint: "Give its URL alone, without --retrieve."}
 	}
-	scheme, _, _ := strings.Cut(url, "://")
-	engine := logSchemes[strings.ToLower(scheme)]
+	engine := FamilyOf(url)
 	part, err := logRange(engine, opt)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package engines
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/ha/measure"
@@ -16,8 +15,7 @@ var _ = []measure.Primary{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 // OpenPrimary opens a server whose standbys are watched. behind queries a replica of MySQL or
 // MariaDB, if its URL is given, since their primaries do not know its position.
 func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p measure.Primary, behind func(context.Context) (float64, error), close func() error, err error) {
-	scheme, _, _ := strings.Cut(url, "://")
-	switch logSchemes[strings.ToLower(scheme)] {
+	switch FamilyOf(url) {
 	case "postgres":
 		if replica != "" {
 			return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(replica), Err: errors.New("a PostgreSQL primary reports the positions of its standbys itself"), Hint: "Leave out --replica."}

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
@@ -65,9 +66,7 @@ func (o *restoreOptions) refill(cmd *cobra.Command, place, id, target string, ca
 		}
 	}
 	choice := o.Choice
-	if choice.Into, _, _ = strings.Cut(strings.ToLower(target), "://"); choice.Into == "postgresql" {
-		choice.Into = "postgres"
-	}
+	choice.Into = engines.FamilyOf(target)
 	m, err := choice.Backup(cmd.Context(), r, id, true)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 type Choice struct {
 	Server    string   // --server; none: the only one
 	Databases []string // --database; none: all of a server, the only one of logical backups
-	Into      string   // the engine of the database that a logical one is restored into
+	Into      string   // the family of the server that a logical one is restored into
 }
 
 // Backup finds a backup by its ID, the beginning of one, or "latest": the newest that is
@@ -100,7 +100,7 @@ func (c Choice) Latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*
 			other = otherForm(r, m)
 		}
 	}
-	foreign := func(m *repo.Manifest) bool { return tidemark.Family(m.Engine) != tidemark.Family(c.Into) }
+	foreign := func(m *repo.Manifest) bool { return tidemark.Family(m.Engine) != c.Into }
 	if own := slices.DeleteFunc(slices.Clone(fit), foreign); logical && len(own) > 0 {
 		fit = own
 	}
