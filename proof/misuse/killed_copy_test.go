@@ -100,14 +100,31 @@ func write(t *testing.T, db string, stop chan struct{}) {
 	}
 }
 
-func killCopies(t *testing.T, from, to *testdb.Server) {
-	src, dst := fill(t, from), to.NewDatabase(t, "dst")
+// slowCopy makes both databases, and the arguments of a stream whose first copy reads so many bytes
+// a second.
+func slowCopy(t *testing.T, from, to *testdb.Server, rate int64, lanes string) (src, dst string, args []string) {
+	src, dst = fill(t, from), to.NewDatabase(t, "dst")
 	u, err := url.Parse(src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow := testdb.At(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 2<<20))
-	args := []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", "2", "--json"}
+	slow := testdb.At(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), rate))
+	return src, dst, []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", lanes, "--json"}
+}
+
+// allArrived compares the tables that are copied.
+func allArrived(t *testing.T, src, dst string) {
+	t.Helper()
+	for _, table := range copied {
+		sql := "SELECT id, v FROM " + table + " ORDER BY id, v"
+		if a, b := testdb.Query(t, src, sql), testdb.Query(t, dst, sql); a != b {
+			t.Errorf("%s differs: %s", table, firstDifference(a, b))
+		}
+	}
+}
+
+func killCopies(t *testing.T, from, to *testdb.Server) {
+	src, dst, args := slowCopy(t, from, to, 2<<20, "2")
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -150,12 +167,7 @@ func killCopies(t *testing.T, from, to *testdb.Server) {
 	if whole {
 		testdb.Query(t, src, "UPDATE still SET v = 'by hand' WHERE id <= 10")
 	}
-	for _, table := range copied {
-		sql := "SELECT id, v FROM " + table + " ORDER BY id, v"
-		if a, b := testdb.Query(t, src, sql), testdb.Query(t, dst, sql); a != b {
-			t.Errorf("%s differs: %s", table, firstDifference(a, b))
-		}
-	}
+	allArrived(t, src, dst)
 	if a, b := structure(t, src), structure(t, dst); a != b {
 		t.Errorf("keys of the source:\n%s\nof the target:\n%s", a, b)
 	}
@@ -176,13 +188,7 @@ func TestReplicateKilledInItsCopyAndAltered(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			s := e.server(t)
-			src, dst := fill(t, s), s.NewDatabase(t, "dst")
-			u, err := url.Parse(src)
-			if err != nil {
-				t.Fatal(err)
-			}
-			slow := testdb.At(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 2<<20))
-			args := []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", "1", "--json"}
+			src, dst, args := slowCopy(t, s, s, 2<<20, "1")
 			p := start(t, args...)
 			soon(t, "still is whole", func() bool { return p.over() || event(p.text(), "table", "still") })
 			p.kill()
@@ -215,13 +221,7 @@ func TestReplicateLosesItsSource(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			s := e.server(t)
-			src, dst := fill(t, s), s.NewDatabase(t, "dst")
-			u, err := url.Parse(src)
-			if err != nil {
-				t.Fatal(err)
-			}
-			slow := testdb.At(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 512<<10))
-			args := []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", "2", "--json"}
+			src, dst, args := slowCopy(t, s, s, 512<<10, "2")
 			p := start(t, args...)
 			soon(t, "a table is whole", func() bool { return p.over() || strings.Contains(p.text(), `"event":"table"`) })
 			if e.name == "postgres" {
@@ -242,12 +242,7 @@ func TestReplicateLosesItsSource(t *testing.T) {
 			if o.Code != 0 {
 				t.Fatalf("the same command: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 			}
-			for _, table := range copied {
-				sql := "SELECT id, v FROM " + table + " ORDER BY id, v"
-				if a, b := testdb.Query(t, src, sql), testdb.Query(t, dst, sql); a != b {
-					t.Errorf("%s differs: %s", table, firstDifference(a, b))
-				}
-			}
+			allArrived(t, src, dst)
 			testdb.Must(t, append(args[:5:5], "--remove")...)
 		})
 	}
