@@ -113,6 +113,7 @@ func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tid
 		if err := r.lookAt(ctx, fresh); err != nil {
 			return nil, err
 		}
+		r.published = nil // View may have the source list them anew: the first look at the list records it
 	}
 	subs := &subscriptions{r: r.stream, of: map[tidemark.TableID]*catalog.StreamTable{}}
 	for i := range fresh {
