@@ -110,10 +110,12 @@ func (im *importing) feed(ctx context.Context, c *flow.Clock) error {
 }
 
 // ofScript turns a server's error about the script's SQL that has no better kind, such as an
-// unknown word, into bad input.
+// unknown word or a function that it lacks, into bad input.
 func ofScript(err error, object string) error {
 	var server interface{ SQLState() string }
-	if tidemark.KindOf(err) != tidemark.Bug || !errors.As(err, &server) {
+	kind := tidemark.KindOf(err)
+	vague := (kind == tidemark.Invalid || kind == tidemark.Unsupported) && tidemark.HintOf(err) == ""
+	if kind != tidemark.Bug && !vague || !errors.As(err, &server) {
 		return err
 	}
 	return &tidemark.Error{Op: "import", Object: object, Kind: tidemark.BadInput, Err: err,
