@@ -49,7 +49,8 @@
 //	   postgres/bulk                      rows of tables: frozen, cut into ranges, read, written, summed up
 //	   postgres/pgtest                    what tests of its rooms share
 //	   postgres/physical                  a server as files and as a log: backups, changed pages, recovery, receive
-//	   postgres/schema                    what a PostgreSQL database is made of: described, rendered, compared
+//	   postgres/schema                    what a PostgreSQL database is made of: described, rendered
+//	   postgres/define                    its definitions, compared and altered as texts
 //	   postgres/server                    sessions, errors and quoting, which all of PostgreSQL's engine stands on
 //	   postgres/wal mysql/binlog          logs of engines, as they lie in files or come from a server
 //	   store backup/repo backup/logs      where backups and servers' logs are kept, and in what form

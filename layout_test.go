@@ -63,6 +63,7 @@ var rooms = map[string]room{
 	// What an engine's log says, for engines and for whoever has its files.
 	"postgres/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door postgres/wal internal/crash internal/plainfile"},
 	"postgres/schema":    {floor: 32, imports: ". change sqltext postgres/server postgres/wal"},
+	"postgres/define":    {floor: 32, imports: ". sqltext postgres/server"},
 	"postgres/wal":       {floor: 30, imports: ". internal/archive"},
 	"postgres/bulk":      {floor: 34, imports: ". internal/crash internal/roundtrip postgres/schema postgres/server postgres/wal"},
 	"postgres/stream":    {floor: 35, imports: ". change flow internal/crash internal/spool postgres/bulk postgres/schema postgres/server postgres/wal"},
@@ -112,7 +113,7 @@ var rooms = map[string]room{
 	"ha/report":  {floor: 31, imports: "ha"},
 
 	// Where engines and verbs join.
-	"engines": {floor: 40, imports: ". db2 db2/schema load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
+	"engines": {floor: 40, imports: ". db2 db2/schema load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/define postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines internal/crash"},
 
 	// How long a copy will take.

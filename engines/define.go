@@ -4,7 +4,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
-	pgschema "github.com/tidemarkdb/tidemark/postgres/schema"
+	pgdefine "github.com/tidemarkdb/tidemark/postgres/define"
 )
 
 // Definitions returns the dialect that turns a target's definitions into a source's. It is for one
@@ -14,5 +14,5 @@ func Definitions(source, target *tidemark.Database) define.Dialect {
 	if tidemark.Family(target.Engine) == "mysql" {
 		return &schema.Definitions{Across: across}
 	}
-	return &pgschema.Definitions{Major: target.Major, Across: across, Loose: source.Major != target.Major}
+	return &pgdefine.Definitions{Major: target.Major, Across: across, Loose: source.Major != target.Major}
 }

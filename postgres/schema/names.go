@@ -23,8 +23,8 @@ func (r *renderer) take(schema, name string, by server.Holder) bool {
 		list = map[string]server.Holder{}
 		r.taken[schema] = list
 	}
-	if by.Table.Name = clip(by.Table.Name); !strings.HasSuffix(name, "()") {
-		name = clip(name)
+	if by.Table.Name = server.Clip(by.Table.Name); !strings.HasSuffix(name, "()") {
+		name = server.Clip(name)
 	}
 	if _, is := list[name]; is || !r.names.Free(schema, name, by) {
 		return false
@@ -39,9 +39,9 @@ func (r *renderer) takeNative(m *tidemark.Move, name string) {
 	if r.take(m.To.Schema, name, server.Holder{Table: m.To.TableID}) {
 		return
 	}
-	h := r.names.There(m.To.Schema, clip(name))
+	h := r.names.There(m.To.Schema, server.Clip(name))
 	for id := range r.byTo {
-		if id.Schema == h.Table.Schema && clip(id.Name) == h.Table.Name {
+		if id.Schema == h.Table.Schema && server.Clip(id.Name) == h.Table.Name {
 			return
 		}
 	}
@@ -82,12 +82,12 @@ func (r *renderer) freeFunction(name string, by server.Holder) string {
 // shorten returns a name that the server does not truncate: what is cut off is replaced by a hash
 // of the whole name, so that different names stay different.
 func shorten(name string) string {
-	if len(name) <= maxName {
+	if len(name) <= server.MaxName {
 		return name
 	}
 	h := fnv.New32a()
 	h.Write([]byte(name))
-	n := maxName - 9
+	n := server.MaxName - 9
 	for n > 0 && name[n]&0xc0 == 0x80 {
 		n--
 	}

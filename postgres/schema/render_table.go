@@ -13,9 +13,6 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// maxName is how many bytes of a name the server keeps (NAMEDATALEN - 1).
-const maxName = 63
-
 // build creates the tables that are not copied as native objects, from their logical shape:
 //
 //	schema s                  BeforeRows
@@ -149,36 +146,24 @@ func (r *renderer) checkNames(who string, t *tidemark.Table) {
 	seen := map[string]string{}
 	for i := range t.Columns {
 		name := t.Columns[i].Name
-		cut := clip(name)
+		cut := server.Clip(name)
 		if other, ok := seen[cut]; ok {
 			r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: who,
-				Text: fmt.Sprintf("columns %q and %q become the same name: PostgreSQL keeps %d bytes of a name", other, name, maxName), Hint: "Rename one of them with a transformation rule."})
+				Text: fmt.Sprintf("columns %q and %q become the same name: PostgreSQL keeps %d bytes of a name", other, name, server.MaxName), Hint: "Rename one of them with a transformation rule."})
 		} else if cut != name {
-			r.find(tidemark.Warning, "column "+t.String()+"."+name, fmt.Sprintf("PostgreSQL keeps %d bytes of its name: %s", maxName, cut), "")
+			r.find(tidemark.Warning, "column "+t.String()+"."+name, fmt.Sprintf("PostgreSQL keeps %d bytes of its name: %s", server.MaxName, cut), "")
 		}
 		seen[cut] = name
 	}
-	if cut := clip(t.Name); cut != t.Name {
+	if cut := server.Clip(t.Name); cut != t.Name {
 		for id := range r.byTo {
-			if id.Schema == t.Schema && id.Name != t.Name && clip(id.Name) == cut {
+			if id.Schema == t.Schema && id.Name != t.Name && server.Clip(id.Name) == cut {
 				r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: who,
-					Text: fmt.Sprintf("tables %q and %q become the same name: PostgreSQL keeps %d bytes of a name", id.Name, t.Name, maxName), Hint: "Rename one of them with a transformation rule."})
+					Text: fmt.Sprintf("tables %q and %q become the same name: PostgreSQL keeps %d bytes of a name", id.Name, t.Name, server.MaxName), Hint: "Rename one of them with a transformation rule."})
 			}
 		}
-		r.find(tidemark.Warning, who, fmt.Sprintf("PostgreSQL keeps %d bytes of its name: %s", maxName, cut), "")
+		r.find(tidemark.Warning, who, fmt.Sprintf("PostgreSQL keeps %d bytes of its name: %s", server.MaxName, cut), "")
 	}
-}
-
-// clip truncates a name as the server does: at most maxName bytes of whole characters.
-func clip(s string) string {
-	if len(s) <= maxName {
-		return s
-	}
-	n := maxName
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n]
 }
 
 func (mk *maker) column(c *tidemark.Column) {
@@ -238,8 +223,8 @@ func (mk *maker) typeOf(c *tidemark.Column) string {
 	}
 	labels := make([]string, len(c.Type.Labels))
 	for i, l := range c.Type.Labels {
-		if len(l) > maxName {
-			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, fmt.Sprintf("it becomes text: its label %q is longer than the %d bytes that PostgreSQL allows", l, maxName), "")
+		if len(l) > server.MaxName {
+			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, fmt.Sprintf("it becomes text: its label %q is longer than the %d bytes that PostgreSQL allows", l, server.MaxName), "")
 			return "text"
 		}
 		labels[i] = server.QuoteLiteral(l)

@@ -298,10 +298,10 @@ func TestTypeMapEndsInARuleForEverything(t *testing.T) {
 func TestNamesAreShortenedAndStayDifferent(t *testing.T) {
 	long := strings.Repeat("é", 40)
 	a, b := shorten(long+"a"), shorten(long+"b")
-	if a == b || len(a) > maxName || !strings.HasPrefix(a, "ééé") || strings.ToValidUTF8(a, "?") != a {
+	if a == b || len(a) > server.MaxName || !strings.HasPrefix(a, "ééé") || strings.ToValidUTF8(a, "?") != a {
 		t.Errorf("shorten gives %q and %q", a, b)
 	}
-	if got := clip(long); len(got) != 62 || strings.ToValidUTF8(got, "?") != got {
+	if got := server.Clip(long); len(got) != 62 || strings.ToValidUTF8(got, "?") != got {
 		t.Errorf("clip gives %q", got)
 	}
 	table := &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "t"}, Columns: []tidemark.Column{

@@ -72,3 +72,18 @@ func FirstWords(sql string) string {
 	}
 	return tidemark.MaskText(s)
 }
+
+// MaxName is how many bytes of a name the server keeps (NAMEDATALEN - 1).
+const MaxName = 63
+
+// Clip truncates a name as the server does: at most MaxName bytes of whole characters.
+func Clip(s string) string {
+	if len(s) <= MaxName {
+		return s
+	}
+	n := MaxName
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n]
+}

@@ -1,4 +1,6 @@
-package schema
+// Package define turns one definition on PostgreSQL into another: it is the dialect of the root's
+// package define, on texts alone.
+package define
 
 import (
 	"cmp"
