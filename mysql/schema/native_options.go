@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -66,6 +67,21 @@ func (w *rewriter) key(it *tableItem) bool {
 		return drop("MySQL has no WITHOUT OVERLAPS")
 	case it.kind == sqltext.UniqueKey && w.wholeLob(it):
 		return drop("MySQL has no unique keys on whole TEXT or BLOB columns")
+	case it.kind != sqltext.SpatialKey && w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool { return t.Kind == tidemark.Geometry }):
+		return drop("MySQL has only spatial indexes on geometries")
+	case w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool { return t.Kind == tidemark.JSON }):
+		return drop("MySQL has no indexes on JSON")
+	case w.hasPart(it, prefixTooLong):
+		return drop(tooLongPrefix)
+	}
+	if !strings.EqualFold(cmp.Or(w.engine, w.c.option("engine"), "InnoDB"), "InnoDB") {
+		before := len(it.tokens)
+		for range it.keyColumns() {
+			it.tokens = dropWords(it.tokens, "desc")
+		}
+		if len(it.tokens) != before {
+			w.r.find(tidemark.Note, name, "is ascending here: MySQL has descending keys of InnoDB tables only", "")
+		}
 	}
 	for i, t := range it.tokens {
 		if t.Is("ignored") {
@@ -75,17 +91,33 @@ func (w *rewriter) key(it *tableItem) bool {
 	return true
 }
 
+const tooLongPrefix = "MySQL has no prefix that is longer than its column can be"
+
+// prefixTooLong reports whether MySQL refuses a part for its prefix, which MariaDB does not.
+func prefixTooLong(p tidemark.IndexPart, t *tidemark.Type) bool {
+	return (t.Kind == tidemark.Text || t.Kind == tidemark.Blob) && t.Length > 0 && int64(p.Prefix)*perChar(t.Charset) > t.Length
+}
+
 // wholeLob reports whether a key has a TEXT or BLOB without a prefix: MariaDB implements such
 // unique keys with hashes.
 func (w *rewriter) wholeLob(it *tableItem) bool {
-	for i := range w.m.From.Indexes {
-		x := &w.m.From.Indexes[i]
-		if x.Name != it.name {
+	return w.hasPart(it, func(p tidemark.IndexPart, t *tidemark.Type) bool {
+		return p.Prefix == 0 && (t.Kind == tidemark.Text || t.Kind == tidemark.Blob || t.Kind == tidemark.JSON)
+	})
+}
+
+// hasPart reports whether a part of a key, on a column of a type, is such a one.
+func (w *rewriter) hasPart(it *tableItem, such func(tidemark.IndexPart, *tidemark.Type) bool) bool {
+	keys := w.m.From.Indexes
+	if k := w.m.From.Key; it.kind == sqltext.PrimaryKey && k != nil {
+		keys = []tidemark.Index{*k}
+	}
+	for _, x := range keys {
+		if x.Name != it.name && it.kind != sqltext.PrimaryKey {
 			continue
 		}
 		for _, p := range x.Parts {
-			c := w.m.From.Column(p.Column)
-			if c != nil && p.Prefix == 0 && (c.Type.Kind == tidemark.Text || c.Type.Kind == tidemark.Blob || c.Type.Kind == tidemark.JSON) {
+			if c := w.m.From.Column(p.Column); c != nil && such(p, &c.Type) {
 				return true
 			}
 		}

@@ -222,6 +222,10 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 	srid := ""
 	it.tokens = mapComments(it.tokens, func(inside []sqltext.Token) []sqltext.Token {
 		if sqltext.Find(inside, "invisible") >= 0 {
+			if col := w.m.From.Column(it.name); col != nil && needsValue(col) {
+				w.r.find(tidemark.Warning, w.columnName(it), mustBeVisible, "")
+				return nil
+			}
 			return []sqltext.Token{{Kind: sqltext.Word, Text: "INVISIBLE"}}
 		}
 		if i := sqltext.Find(inside, "srid"); i >= 0 {
@@ -242,6 +246,13 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 			w.r.once(tidemark.Note, "NOT NULL of generated columns is left out: MariaDB has it for others only")
 		}
 	}
+}
+
+const mustBeVisible = "is visible here: MariaDB has no invisible column that is NOT NULL and has no default"
+
+// needsValue reports whether each INSERT has to give a column a value.
+func needsValue(c *tidemark.Column) bool {
+	return c.NotNull && c.Default == nil && c.Generated == "" && c.Identity == nil
 }
 
 // mapComments replaces each versioned comment by the result of f for its content.

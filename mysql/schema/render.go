@@ -340,7 +340,7 @@ func (r *renderer) action(object, when, action string) string {
 // constraint returns a name that no other constraint of the kind has in the database: here names
 // are unique per database, elsewhere per table.
 func (r *renderer) constraint(schema, name, kind string) string {
-	name = Shorten(name, maxName)
+	name = Shorten(basic(name), maxName)
 	taken := func(n string) bool { return r.names[kind+"\x00"+schema+"\x00"+strings.ToLower(n)] }
 	out := name
 	for i := 2; taken(out); i++ {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -90,6 +91,7 @@ func (c *builtColumn) literalDefault(v string) (sql, why string) {
 		if !plainNumber.MatchString(v) {
 			return "", "there is no number " + v
 		}
+		v = c.rounded(v)
 		return server.Literal(v), ""
 	case tidemark.Bit:
 		if strings.Trim(v, "01") != "" {
@@ -115,4 +117,19 @@ func (c *builtColumn) literalDefault(v string) (sql, why string) {
 		return "(" + sql + ")", ""
 	}
 	return sql, ""
+}
+
+// rounded returns a number with no more decimals than the column has: as both servers do when the
+// default comes into a row, and as the target's catalogue shows it.
+func (c *builtColumn) rounded(v string) string {
+	scale := 0
+	if c.typ.Kind == tidemark.Decimal {
+		scale = c.typ.Scale
+	}
+	_, decimals, _ := strings.Cut(v, ".")
+	r, ok := new(big.Rat).SetString(v)
+	if !ok || c.typ.Kind == tidemark.Float || len(decimals) <= scale {
+		return v
+	}
+	return r.FloatString(scale)
 }

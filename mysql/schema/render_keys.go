@@ -80,13 +80,15 @@ func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 			return "", "column " + p.Column + " is not copied"
 		case c.inKey() < 0:
 			return "", "a column of type " + c.sql + " cannot be in a key"
+		case p.Prefix > 0 && !b.r.to.mariadb && prefixTooLong(p, &c.col.Type):
+			return "", tooLongPrefix
 		default:
 			one = server.Quote(p.Column)
 			if p.Prefix > 0 && c.variable() {
 				one += fmt.Sprintf("(%d)", p.Prefix)
 			}
 		}
-		if p.Desc {
+		if p.Desc && (b.r.to.mariadb || strings.EqualFold(b.engine(), "innodb")) {
 			one += " DESC"
 		}
 		out = append(out, one)
@@ -174,11 +176,24 @@ func (b *builder) bound(object string, c *builtColumn, n int64) {
 	b.r.find(tidemark.Warning, "column "+b.m.To.String()+"."+c.col.Name, fmt.Sprintf("becomes %s instead of %s, to fit into %s: longer values are refused", c.sql, old, object), "")
 }
 
+// once returns an index without columns that it has already: a PostgreSQL index may have one twice,
+// which orders and ensures nothing more.
+func once(x *tidemark.Index) *tidemark.Index {
+	out := *x
+	out.Parts = nil
+	for _, p := range x.Parts {
+		if p.Column == "" || !slices.ContainsFunc(out.Parts, func(q tidemark.IndexPart) bool { return q.Column == p.Column }) {
+			out.Parts = append(out.Parts, p)
+		}
+	}
+	return &out
+}
+
 // indexes adds the other keys, unique ones first, because they decide on lengths.
 func (b *builder) indexes() {
 	list := make([]*tidemark.Index, len(b.m.To.Indexes))
 	for i := range b.m.To.Indexes {
-		list[i] = b.plainIndex(&b.m.To.Indexes[i])
+		list[i] = b.plainIndex(once(&b.m.To.Indexes[i]))
 	}
 	slices.SortStableFunc(list, func(x, y *tidemark.Index) int {
 		if x.Unique != y.Unique {
@@ -258,7 +273,7 @@ func (b *builder) index(x *tidemark.Index) {
 		b.r.find(tidemark.Warning, object, "takes several rows with the same values and NULL here: NULLs are equal on the source (NULLS NOT DISTINCT), and different here", "")
 	}
 	b.leading[leadingKey(copied.Parts)] = true
-	b.addKey(unique, b.keyName(x.Name), copied.Parts[0].Column, parts, b.indexComment(object, x))
+	b.addKey(unique, &copied, parts, b.indexComment(object, x))
 }
 
 func (b *builder) indexComment(object string, x *tidemark.Index) string {
@@ -270,21 +285,26 @@ func (b *builder) indexComment(object string, x *tidemark.Index) string {
 
 // An addedKey is a key that the ALTER adds.
 type addedKey struct {
-	lead string // its first column
-	sql  string
+	name, lead  string // lead: its first column
+	sql         string
+	expressions string // its parts, if one is an expression
 }
 
-func (b *builder) addKey(unique bool, name, lead, parts, comment string) {
+func (b *builder) addKey(unique bool, x *tidemark.Index, parts, comment string) {
 	word := "KEY "
 	if unique {
 		word = "UNIQUE KEY "
 	}
-	b.later = append(b.later, addedKey{lead, word + server.Quote(name) + " (" + parts + ")" + comment})
+	k := addedKey{name: x.Name, lead: x.Parts[0].Column, sql: word + server.Quote(b.keyName(x.Name)) + " (" + parts + ")" + comment}
+	if slices.ContainsFunc(x.Parts, func(p tidemark.IndexPart) bool { return p.Expr != "" }) {
+		k.expressions = parts
+	}
+	b.later = append(b.later, k)
 }
 
 // keyName returns a name for a key that is free in its table.
 func (b *builder) keyName(name string) string {
-	name = Shorten(name, maxName)
+	name = Shorten(basic(name), maxName)
 	out := name
 	for i := 2; b.names[strings.ToLower(out)] || out == ""; i++ {
 		suffix := fmt.Sprintf("_%d", i)
@@ -344,7 +364,7 @@ func (b *builder) special(x *tidemark.Index, leave func(string)) {
 	if x.Method == "fulltext" {
 		b.texts = append(b.texts, "ADD "+sql)
 	} else {
-		b.later = append(b.later, addedKey{"", sql})
+		b.later = append(b.later, addedKey{name: x.Name, sql: sql})
 	}
 }
 
@@ -376,7 +396,7 @@ func (b *builder) foreignKeyIndexes() {
 		}
 		if !served {
 			b.leading[want] = true
-			b.addKey(false, b.keyName(f.Name), cols[0], quoteList(cols), "")
+			b.addKey(false, &x, quoteList(cols), "")
 		}
 	}
 }

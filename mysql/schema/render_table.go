@@ -121,6 +121,10 @@ func (r *renderer) builtTable(m *tidemark.Move) {
 		r.find(tidemark.Blocker, b.object, fmt.Sprintf("has %d columns, and InnoDB takes %d", n, maxColumns), "Leave columns out with a transformation.")
 		return
 	}
+	if name := b.unnameable(); name != "" {
+		r.find(tidemark.Blocker, b.object, fmt.Sprintf("has the name %q, and names here are of characters up to U+FFFF: no emoji", name), "Rename it with a transformation rule.")
+		return
+	}
 	r.built[m.From.TableID] = b
 	if m.From.Form == tidemark.Partitioned {
 		r.find(tidemark.Note, b.object, "is partitioned on the source, and is one table here", "")
@@ -143,6 +147,21 @@ func (r *renderer) builtTable(m *tidemark.Move) {
 		last = r.index(m, fmt.Sprintf("index %s.%d", id, i+1), []string{text}, last)
 	}
 	r.statistics(m, last)
+}
+
+// unnameable returns a name of the table or one of its columns that the server cannot have; "" if
+// there is none.
+func (b *builder) unnameable() string {
+	names := []string{b.m.To.Schema, b.m.To.Name}
+	for i := range b.m.To.Columns {
+		names = append(names, b.m.To.Columns[i].Name)
+	}
+	for _, name := range names {
+		if basic(name) != name {
+			return name
+		}
+	}
+	return ""
 }
 
 func (b *builder) column(name string) *builtColumn {
@@ -299,7 +318,21 @@ func (b *builder) comment(object, text string, limit int) string {
 		b.r.find(tidemark.Note, object, fmt.Sprintf("its comment is cut to %d characters", limit), "")
 		text = Shorten(text, limit)
 	}
+	if plain := basic(text); plain != text {
+		b.r.find(tidemark.Note, object, "its comment loses characters of four bytes: comments here are utf8mb3", "")
+		text = plain
+	}
 	return server.Literal(text)
+}
+
+// basic returns a text with ? in place of what is beyond utf8mb3.
+func basic(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r > 0xffff {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // columnSQL returns a column definition.
@@ -323,7 +356,11 @@ func (b *builder) columnSQL(c *builtColumn) string {
 			sql += " AUTO_INCREMENT"
 		}
 	}
-	if col.Invisible && (b.r.to.mariadb || b.r.to.atLeast(8, 0, 23)) {
+	switch {
+	case !col.Invisible, !b.r.to.mariadb && !b.r.to.atLeast(8, 0, 23):
+	case b.r.to.mariadb && needsValue(col):
+		b.r.find(tidemark.Warning, object, mustBeVisible, "")
+	default:
 		sql += " INVISIBLE"
 	}
 	if col.Comment != "" {
@@ -384,6 +421,11 @@ func (b *builder) expression(expr string) (string, error) {
 	return sqltext.Join(b.r.rename(b.r.collations(tokens))), nil
 }
 
+// names reports whether an expression has a column.
+func names(expr, column string) bool {
+	return slices.ContainsFunc(sqltext.Scan(expr), func(t sqltext.Token) bool { return t.Kind == sqltext.Name && t.Name() == column })
+}
+
 func (b *builder) checks() []string {
 	var out []string
 	for i := range b.m.To.Checks {
@@ -392,6 +434,10 @@ func (b *builder) checks() []string {
 		expr, err := b.expression(k.Expr)
 		if err != nil {
 			b.r.find(tidemark.Warning, object, "("+k.Expr+") is left out, because "+err.Error(), "")
+			continue
+		}
+		if b.auto != nil && names(expr, b.auto.col.Name) {
+			b.r.find(tidemark.Warning, object, "is left out: no check may be of a column with AUTO_INCREMENT, as "+b.auto.col.Name+" is here", "")
 			continue
 		}
 		tail := ""
@@ -443,6 +489,13 @@ func (b *builder) autoIncrement() {
 		default:
 			b.auto = c
 			b.sharedNumbers(c, object)
+			b.later = slices.DeleteFunc(b.later, func(k addedKey) bool {
+				of := names(k.expressions, c.col.Name)
+				if of {
+					b.r.find(tidemark.Warning, "index "+b.m.To.String()+"."+k.name, "is left out: MySQL has no index on an expression of a column with AUTO_INCREMENT, as "+c.col.Name+" is here", "")
+				}
+				return of
+			})
 			if id.Increment != 0 && id.Increment != 1 {
 				b.r.find(tidemark.Warning, object, fmt.Sprintf("increments by 1, not %d: the step is a setting of the server (auto_increment_increment)", id.Increment), "")
 			}

@@ -146,6 +146,9 @@ func (mk *maker) indexPart(x *tidemark.Index, p *tidemark.IndexPart, who string)
 	}
 	col := server.QuoteIdent(p.Column)
 	c := mk.t.Column(p.Column)
+	if typ := mk.types[p.Column]; !mk.r.same && (typ == "json" || typ == "xml" || typ == "point") {
+		return "", fmt.Errorf("nothing orders values of type %s, that of %s", typ, p.Column)
+	}
 	if p.Prefix == 0 || c == nil {
 		return col, nil
 	}
