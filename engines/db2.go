@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/db2"
@@ -17,7 +18,16 @@ type Db2 = d2
 func (e d2) Default() string { return e.Home() }
 
 func (e d2) Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error) {
-	return tables(ctx, e, names)
+	db, err := e.Defined(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	wanted := among(names)
+	return slices.DeleteFunc(db.Tables, func(t *tidemark.Table) bool { return !wanted(t.TableID) }), nil
+}
+
+func (e d2) Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Database, error) {
+	return e.Describe(ctx, among(names))
 }
 
 // Look sees no lock: two Db2 databases are not compared yet.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	neturl "net/url"
-	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -57,6 +56,8 @@ type Destination interface {
 	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
 	// Tables describes the tables of these names that exist.
 	Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error)
+	// Defined describes these tables and all objects that belong to no other, as Describe does.
+	Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Database, error)
 	// Claim begins a run's claim to tables.
 	Claim(ctx context.Context, run string) (tidemark.Claim, error)
 	// DropClaim releases what a run or stream has claimed, whether its process is alive or not.
@@ -145,24 +146,20 @@ func database(raw string) string {
 
 func (e my) Default() string { return e.db }
 
-func (e pg) Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error) {
-	return tables(ctx, e, names)
+func (e pg) Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Database, error) {
+	return e.Describe(ctx, among(names))
 }
 
-func (e my) Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error) {
-	return tables(ctx, e, names)
+func (e my) Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Database, error) {
+	return e.Describe(ctx, among(names))
 }
 
-func tables(ctx context.Context, e load.Source, names []tidemark.TableID) ([]*tidemark.Table, error) {
-	wanted := map[tidemark.TableID]bool{}
+func among(names []tidemark.TableID) func(tidemark.TableID) bool {
+	wanted := make(map[tidemark.TableID]bool, len(names))
 	for _, id := range names {
 		wanted[id] = true
 	}
-	db, err := e.Describe(ctx, func(id tidemark.TableID) bool { return wanted[id] })
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(db.Tables, func(t *tidemark.Table) bool { return !wanted[t.TableID] }), nil
+	return func(id tidemark.TableID) bool { return wanted[id] }
 }
 
 // A Capability is one line of the feature matrix: how each engine supports it, "" if it does not.

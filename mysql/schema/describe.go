@@ -31,6 +31,10 @@ type Schema struct {
 //
 // Errors are those of the connection, and Forbidden.
 func (e *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	return e.describe(ctx, want, nil)
+}
+
+func (e *Schema) describe(ctx context.Context, want func(tidemark.TableID) bool, in []string) (*tidemark.Database, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
 		return nil, err
@@ -39,7 +43,7 @@ func (e *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 	// The driver's connection takes no ctx.
 	stop := s.Watch(ctx)
 	defer func() { s.Dead = !stop() || s.Dead }()
-	d := &describer{e: e, c: s.Client, want: want, tables: map[tidemark.TableID]*tidemark.Table{}}
+	d := &describer{e: e, c: s.Client, want: want, in: in, tables: map[tidemark.TableID]*tidemark.Table{}}
 	if err := d.run(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -49,11 +53,30 @@ func (e *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 	return d.db, nil
 }
 
+// Tables reads the logical form of these tables and views, of any database. Those that the login
+// does not see are missing.
+func (e *Schema) Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	wanted, in := map[tidemark.TableID]bool{}, []string(nil)
+	for _, id := range names {
+		wanted[id], in = true, append(in, id.Schema)
+	}
+	slices.Sort(in)
+	db, err := e.describe(ctx, func(id tidemark.TableID) bool { return wanted[id] }, slices.Compact(in))
+	if err != nil {
+		return nil, err
+	}
+	return db.Tables, nil
+}
+
 // A describer holds what Describe has found so far.
 type describer struct {
 	e        *Schema
 	c        *server.Client
 	want     func(tidemark.TableID) bool
+	in       []string // databases whose tables are read, without native objects; nil: see Describe
 	db       *tidemark.Database
 	schemas  []string
 	tables   map[tidemark.TableID]*tidemark.Table
@@ -74,8 +97,11 @@ func (d *describer) run(ctx context.Context) error {
 	d.db = &tidemark.Database{Engine: d.e.Name(), Version: d.e.Version(), Major: d.e.Major, Name: d.e.DB}
 	d.auto, d.json = map[tidemark.TableID]uint64{}, map[columnID]bool{}
 	hold := func() error { return d.holdTables(ctx) }
-	for _, step := range []func() error{d.readSchemas, d.readTables, hold, d.readChecks, d.readColumns, d.readIndexes,
-		d.readForeignKeys, d.readPartitions, d.readNative} {
+	steps := []func() error{d.readSchemas, d.readTables, hold, d.readChecks, d.readColumns, d.readIndexes, d.readForeignKeys, d.readPartitions, d.readNative}
+	if d.in != nil {
+		steps = []func() error{d.readTables, d.readChecks, d.readColumns, d.readIndexes, d.readForeignKeys, d.readPartitions}
+	}
+	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -196,9 +222,21 @@ func (d *describer) each(sql string, row func(rowReader)) error {
 	return nil
 }
 
+// inScope returns the condition on a column with the name of a database.
+func (d *describer) inScope(column string) string {
+	if d.in == nil {
+		return d.e.InScope(column)
+	}
+	names := make([]string, len(d.in))
+	for i, name := range d.in {
+		names[i] = server.Literal(name)
+	}
+	return column + " IN (" + strings.Join(names, ",") + ")"
+}
+
 func (d *describer) readSchemas() error {
 	err := d.each("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE "+
-		d.e.InScope("SCHEMA_NAME")+" ORDER BY SCHEMA_NAME", func(r rowReader) {
+		d.inScope("SCHEMA_NAME")+" ORDER BY SCHEMA_NAME", func(r rowReader) {
 		d.schemas = append(d.schemas, r.text(0))
 		if r.text(0) == d.e.DB {
 			d.db.Charset, d.db.Collate = r.text(1), r.text(2)
@@ -212,7 +250,7 @@ func (d *describer) readSchemas() error {
 
 func (d *describer) readTables() error {
 	err := d.each("SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_ROWS, DATA_LENGTH, AUTO_INCREMENT, TABLE_COLLATION, TABLE_COMMENT "+
-		"FROM information_schema.TABLES WHERE "+d.e.InScope("TABLE_SCHEMA"), d.addTable)
+		"FROM information_schema.TABLES WHERE "+d.inScope("TABLE_SCHEMA"), d.addTable)
 	slices.SortFunc(d.bases, CompareID)
 	slices.SortFunc(d.views, CompareID)
 	slices.SortFunc(d.sequence, CompareID)
@@ -266,7 +304,7 @@ func (d *describer) holdTables(ctx context.Context) error {
 
 func (d *describer) readPartitions() error {
 	return d.each("SELECT TABLE_SCHEMA, TABLE_NAME, PARTITION_NAME, SUBPARTITION_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.PARTITIONS WHERE "+
-		d.e.InScope("TABLE_SCHEMA")+" AND PARTITION_NAME IS NOT NULL ORDER BY TABLE_SCHEMA, TABLE_NAME, PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION",
+		d.inScope("TABLE_SCHEMA")+" AND PARTITION_NAME IS NOT NULL ORDER BY TABLE_SCHEMA, TABLE_NAME, PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION",
 		func(r rowReader) {
 			t := d.tables[r.id()]
 			if t == nil {

@@ -38,7 +38,7 @@ func (d *describer) readColumnsIn(parts int) error {
 		if parts > 1 {
 			some = fmt.Sprintf(" AND MOD(CRC32(CONCAT(TABLE_SCHEMA, '.', TABLE_NAME)), %d) = %d", parts, part)
 		}
-		err := d.each(d.columnsSQL()+d.e.InScope("TABLE_SCHEMA")+some+" ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r rowReader) {
+		err := d.each(d.columnsSQL()+d.inScope("TABLE_SCHEMA")+some+" ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r rowReader) {
 			if t := d.tables[r.id()]; t != nil {
 				t.Columns = append(t.Columns, d.column(t, r))
 			}

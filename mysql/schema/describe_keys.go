@@ -12,14 +12,14 @@ var jsonCheck = regexp.MustCompile("^\\(*json_valid\\(`((?:[^`]|``)+)`\\)\\)*$")
 
 // readChecks runs before the columns are read, because on MariaDB a check makes a longtext JSON.
 func (d *describer) readChecks() error {
-	sql := "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE " + d.e.InScope("CONSTRAINT_SCHEMA")
+	sql := "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE " + d.inScope("CONSTRAINT_SCHEMA")
 	if !d.e.MariaDB {
 		if !d.e.AtLeast(8, 0, 16) {
 			return nil // older versions parse checks and discard them
 		}
 		sql = "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, c.CHECK_CLAUSE, t.ENFORCED FROM information_schema.TABLE_CONSTRAINTS t " +
 			"JOIN information_schema.CHECK_CONSTRAINTS c ON c.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND c.CONSTRAINT_NAME = t.CONSTRAINT_NAME " +
-			"WHERE t.CONSTRAINT_TYPE = 'CHECK' AND " + d.e.InScope("t.TABLE_SCHEMA") + " ORDER BY 1, 2, 3"
+			"WHERE t.CONSTRAINT_TYPE = 'CHECK' AND " + d.inScope("t.TABLE_SCHEMA") + " ORDER BY 1, 2, 3"
 	}
 	return d.each(sql, func(r rowReader) {
 		id, expr := r.id(), r.text(3)
@@ -47,7 +47,7 @@ func (d *describer) readIndexes() error {
 		expr = "EXPRESSION"
 	}
 	return d.each("SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, NON_UNIQUE, COLUMN_NAME, COLLATION, SUB_PART, INDEX_TYPE, INDEX_COMMENT, SEQ_IN_INDEX, "+
-		expr+" FROM information_schema.STATISTICS WHERE "+d.e.InScope("TABLE_SCHEMA"), func(r rowReader) {
+		expr+" FROM information_schema.STATISTICS WHERE "+d.inScope("TABLE_SCHEMA"), func(r rowReader) {
 		t := d.tables[r.id()]
 		if t == nil {
 			return
@@ -103,14 +103,14 @@ func (d *describer) readForeignKeys() error {
 	}
 	actions := map[fkID][2]string{}
 	err := d.each("SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE "+
-		d.e.InScope("CONSTRAINT_SCHEMA"), func(r rowReader) {
+		d.inScope("CONSTRAINT_SCHEMA"), func(r rowReader) {
 		actions[fkID{r.id(), r.text(2)}] = [2]string{r.text(3), r.text(4)}
 	})
 	if err != nil {
 		return err
 	}
 	return d.each("SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME "+
-		"FROM information_schema.KEY_COLUMN_USAGE WHERE "+d.e.InScope("TABLE_SCHEMA")+" AND REFERENCED_TABLE_NAME IS NOT NULL "+
+		"FROM information_schema.KEY_COLUMN_USAGE WHERE "+d.inScope("TABLE_SCHEMA")+" AND REFERENCED_TABLE_NAME IS NOT NULL "+
 		"ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION", func(r rowReader) {
 		t := d.tables[r.id()]
 		if t == nil {

@@ -209,7 +209,7 @@ func (d *describer) hiddenHint() string {
 
 func (d *describer) showRoutines() error {
 	var list []program
-	err := d.each("SELECT ROUTINE_SCHEMA, ROUTINE_NAME, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE "+d.e.InScope("ROUTINE_SCHEMA")+
+	err := d.each("SELECT ROUTINE_SCHEMA, ROUTINE_NAME, ROUTINE_TYPE FROM information_schema.ROUTINES WHERE "+d.inScope("ROUTINE_SCHEMA")+
 		" ORDER BY ROUTINE_SCHEMA, ROUTINE_TYPE, ROUTINE_NAME", func(r rowReader) {
 		p := program{id: r.id(), kind: strings.ToLower(r.text(2))}
 		if p.kind == "package body" {
@@ -326,7 +326,7 @@ func (d *describer) showTriggers() error {
 	var list []program
 	last, lastEvent := "", ""
 	err := d.each("SELECT TRIGGER_SCHEMA, TRIGGER_NAME, EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION FROM information_schema.TRIGGERS WHERE "+
-		d.e.InScope("TRIGGER_SCHEMA")+" ORDER BY TRIGGER_SCHEMA, EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER", func(r rowReader) {
+		d.inScope("TRIGGER_SCHEMA")+" ORDER BY TRIGGER_SCHEMA, EVENT_OBJECT_TABLE, ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER", func(r rowReader) {
 		p := program{id: r.id(), kind: "trigger", table: r.text(2)}
 		p.depends = []string{"table " + tidemark.TableID{Schema: p.id.Schema, Name: p.table}.String()}
 		event := strings.Join([]string{p.id.Schema, p.table, r.text(3), r.text(4)}, "\x00")
@@ -344,7 +344,7 @@ func (d *describer) showTriggers() error {
 
 func (d *describer) showEvents() error {
 	var list []program
-	err := d.each("SELECT EVENT_SCHEMA, EVENT_NAME FROM information_schema.EVENTS WHERE "+d.e.InScope("EVENT_SCHEMA")+
+	err := d.each("SELECT EVENT_SCHEMA, EVENT_NAME FROM information_schema.EVENTS WHERE "+d.inScope("EVENT_SCHEMA")+
 		" ORDER BY EVENT_SCHEMA, EVENT_NAME", func(r rowReader) {
 		list = append(list, program{id: r.id(), kind: "event"})
 	})

@@ -64,9 +64,9 @@ func (e *Schema) ShowAll(ctx context.Context) (tables map[tidemark.TableID]*Show
 	defer func() { c.Dead = !stop() || c.Dead }()
 	d := &describer{e: e, c: c.Client}
 	charsets = map[string]string{}
-	tables, err = d.shownTables(d.e.InScope("TABLE_SCHEMA") + " AND TABLE_TYPE<>'VIEW'")
+	tables, err = d.shownTables(d.inScope("TABLE_SCHEMA") + " AND TABLE_TYPE<>'VIEW'")
 	if err == nil {
-		err = d.each("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE "+d.e.InScope("SCHEMA_NAME"), func(r rowReader) { charsets[r.text(0)] = r.text(1) })
+		err = d.each("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE "+d.inScope("SCHEMA_NAME"), func(r rowReader) { charsets[r.text(0)] = r.text(1) })
 	}
 	if err == nil {
 		end, err = e.LogEnd(ctx, c)

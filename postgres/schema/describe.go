@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,13 +18,30 @@ import (
 // native objects as DDL. Names in DDL are qualified. After Freeze it locks these tables against
 // ALTER until the snapshot ends, as far as the server's lock table has room.
 func (s *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	return s.describe(ctx, want, false)
+}
+
+// Tables reads the logical form of these tables and views. Those that do not exist are missing.
+func (s *Schema) Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error) {
+	wanted := map[tidemark.TableID]bool{}
+	for _, id := range names {
+		wanted[id] = true
+	}
+	db, err := s.describe(ctx, func(id tidemark.TableID) bool { return wanted[id] }, true)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(db.Tables, func(t *tidemark.Table) bool { return !wanted[t.TableID] }), nil
+}
+
+func (s *Schema) describe(ctx context.Context, want func(tidemark.TableID) bool, logical bool) (*tidemark.Database, error) {
 	conn, release, err := s.Leader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	for try := time.Duration(1); ; try++ {
-		db, err := describe(ctx, conn, s.Options, want)
+		db, err := describe(ctx, conn, s.Options, want, logical)
 		switch {
 		case err == nil:
 			return db, nil
@@ -150,8 +168,9 @@ type origins struct {
 }
 
 // describe reads the catalogue through conn, whose search_path must be pg_catalog, so that the
-// server's own functions qualify every name.
-func describe(ctx context.Context, conn *pgx.Conn, opt server.Options, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+// server's own functions qualify every name. If only the logical tables are asked for, native
+// objects are left out.
+func describe(ctx context.Context, conn *pgx.Conn, opt server.Options, want func(tidemark.TableID) bool, logical bool) (*tidemark.Database, error) {
 	if want == nil {
 		want = func(tidemark.TableID) bool { return true }
 	}
@@ -172,6 +191,13 @@ func describe(ctx context.Context, conn *pgx.Conn, opt server.Options, want func
 	}
 	if err := c.readIndexSizes(ctx); err != nil {
 		return nil, err
+	}
+	if logical {
+		if err := create.readComments(ctx); err != nil {
+			return nil, err
+		}
+		c.addTables()
+		return c.db, nil
 	}
 	if err := create.together(ctx, (*creator).readClasses, (*creator).addNative, (*creator).readOpclassMembers, (*creator).readDependencies,
 		(*creator).readComments, (*creator).readLabels, (*creator).readOwners, (*creator).readLargeObjects, (*creator).readGrants, (*creator).readLimits,

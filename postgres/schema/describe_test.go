@@ -103,7 +103,7 @@ func TestDescribeTables(t *testing.T) {
 		INSERT INTO p SELECT 1, '2020-02-02'; INSERT INTO p SELECT g, '2022-01-01' FROM generate_series(1, 50) g; ANALYZE p;
 		CREATE UNLOGGED TABLE u (id int PRIMARY KEY, a int REFERENCES u ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED);
 		CREATE VIEW v AS SELECT 1 AS one; CREATE TEMP TABLE temporary (a int); CREATE TABLE skipped (a int);`))
-	db, err := describe(t.Context(), connectTo(t, src), server.Options{Owners: true, Grants: true}, func(id tidemark.TableID) bool { return id.Name != "skipped" })
+	db, err := describe(t.Context(), connectTo(t, src), server.Options{Owners: true, Grants: true}, func(id tidemark.TableID) bool { return id.Name != "skipped" }, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestDescribeAsAnybody(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "SET ROLE pg_database_owner; SET ROLE pg_checkpoint"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := describe(t.Context(), conn, server.Options{Owners: true, Grants: true}, nil)
+	got, err := describe(t.Context(), conn, server.Options{Owners: true, Grants: true}, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestDescribeTakesFewRoundTrips(t *testing.T) {
 	for _, setup := range []string{fmt.Sprintf(tables, 1, 2), fmt.Sprintf(tables, 3, 200), "CREATE SEQUENCE fresh START 7"} {
 		testdb.Query(t, src, setup)
 		wire.Turns()
-		got, err := describe(t.Context(), conn, server.Options{Owners: true, Grants: true}, nil)
+		got, err := describe(t.Context(), conn, server.Options{Owners: true, Grants: true}, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func connectTo(t *testing.T, url string) *pgx.Conn {
 
 func describeURL(t *testing.T, url string) *tidemark.Database {
 	t.Helper()
-	db, err := describe(t.Context(), connectTo(t, url), server.Options{Owners: true, Grants: true}, nil)
+	db, err := describe(t.Context(), connectTo(t, url), server.Options{Owners: true, Grants: true}, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,6 +139,8 @@ func (c *call) do(ctx context.Context) (err error) {
 		res.States, err = db.Inspect(ctx, req.Tables[0])
 	case "tables":
 		res.Tables, err = db.Tables(ctx, req.Tables[0])
+	case "defined":
+		res.DB, err = db.Defined(ctx, req.Tables[0])
 	case "preflight":
 		res.Findings, err = db.Preflight(ctx, req.Text, req.DB)
 	case "access":

@@ -133,6 +133,12 @@ func (d *Database) Tables(ctx context.Context, names []tidemark.TableID) ([]*tid
 	return res.Tables, err
 }
 
+// Defined describes tables, and what belongs to none.
+func (d *Database) Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Database, error) {
+	res, err := d.call(ctx, request{Method: "defined", Tables: [3][]tidemark.TableID{names}})
+	return res.DB, err
+}
+
 // Preflight reports what would fail.
 func (d *Database) Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error) {
 	res, err := d.call(ctx, request{Method: "preflight", Text: role, DB: db})

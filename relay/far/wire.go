@@ -93,6 +93,7 @@ type request struct {
 type result struct {
 	ID       uint64
 	Err      *fault
+	DB       *tidemark.Database
 	Objects  []tidemark.Object
 	Findings []tidemark.Finding
 	States   []tidemark.TableState
