@@ -180,6 +180,7 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 	if d.Across {
 		dropSameChecks(&a.want, &a.have)
 	}
+	a.adopt()
 	a.dropItems()
 	a.columns()
 	a.addItems()
@@ -390,8 +391,8 @@ func (a *altering) options() {
 		if name == "AUTO_INCREMENT" {
 			n, _ := strconv.ParseUint(a.want.option("auto_increment"), 10, 64)
 			at, _ := strconv.ParseUint(a.have.option("auto_increment"), 10, 64)
-			if at >= n || n <= 1 {
-				continue
+			if at >= n || n <= 1 || a.want.autoIncrement() == "" {
+				continue // MariaDB keeps a counter that no column uses
 			}
 			a.say("AUTO_INCREMENT is behind: at %d, the source's at %d", max(at, 1), n)
 			a.specs = append(a.specs, w)

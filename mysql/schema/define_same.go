@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -8,20 +9,104 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// same compares an item's texts on source and target.
-func (a *altering) same(w, h string) bool {
-	if a.d.Across && sqltext.Find(sqltext.Scan(w), "character") < 0 && sqltext.Find(sqltext.Scan(w), "collate") < 0 {
-		h = withoutCollation(h) // it equals the table's
+// adopt gives keys without a name the name of one like it: the server has named them.
+func (a *altering) adopt() {
+	taken := map[string]bool{}
+	for i := range a.want.items {
+		if it := &a.want.items[i]; it.isKey() {
+			taken[dropName(it)] = true
+		}
 	}
-	return w == h || a.d.Across && (plainly(w) == plainly(h) || isComputed(w) && isComputed(h))
+	for i := range a.want.items {
+		w := &a.want.items[i]
+		if w.name != "" || !w.isKey() || w.kind == sqltext.PrimaryKey {
+			continue
+		}
+		for j := range a.have.items {
+			h := &a.have.items[j]
+			if h.kind != w.kind || taken[dropName(h)] {
+				continue
+			}
+			if named := w.named(h.name); a.same(named.String(), h.String()) {
+				*w, taken[dropName(h)] = named, true
+				break
+			}
+		}
+	}
 }
 
-// withoutCollation removes a column's character set and collation.
-func withoutCollation(s string) string {
+// named returns a key without a name as one with it.
+func (it *tableItem) named(name string) tableItem {
+	text := it.String()
+	at := max(strings.IndexByte(text, '('), 0)
+	return newTableItem(sqltext.Scan(text[:at] + server.Quote(name) + " " + text[at:]))
+}
+
+// fractionText is a time with a fraction.
+var fractionText = regexp.MustCompile(`^(\d{4}-\d\d-\d\d |-)?\d+:\d\d:\d\d\.\d+$`)
+
+// withoutExpression returns a column without what computes its default, which servers write in
+// their own ways.
+func withoutExpression(s string) string {
+	tokens := sqltext.Scan(s)
+	i := sqltext.Find(tokens, "default")
+	if i < 0 {
+		return s
+	}
+	from := sqltext.Skip(tokens, i+1)
+	open := from
+	if sqltext.At(tokens, from).Kind == sqltext.Word { // MariaDB: DEFAULT ucase('x')
+		open = sqltext.Skip(tokens, from+1)
+	}
+	if !sqltext.At(tokens, open).Punct('(') || sqltext.At(tokens, from).Is("current_timestamp") {
+		return s
+	}
+	end := sqltext.Closing(tokens, open)
+	calls := open > from || slices.ContainsFunc(tokens[open:min(end, len(tokens))], func(t sqltext.Token) bool {
+		return t.Kind == sqltext.Name || t.Kind == sqltext.Word && t.Text[0] != '_' && !IsDigits(t.Text)
+	})
+	if !calls {
+		return s
+	}
+	return sqltext.Join(slices.Concat(tokens[:from], tokens[min(end+1, len(tokens)):]))
+}
+
+// oldTime marks columns of times that a server before MariaDB 10.1 has made, in SHOW CREATE TABLE.
+const oldTime = " /* mariadb-5.3 */"
+
+// same compares an item's texts on source and target.
+func (a *altering) same(w, h string) bool {
+	w, h = strings.ReplaceAll(w, oldTime, ""), strings.ReplaceAll(h, oldTime, "")
+	if tokens := sqltext.Scan(w); a.d.Across && sqltext.Find(tokens, "collate") < 0 {
+		h = withoutCollation(h, sqltext.Find(tokens, "character") < 0) // the default of its character set, or the table's
+	}
+	if w == h || !a.d.Across {
+		return w == h || collatedOnly(w) == collatedOnly(h)
+	}
+	if we, he := withoutExpression(w), withoutExpression(h); we != w && he != h {
+		w, h = we, he
+	}
+	return plainly(w) == plainly(h) || isComputed(w) && isComputed(h)
+}
+
+// collatedOnly removes a column's character set where its collation is said, which implies it:
+// servers write it depending on what the table had when it was made.
+func collatedOnly(s string) string {
+	tokens := sqltext.Scan(s)
+	i := sqltext.Find(tokens, "character")
+	if i < 0 || sqltext.Find(tokens, "collate") < 0 {
+		return s
+	}
+	end := sqltext.Skip(tokens, sqltext.Skip(tokens, i+1)+1)
+	return sqltext.Join(slices.Concat(sqltext.Trim(tokens[:i]), tokens[min(end+1, len(tokens)):]))
+}
+
+// withoutCollation removes a column's collation, and its character set if asked to.
+func withoutCollation(s string, charset bool) string {
 	tokens := sqltext.Scan(s)
 	for _, word := range []string{"collate", "character"} {
 		i := sqltext.Find(tokens, word)
-		if i < 0 {
+		if i < 0 || word == "character" && !charset {
 			continue
 		}
 		j := sqltext.Skip(tokens, i+1)
@@ -45,7 +130,8 @@ func plainly(s string) string {
 	var b strings.Builder
 	before, number := "", false // the previous word, and whether the column is numeric
 	tokens := sqltext.Scan(s)
-	for i, t := range tokens {
+	for i := 0; i < len(tokens); i++ {
+		t := tokens[i]
 		text := strings.ToLower(t.Text)
 		switch {
 		case t.Kind == sqltext.Word && text[0] == '_' && sqltext.At(tokens, i+1).Kind == sqltext.String, // _utf8mb4'text'
@@ -54,10 +140,21 @@ func plainly(s string) string {
 				continue
 			}
 			text = "''"
+		case t.Is("charset"): // cast(c as char charset utf8mb4)
+			i = sqltext.Skip(tokens, i+1)
+			continue
+		case t.Is("ref_system_id"): // of a column, which MariaDB does not show
+			if i = sqltext.Skip(tokens, i+1); sqltext.At(tokens, i).Punct('=') {
+				i = sqltext.Skip(tokens, i+1)
+			}
+			continue
 		case t.Kind == sqltext.Space, t.Kind == sqltext.Open, t.Kind == sqltext.Close, t.Punct('('), t.Punct(')'), t.Is("null"):
 			continue
 		case t.Kind == sqltext.String && text[0] == '\'' && !(number && before == "default"):
-			text = server.Literal(sqltext.Unquote(t.Text, true))
+			if text = sqltext.Unquote(t.Text, true); before == "default" && fractionText.MatchString(text) {
+				text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+			}
+			text = server.Literal(text)
 		case t.Kind == sqltext.Name:
 			text = strings.ToLower(t.Name())
 		case t.Kind == sqltext.Word && integerWord(before) && IsDigits(text):

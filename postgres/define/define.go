@@ -29,6 +29,8 @@ func (d *Definitions) Gather(objects []tidemark.Object) ([]tidemark.Object, map[
 	if first {
 		d.wanted = map[string]*tableText{}
 	}
+	as := objects
+	objects = clipped(objects)
 	of := map[string]string{}
 	tables := map[tidemark.TableID]string{}
 	for i := range objects {
@@ -69,6 +71,11 @@ func (d *Definitions) Gather(objects []tidemark.Object) ([]tidemark.Object, map[
 		if u := &units[i]; first && (u.Kind == "table" || u.Kind == "foreign table") {
 			t := parseTable(u.SQL)
 			d.wanted[t.name] = t
+		}
+	}
+	for i := range as {
+		if id, ok := of[objects[i].ID]; ok {
+			of[as[i].ID] = id
 		}
 	}
 	return units, of

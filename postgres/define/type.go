@@ -10,6 +10,9 @@ import (
 // alterType changes an enum by its labels and a composite type by its attributes; other types are
 // recreated, if nothing holds values of them.
 func alterType(want *tidemark.Object, w, h, what []string) tidemark.Redefinition {
+	if a, b := withoutMultirange(w[0]), withoutMultirange(h[0]); a == b && (a == w[0]) != (b == h[0]) {
+		return tidemark.Redefinition{} // a server before 14 has no multiranges
+	}
 	name := strings.TrimPrefix(want.ID, "type ")
 	list := func(sql []string, prefix string) ([]string, bool) {
 		if len(sql) != 1 {
@@ -193,4 +196,13 @@ func alterDomain(want *tidemark.Object, w, h, what []string) tidemark.Redefiniti
 		out.What, out.Manual = what, "change it by hand"
 	}
 	return out
+}
+
+// withoutMultirange returns the definition of a range type without the name of its multirange.
+func withoutMultirange(sql string) string {
+	before, rest, found := strings.Cut(sql, ", multirange_type_name = ")
+	if !found {
+		return sql
+	}
+	return before + ")" + rest[strings.LastIndexByte(rest, ')')+1:]
 }
