@@ -192,6 +192,7 @@ var rooms = map[string]room{
 	"proof/misuse":     {floor: 90},
 	"proof/needs":      {floor: 90},
 	"proof/neighbours": {floor: 90},
+	"proof/promise":    {floor: 90},
 	"proof/statements": {floor: 90},
 	"proof/twoservers": {floor: 90},
 	"proof/values":     {floor: 90},

@@ -7,6 +7,12 @@ import (
 	pgdefine "github.com/tidemarkdb/tidemark/postgres/define"
 )
 
+// Compares reports whether Definitions knows an engine.
+func Compares(engine string) bool {
+	family := tidemark.Family(engine)
+	return family == "mysql" || family == "postgres"
+}
+
 // Definitions returns the dialect that turns a target's definitions into a source's. It is for one
 // comparison.
 func Definitions(source, target *tidemark.Database) define.Dialect {

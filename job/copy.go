@@ -237,7 +237,7 @@ func (c *copying) carryOut(ctx context.Context) (*Report, error) {
 		pace.run = run
 		pace.mu.Unlock()
 	}
-	return c.watchOver(ctx, run, copyProgress{run.Status}, nil)
+	return c.watchOver(ctx, run, copyProgress{run.Status}, func() promise { return promised(c.p) }, nil)
 }
 
 // options are the run's load options, with the places of rejected rows and truncated values, and
@@ -260,7 +260,7 @@ func (c *copying) options() load.Options {
 }
 
 // watchOver runs the plan, does what is left to do after it, and finishes the run's record.
-func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progress, after func(context.Context) ([]load.Failed, error)) (*Report, error) {
+func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progress, pledge func() promise, after func(context.Context) ([]load.Failed, error)) (*Report, error) {
 	c.load = run
 	started := time.Now()
 	c.env.Watch.Running(progress)
@@ -271,6 +271,12 @@ func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progres
 		var aerr error
 		if failed, aerr = after(ctx); aerr != nil {
 			err = aerr
+		}
+	}
+	if err == nil || tidemark.KindOf(err) == tidemark.Incomplete {
+		lacking, perr := proving{c.tgt, pledge().without(slices.Concat(run.Failures(), failed))}.prove(ctx, c.env, c.verb, c.spec.Load.RetryTime())
+		if failed = append(failed, lacking...); err == nil {
+			err = perr
 		}
 	}
 	rep := c.report(run, time.Since(started))

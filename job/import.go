@@ -48,7 +48,7 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 		return c.run.ID, nil, err
 	}
 	run := load.NewImport(im.dump, im.tgt, im, c, c.options(), c.done, c.built)
-	rep, err := c.watchOver(ctx, run, importProgress{run.Status, im.dump}, func(ctx context.Context) ([]load.Failed, error) {
+	rep, err := c.watchOver(ctx, run, importProgress{run.Status, im.dump}, im.promised, func(ctx context.Context) ([]load.Failed, error) {
 		im.find(im.dump.Findings())
 		return im.after(ctx)
 	})
@@ -73,7 +73,7 @@ func openImport(ctx context.Context, env Env, spec CopySpec, open func(path stri
 	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
 	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: func() (Dump, error) { return open(path) },
-		known: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
+		known: map[tidemark.TableID]bool{}, fresh: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
 		told: map[string]bool{}, places: map[string]string{}, creates: map[string]string{}, made: map[string]bool{}}, nil
 }
 
@@ -153,6 +153,7 @@ type importJob struct {
 	control  int                  // the lane for statements of the file
 	end      fileEnd              // where its databases go, once known
 	known    map[tidemark.TableID]bool
+	fresh    map[tidemark.TableID]bool              // tables that the import creates
 	places   map[string]string                      // databases of the file with selected tables: where they go
 	creates  map[string]string                      // CREATE DATABASE of the file
 	made     map[string]bool                        // schemas of the target that exist by now
@@ -222,6 +223,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	if err != nil {
 		return load.Settled{}, err
 	}
+	im.fresh[m.To.TableID] = fresh
 	if err := im.ledger(ctx); err != nil {
 		return load.Settled{}, err
 	}

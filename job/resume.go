@@ -23,6 +23,15 @@ func (c *copying) resume(ctx context.Context) error {
 	if err := c.reclaim(ctx); err != nil {
 		return err
 	}
+	if c.run.State == catalog.Incomplete {
+		l, err := proving{c.tgt, promised(c.p)}.lacking(ctx)
+		if err != nil {
+			return err
+		}
+		for _, id := range l.missing {
+			delete(c.built, id)
+		}
+	}
 	return c.running(ctx)
 }
 

@@ -13,6 +13,7 @@ import (
 // printed, stored, and resumed by another process.
 type Plan struct {
 	Source   string             `json:"source"` // engine names
+	From     tidemark.Database  `json:"from"`   // the source, without tables and objects
 	Target   string             `json:"target"`
 	Position tidemark.Position  `json:"position"`
 	Moves    []tidemark.Move    `json:"moves"`
@@ -73,6 +74,8 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 	if err != nil {
 		return p, err
 	}
+	p.From = *db
+	p.From.Tables, p.From.Objects, p.From.Findings = nil, nil, nil
 	db.Handed = true
 	objects, findings := tgt.Render(db, moves)
 	p.Findings = append(p.Findings, findings...)

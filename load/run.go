@@ -105,9 +105,10 @@ func (r *Run) Moves() []*tidemark.Move {
 
 // Failed is an object that could not be built, and why: the target refused a statement of it.
 type Failed struct {
-	Object  tidemark.Object `json:"object"`
-	Error   string          `json:"error"`
-	Skipped bool            `json:"skipped,omitempty"` // it was not tried, because a dependency could not be built
+	Object   tidemark.Object `json:"object"`
+	Error    string          `json:"error"`
+	Skipped  bool            `json:"skipped,omitempty"`  // it was not tried, because a dependency could not be built
+	Unproved bool            `json:"unproved,omitempty"` // no statement failed, yet it is missing, or another than planned
 }
 
 // Do creates what the rows need, moves the rows and builds the rest. Its error is of Kind
@@ -209,7 +210,7 @@ func (r *Run) Failures() []Failed {
 	out := slices.Concat(r.plan.Rejected, r.board.failures)
 	for _, w := range r.board.objects {
 		if w.state == broken && !r.board.rejected[w.move] {
-			out = append(out, Failed{*w.Object, w.err.Error(), tidemark.KindOf(w.err) == tidemark.Incomplete})
+			out = append(out, Failed{Object: *w.Object, Error: w.err.Error(), Skipped: tidemark.KindOf(w.err) == tidemark.Incomplete})
 		}
 	}
 	return out

@@ -18,7 +18,7 @@ func Exits(w io.Writer, codes map[tidemark.Kind]int, changing, stops int) {
 		tidemark.Full: "no space left on the target, or where a queue is kept", tidemark.Transient: "a connection kept breaking; resume later",
 		tidemark.Lost: "the snapshot of the source is gone, and resume takes a new one; or the log that a stream needs is gone, and --anew copies again", tidemark.Unmapped: "a type without a counterpart",
 		tidemark.Collision: "two sources are mapped to one target; or the archive has a file of this name with other bytes", tidemark.BadRow: "a value that the target rejects",
-		tidemark.BadInput: "a dump or configuration file is truncated or malformed", tidemark.Incomplete: "all rows were copied, but some object was not created; or `--on-table-error continue` has rejected tables: the report lists them",
+		tidemark.BadInput: "a dump or configuration file is truncated or malformed", tidemark.Incomplete: "all rows were copied, but some object was not created, or is not on the target as planned; or `--on-table-error continue` has rejected tables: the report lists them",
 		tidemark.Exists: "the object to create already exists", tidemark.Corrupt: "the queue is damaged or has a gap, and nothing after it was applied; or a repository is damaged, and `verify` lists the damage", tidemark.Empty: "nothing to copy, replicate, compare or back up: there is no table, or the rules select none; `advise`: a text of Db2 has nothing to explain", tidemark.Bug: "a bug in tidemark: please report it", tidemark.Cancelled: "stopped from outside; the same command, or --resume, continues",
 	}
 	kinds := make([]tidemark.Kind, 0, len(codes))

@@ -264,7 +264,24 @@ func Report(w io.Writer, r *job.Report, whole bool) {
 		fmt.Fprintf(w, "\n%s rejected, %s truncated; see %s\n", Count(int(r.Rejected), "row"), Count(int(r.Cut), "value"), strings.Join(r.Files, ", "))
 	}
 	Findings(w, r.Findings)
-	printFailed(w, printRejected(w, r.Failed))
+	printFailed(w, printRejected(w, printUnproved(w, r.Failed)))
+}
+
+// printUnproved prints what the target lacks though no statement failed, and returns the rest.
+func printUnproved(w io.Writer, failed []load.Failed) (rest []load.Failed) {
+	title := "\nNot on the target as planned, though no statement failed:\n"
+	for _, f := range failed {
+		if !f.Unproved {
+			rest = append(rest, f)
+			continue
+		}
+		fmt.Fprintf(w, "%s  %s: %s\n", title, f.Object.ID, oneLine(f.Error))
+		for _, sql := range f.Object.SQL {
+			fmt.Fprintf(w, "%s\n", terminated(strings.TrimRight(sql, "; \n")))
+		}
+		title = ""
+	}
+	return rest
 }
 
 // printFailed prints what was not created: what the target has rejected, with the reason and the

@@ -1,0 +1,272 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/define"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// A promise is what the target has once a job is done: the tables of moves, and planned objects.
+type promise struct {
+	from    tidemark.Database // without its tables and objects
+	moves   []tidemark.Move   // whose tables the job creates
+	objects []tidemark.Object
+	failed  map[string]bool // IDs of objects that could not be created
+	shapes  bool            // tables are promised by their logical shape, whatever text created them
+}
+
+// promised returns what a plan of a copy between servers promises.
+func promised(plan *load.Plan) promise {
+	p := promise{from: plan.From}
+	p.from.Engine = cmp.Or(p.from.Engine, plan.Source) // plans of versions before have no From
+	for _, o := range plan.Objects {
+		if i, ok := plan.Owner[o.Table.String()]; !ok || plan.Fresh[i] {
+			p.objects = append(p.objects, o)
+		}
+	}
+	for i := range plan.Moves {
+		if m := &plan.Moves[i]; plan.Fresh[i] && m.From.Form != tidemark.LargeObjects {
+			p.moves = append(p.moves, *m)
+		}
+	}
+	return p
+}
+
+// promised returns what an import promises: the tables that it creates. What the statements of the
+// file make is the file's business.
+func (im *importJob) promised() promise {
+	db := im.database(im.tables, nil)
+	moves, _, err := im.spec.Rules.Apply(db, schemaDefaults(im.end, im.tgt, im.spec.TargetSchema))
+	if err != nil {
+		return promise{}
+	}
+	p := promise{from: *db, shapes: true}
+	p.from.Tables = nil
+	for _, m := range moves {
+		if im.fresh[m.To.TableID] {
+			p.moves = append(p.moves, m)
+		}
+	}
+	return p
+}
+
+// without returns the promise without what could not be created.
+func (p promise) without(known []load.Failed) promise {
+	failed, rejected := map[string]bool{}, map[tidemark.TableID]bool{}
+	for i := range known {
+		o := &known[i].Object
+		failed[o.ID] = true
+		rejected[o.Table] = rejected[o.Table] || o.Kind == "table"
+	}
+	p.failed = failed
+	p.objects = slices.DeleteFunc(p.objects, func(o tidemark.Object) bool { return failed[o.ID] || rejected[o.Table] })
+	p.moves = slices.DeleteFunc(p.moves, func(m tidemark.Move) bool { return rejected[m.To.TableID] })
+	return p
+}
+
+// A lack is what a target does not have of a promise.
+type lack struct {
+	failed  []load.Failed // by what a reader takes for one thing: a table with its keys
+	missing []string      // IDs of planned objects that are not there at all
+}
+
+// A proving compares a target with what was promised.
+type proving struct {
+	tgt Destination
+	promise
+}
+
+// prove reads the target's definitions once more, and returns what of the promise is not there, or
+// is there in another form. That a statement succeeded proves little: what exists already counts as
+// created, the target's own triggers may act on definitions, and others may be at work.
+func (p proving) prove(ctx context.Context, env Env, verb string, retry time.Duration) (lacking []load.Failed, err error) {
+	if len(p.moves) == 0 {
+		return nil, nil
+	}
+	env.Phase("comparing the target's definitions with the plan")
+	var l lack
+	err = env.persist(ctx, "the target's definitions", retry, func(there func()) (err error) {
+		there()
+		l, err = p.lacking(ctx)
+		return err
+	})
+	lacking = l.failed
+	if err != nil || len(lacking) == 0 {
+		return nil, err
+	}
+	return lacking, &tidemark.Error{Kind: tidemark.Incomplete, Op: verb, Hint: "See in the report what differs.",
+		Err: errors.New("all rows are copied, but the target is not as planned in " + plural(len(lacking), "object"))}
+}
+
+func (p proving) lacking(ctx context.Context) (out lack, err error) {
+	if !engines.Compares(p.tgt.Name()) {
+		return lack{}, nil
+	}
+	var native, shaped []tidemark.Move
+	for _, m := range p.moves {
+		if m.Direct && !p.shapes && p.from.Engine == p.tgt.Name() {
+			native = append(native, m)
+		} else {
+			shaped = append(shaped, m)
+		}
+	}
+	if len(native) > 0 {
+		out, err = p.lackingText(ctx, native, into(p.tgt, shaped))
+	}
+	if err == nil && len(shaped) > 0 {
+		var more lack
+		more, err = p.lackingShapes(ctx, shaped)
+		out.failed, out.missing = append(out.failed, more.failed...), append(out.missing, more.missing...)
+	}
+	return out, err
+}
+
+// lackingText compares the definitions of tables, and of all else that is planned, as the servers
+// write them: they are of one kind. shaped are tables that are compared by their shape.
+func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped map[tidemark.TableID]*tidemark.Move) (lack, error) {
+	filled := into(p.tgt, moves)
+	named := make(map[tidemark.TableID]bool, len(filled))
+	for id := range filled {
+		named[id] = true
+	}
+	var want []tidemark.Object
+	for _, o := range p.objects {
+		if id := ClipID(p.tgt, o.Table); shaped[id] == nil {
+			want, named[id] = append(want, o), true
+		}
+	}
+	there, err := p.tgt.Defined(ctx, slices.Collect(maps.Keys(named)))
+	if err != nil {
+		return lack{}, err
+	}
+	have, _ := p.tgt.Render(there, onto(there.Tables, filled, true))
+	exists := map[string]bool{}
+	for i := range there.Objects {
+		exists[there.Objects[i].ID] = true
+	}
+	want = slices.DeleteFunc(want, func(o tidemark.Object) bool { return o.Kind == "schema" && exists[o.ID] })
+	return p.compare(&p.from, there, want, have), nil
+}
+
+// lackingShapes compares the logical shapes of tables.
+func (p proving) lackingShapes(ctx context.Context, moves []tidemark.Move) (lack, error) {
+	filled := into(p.tgt, moves)
+	tables, err := p.tgt.Tables(ctx, slices.Collect(maps.Keys(filled)))
+	if err != nil {
+		return lack{}, err
+	}
+	there, from := tidemark.Database{Engine: p.tgt.Name(), Tables: tables}, p.from
+	if v, ok := p.tgt.(versioner); ok {
+		there.Version = v.Version()
+	}
+	have, _ := p.tgt.Render(&there, onto(tables, filled, false))
+	var want []tidemark.Object
+	for _, o := range p.logical(moves, filled) {
+		if inShape(o.Kind) && o.Kind != "schema" && !p.failed[o.ID] {
+			want = append(want, o)
+		}
+	}
+	from.Engine = "" // no server's: expressions are compared by name
+	return p.compare(&from, &there, want, have), nil
+}
+
+// logical returns the objects that create tables by their shape. Those of a move in the source's
+// own words are rendered anew.
+func (p proving) logical(moves []tidemark.Move, filled map[tidemark.TableID]*tidemark.Move) (out []tidemark.Object) {
+	var again []tidemark.Move
+	for _, o := range p.objects {
+		if m := filled[ClipID(p.tgt, o.Table)]; m != nil && !m.Direct {
+			out = append(out, o)
+		}
+	}
+	for _, m := range moves {
+		if m.Direct || p.shapes {
+			m.Direct = false
+			again = append(again, m)
+		}
+	}
+	if len(again) == 0 {
+		return out
+	}
+	from := p.from
+	rendered, _ := p.tgt.Render(&from, again)
+	return append(out, rendered...)
+}
+
+// into returns moves by the name of their table on the target.
+func into(tgt Destination, moves []tidemark.Move) map[tidemark.TableID]*tidemark.Move {
+	out := make(map[tidemark.TableID]*tidemark.Move, len(moves))
+	for i := range moves {
+		out[ClipID(tgt, moves[i].To.TableID)] = &moves[i]
+	}
+	return out
+}
+
+// onto returns moves of the target's tables onto themselves: rendered, they are what there is.
+func onto(tables []*tidemark.Table, filled map[tidemark.TableID]*tidemark.Move, direct bool) (out []tidemark.Move) {
+	for _, t := range tables {
+		if filled[t.TableID] == nil {
+			continue
+		}
+		m := tidemark.Move{From: t, To: t, Direct: direct}
+		for _, col := range t.Stored() {
+			m.Source = append(m.Source, col.Name)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// compare returns what the target should have and does not have, or has otherwise.
+func (p proving) compare(from, to *tidemark.Database, want, have []tidemark.Object) (out lack) {
+	have = slices.DeleteFunc(have, func(o tidemark.Object) bool { return p.failed[o.ID] }) // some of it may be there
+	want, have = p.joined(want), p.joined(have)
+	there := make(map[string]*tidemark.Object, len(have))
+	for i := range have {
+		there[have[i].ID] = &have[i]
+	}
+	differs := func(o tidemark.Object) bool { // as a rule, none does
+		h := there[o.ID]
+		return h == nil || !slices.Equal(h.SQL, o.SQL)
+	}
+	if !slices.ContainsFunc(want, differs) {
+		return lack{}
+	}
+	dialect := engines.Definitions(from, to)
+	_, of := dialect.Gather(want)
+	sql := map[string][]string{}
+	for _, o := range want {
+		if id, compared := of[o.ID]; compared && there[o.ID] == nil {
+			out.missing, sql[id] = append(out.missing, o.ID), append(sql[id], o.SQL...)
+		}
+	}
+	ours := func(*tidemark.Object) int { return define.Ours }
+	for _, d := range define.Compare(want, have, dialect, define.Options{Owners: true, Grants: true, InScope: ours}).Differences {
+		f := load.Failed{Unproved: true, Object: tidemark.Object{ID: d.Object, SQL: sql[d.Object]}, Error: strings.Join(d.What, "; ")}
+		if d.Change == define.Missing {
+			f.Error = "is missing"
+		}
+		out.failed = append(out.failed, f)
+	}
+	return out
+}
+
+// joined returns objects as if all were small: a large key is made in two statements.
+func (p proving) joined(objects []tidemark.Object) []tidemark.Object {
+	for i := range objects {
+		objects[i].Bytes = 0
+	}
+	if j, ok := p.tgt.(load.Joiner); ok {
+		return j.Join(objects)
+	}
+	return objects
+}

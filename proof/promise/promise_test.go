@@ -1,0 +1,136 @@
+// Package promise checks that exit code 0 means that the target has what was planned, by means of
+// the target's own catalogue: whatever makes a definition come out otherwise, though each statement
+// succeeds, is named, and ends with exit code 16.
+package promise
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+// meddler is an event trigger that does something after each statement with this tag.
+func meddler(tag, do string) string {
+	return "CREATE FUNCTION meddle() RETURNS event_trigger LANGUAGE plpgsql AS $$ DECLARE o record; BEGIN " +
+		"FOR o IN SELECT * FROM pg_event_trigger_ddl_commands() WHERE schema_name = 'public' LOOP " + do + " END LOOP; END $$; " +
+		"CREATE EVENT TRIGGER meddler ON ddl_command_end WHEN TAG IN ('" + tag + "') EXECUTE FUNCTION meddle()"
+}
+
+// A lack is a target on which a copy's statements succeed, and do not have the effect that they had
+// on the source.
+type lack struct {
+	name        string
+	from, to    string
+	source      string
+	target      string // what it has before the copy
+	says, leave string // what the report names, and what it does not
+	amend       string // removes what was in the way; the copy can be resumed then
+}
+
+var lacks = []lack{
+	{"a type has other labels", "postgres", "postgres",
+		"CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE TABLE a (m mood); INSERT INTO a VALUES ('sad')",
+		"CREATE TYPE mood AS ENUM ('glad', 'sad')",
+		"type public.mood", "table", "ALTER TYPE mood RENAME TO was; CREATE TYPE public.mood AS ENUM ('sad', 'glad'); ALTER TABLE a ALTER m TYPE public.mood USING m::text::public.mood"},
+	{"a view shows something else", "postgres", "postgres",
+		"CREATE TABLE a (x int); CREATE VIEW v AS SELECT x FROM a; INSERT INTO a VALUES (1)",
+		"CREATE VIEW v AS SELECT 7 AS x",
+		"view public.v", "table", "DROP VIEW v"},
+	{"a sequence counts otherwise", "postgres", "postgres",
+		"CREATE TABLE a (x int); CREATE SEQUENCE s INCREMENT 5; INSERT INTO a VALUES (1)",
+		"CREATE SEQUENCE s INCREMENT 7",
+		"sequence public.s", "table", "DROP SEQUENCE s"},
+	{"indexes are dropped as they are created", "postgres", "postgres",
+		"CREATE TABLE a (x int, y int); CREATE INDEX a_x ON a (x); INSERT INTO a VALUES (1, 2)",
+		meddler("CREATE INDEX", "EXECUTE 'DROP INDEX ' || o.object_identity;"),
+		"index public.a_x: is missing", "table", "DROP EVENT TRIGGER meddler"},
+	{"a unique key is dropped as it is created", "mysql", "postgres",
+		"CREATE TABLE a (x int, y int, UNIQUE KEY u (y)); INSERT INTO a VALUES (1, 2)",
+		meddler("CREATE INDEX", "EXECUTE 'DROP INDEX ' || o.object_identity;"),
+		"public.u: is missing", "table", "DROP EVENT TRIGGER meddler"},
+	{"columns lose their defaults", "mariadb", "postgres",
+		"CREATE TABLE a (x int DEFAULT 5, y int); INSERT INTO a VALUES (1, 2)",
+		meddler("CREATE TABLE", "EXECUTE 'ALTER TABLE ' || o.object_identity || ' ALTER x DROP DEFAULT';"),
+		"table public.a", "missing", "DROP EVENT TRIGGER meddler; ALTER TABLE a ALTER x SET DEFAULT 5"},
+	{"columns become nullable", "postgres", "postgres",
+		"CREATE TABLE a (x int NOT NULL, y int); INSERT INTO a VALUES (1, 2)",
+		meddler("CREATE TABLE", "EXECUTE 'ALTER TABLE ' || o.object_identity || ' ALTER x DROP NOT NULL';"),
+		"table public.a", "missing", "DROP EVENT TRIGGER meddler; ALTER TABLE a ALTER x SET NOT NULL"},
+	{"a routine does something else", "mariadb", "mariadb",
+		"CREATE TABLE a (x int); CREATE FUNCTION f(n int) RETURNS int RETURN n + 1; INSERT INTO a VALUES (1)",
+		"CREATE FUNCTION f(n int) RETURNS int RETURN n + 2",
+		"function", "table", "DROP FUNCTION f"},
+	{"a view of MySQL shows something else", "mysql", "mysql",
+		"CREATE TABLE a (x int); CREATE VIEW v AS SELECT x FROM a; INSERT INTO a VALUES (1)",
+		"CREATE VIEW v AS SELECT 7 AS x",
+		"view", "table", "DROP VIEW v"},
+}
+
+func server(t *testing.T, name string) *testdb.Server {
+	switch name {
+	case "mysql":
+		return testdb.MySQL(t)
+	case "mariadb":
+		return testdb.MariaDB(t)
+	}
+	return testdb.Postgres(t, 15)
+}
+
+// TestLacking: a copy ends with exit code 16 and names what is not as planned; without what is in
+// its way it ends with 0.
+func TestLacking(t *testing.T) {
+	for _, i := range testdb.Draw(t, len(lacks), 3) {
+		l := lacks[i]
+		t.Run(l.name, func(t *testing.T) {
+			src := server(t, l.from).NewDatabase(t, "src")
+			testdb.Query(t, src, l.source)
+			for _, met := range []bool{true, false} {
+				dst := server(t, l.to).NewDatabase(t, "dst")
+				if met {
+					testdb.Query(t, dst, l.target)
+				}
+				o := testdb.Run(t, "copy", src, dst)
+				if !met {
+					if o.Code != 0 {
+						t.Errorf("an empty target: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+					}
+					continue
+				}
+				text := o.Out + o.ErrOut
+				_, list, _ := strings.Cut(text, "though no statement failed:")
+				list, _, _ = strings.Cut(list, "\n\n")
+				if o.Code != 16 || !strings.Contains(list, l.says) || strings.Contains(list, l.leave) {
+					t.Errorf("exit %d, want 16 with %q and no %q\n%s", o.Code, l.says, l.leave, text)
+				}
+				testdb.Query(t, dst, l.amend)
+				if o := testdb.Run(t, "copy", src, dst, "--resume", "last"); o.Code != 0 {
+					t.Errorf("resumed: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+				}
+			}
+		})
+	}
+}
+
+// TestLackingOfADump: an import is held to the same.
+func TestLackingOfADump(t *testing.T) {
+	dump := filepath.Join(t.TempDir(), "dump.sql")
+	text := "CREATE TABLE `a` (`x` int NOT NULL, `y` int DEFAULT NULL, UNIQUE KEY `u` (`y`)) ENGINE=InnoDB;\nINSERT INTO `a` VALUES (1,2);\n"
+	if err := os.WriteFile(dump, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")
+	testdb.Query(t, dst, meddler("CREATE INDEX", "EXECUTE 'DROP INDEX ' || o.object_identity;"))
+	o := testdb.Run(t, "copy", "file:"+dump, dst)
+	if o.Code != 16 || !strings.Contains(o.Out+o.ErrOut, "public.u: is missing") {
+		t.Errorf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+	}
+	testdb.Query(t, dst, "DROP EVENT TRIGGER meddler; DROP TABLE a")
+	if o := testdb.Run(t, "copy", "file:"+dump, dst); o.Code != 0 {
+		t.Errorf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+	}
+}
