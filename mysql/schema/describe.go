@@ -112,6 +112,9 @@ func (d *describer) run(ctx context.Context) error {
 	if err := d.readLabels(ctx); err != nil {
 		return err
 	}
+	if err := d.readDefaults(ctx); err != nil {
+		return err
+	}
 	for _, id := range append(slices.Clone(d.bases), d.views...) {
 		if t := d.tables[id]; t != nil {
 			d.finish(t)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysqltype"
@@ -94,9 +95,14 @@ func (d *describer) column(t *tidemark.Table, r rowReader) tidemark.Column {
 }
 
 // plainQuotes removes the escapes that MySQL adds to expressions in information_schema:
-// _utf8mb4\'x\' is _utf8mb4'x', and _utf8mb4\'it\\\'s\' is _utf8mb4'it\'s'.
+// _utf8mb4\'x\' is _utf8mb4'x', and _utf8mb4\'it\\\'s\' is _utf8mb4'it\'s'. What is beyond ASCII it
+// shows as if each byte were a character.
 func plainQuotes(s string) string {
-	if i := strings.IndexByte(s, '\''); i <= 0 || s[i-1] != '\\' {
+	s = ofBytes(s)
+	switch i := strings.IndexByte(s, '\''); {
+	case i < 0:
+		return strings.ReplaceAll(s, `\\`, `\`) // of names
+	case i == 0 || s[i-1] != '\\':
 		return s
 	}
 	var b strings.Builder
@@ -110,6 +116,21 @@ func plainQuotes(s string) string {
 		b.WriteByte(s[i])
 	}
 	return b.String()
+}
+
+// ofBytes returns the text whose UTF-8 a server shows byte for byte; s if it cannot be such.
+func ofBytes(s string) string {
+	var out []byte
+	for _, r := range s {
+		if r > 0xff {
+			return s
+		}
+		out = append(out, byte(r))
+	}
+	if len(out) == len(s) || !utf8.Valid(out) {
+		return s
+	}
+	return string(out)
 }
 
 // mariadbDefault reads COLUMN_DEFAULT as MariaDB writes it: SQL, with strings in quotes.

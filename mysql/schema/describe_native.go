@@ -85,13 +85,23 @@ func (d *describer) showSequences() error {
 	})
 }
 
+// MySQL converts SHOW CREATE TABLE, in three-byte UTF-8, for a session with a character set: an
+// expression's characters of four bytes become question marks.
+const asBytes, asText = "SET character_set_results = NULL", "SET character_set_results = utf8mb4"
+
 func (d *describer) showTables() error {
-	statements := make([]string, len(d.bases))
-	for i, id := range d.bases {
-		statements[i] = "SHOW CREATE TABLE " + server.QuoteTable(id)
+	if len(d.bases) == 0 {
+		return nil
 	}
-	return d.show(statements, func(i int, r rowReader, err error) {
-		id := d.bases[i]
+	var statements []string
+	for _, id := range d.bases {
+		statements = append(statements, "SHOW CREATE TABLE "+server.QuoteTable(id))
+	}
+	return d.show(slices.Concat([]string{asBytes}, statements, []string{asText}), func(i int, r rowReader, err error) {
+		if i == 0 || i > len(d.bases) {
+			return
+		}
+		id := d.bases[i-1]
 		if err != nil {
 			d.refused("table "+id.String(), err)
 			return

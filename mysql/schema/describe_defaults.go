@@ -1,0 +1,172 @@
+package schema
+
+import (
+	"context"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// information_schema shows some defaults as they are not: MySQL ends bytes at the first that is
+// zero, MariaDB shows bytes that are no character as question marks, and both characters of four
+// bytes. SHOW CREATE TABLE is right, but for texts on MariaDB, which are read as values.
+
+// readDefaults reads defaults anew of which the catalogue may not tell the truth, and corrects what
+// was described.
+func (d *describer) readDefaults(ctx context.Context) error {
+	var s *server.Session
+	defer func() {
+		if s != nil {
+			s.Close()
+		}
+	}()
+	read := map[tidemark.TableID]map[string]string{} // literals of MariaDB
+	for _, id := range d.bases {
+		var shown *createTable
+		for c := range d.dubious(id) {
+			var err error
+			if s == nil {
+				if s, err = d.e.NewSession(ctx); err != nil {
+					return err
+				}
+			}
+			if d.e.MariaDB && c.Default.Kind == tidemark.Literal && !c.Type.Kind.Bytes() {
+				literal, err := readDefault(ctx, s, id, c)
+				switch {
+				case err != nil && s.Dead:
+					return err
+				case err != nil, literal == "":
+					d.find(tidemark.Warning, "column "+id.String()+"."+c.Name, "its default has a ?, which may stand for an emoji that the server's catalogue does not show", "Compare it after the copy.")
+				default:
+					if read[id] == nil {
+						read[id] = map[string]string{}
+					}
+					read[id][c.Name] = literal
+				}
+				continue
+			}
+			if shown == nil {
+				if shown, err = showTable(ctx, s, id); err != nil {
+					return err
+				}
+			}
+			shown.redefault(c)
+		}
+	}
+	for i := range d.db.Objects {
+		if o := &d.db.Objects[i]; o.Kind == "table" && len(o.SQL) == 1 && read[o.Table] != nil {
+			o.SQL = []string{withDefaults(o.SQL[0], read[o.Table])}
+		}
+	}
+	return nil
+}
+
+// dubious yields the columns of a table whose default may be another than the catalogue shows.
+func (d *describer) dubious(id tidemark.TableID) func(func(*tidemark.Column) bool) {
+	return func(yield func(*tidemark.Column) bool) {
+		t := d.tables[id]
+		for i := 0; t != nil && i < len(t.Columns); i++ {
+			c := &t.Columns[i]
+			if c.Default == nil {
+				continue
+			}
+			hidden := strings.Contains(c.Default.Text, "?")
+			switch kind := c.Default.Kind; {
+			case kind == tidemark.Literal && c.Type.Kind.Bytes():
+				hidden = !d.e.MariaDB || strings.Contains(c.Default.Text, "3f") // ?
+			case kind == tidemark.Expression:
+				hidden = hidden && d.e.MariaDB
+			case kind != tidemark.Literal || perChar(c.Type.Charset) != 4:
+				hidden = false
+			}
+			if hidden && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// readDefault reads a column's default as a value, corrects it, and returns it as a literal. It
+// returns "" where the column is NOT NULL and the table empty: then there is no row to ask for.
+func readDefault(ctx context.Context, s *server.Session, id tidemark.TableID, c *tidemark.Column) (literal string, err error) {
+	r, err := s.Query(ctx, "SELECT HEX(CONVERT(DEFAULT(t."+server.Quote(c.Name)+") USING utf8mb4)) FROM (SELECT 1) x LEFT JOIN "+server.QuoteTable(id)+" t ON TRUE LIMIT 1")
+	if err != nil {
+		return "", err
+	}
+	row := rowReader{r, 0}
+	if row.null(0) {
+		return "", nil
+	}
+	b, err := hex.DecodeString(row.text(0))
+	if err != nil {
+		return "", err
+	}
+	c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: canonical(string(b), &c.Type)}
+	return server.Literal(string(b)), nil
+}
+
+// showTable reads a table's definition in full.
+func showTable(ctx context.Context, s *server.Session, id tidemark.TableID) (*createTable, error) {
+	if err := s.Exec(ctx, asBytes); err != nil {
+		return nil, err
+	}
+	r, err := s.Query(ctx, "SHOW CREATE TABLE "+server.QuoteTable(id))
+	if err != nil {
+		return nil, err
+	}
+	c, _ := parseCreateTable(rowReader{r, 0}.text(1))
+	return &c, s.Exec(ctx, asText)
+}
+
+// redefault gives a column the default that its definition has.
+func (c *createTable) redefault(col *tidemark.Column) {
+	for i := range c.items {
+		it := &c.items[i]
+		if it.kind != sqltext.Column || it.name != col.Name {
+			continue
+		}
+		from, end := it.defaultValue()
+		switch text := sqltext.Join(it.tokens[from:end]); {
+		case text == "":
+		case stringOnly.MatchString(text):
+			col.Default = &tidemark.Default{Kind: tidemark.Literal, Text: canonical(sqltext.Unquote(text, true), &col.Type)}
+		case bitString.MatchString(text) && col.Type.Kind.Bytes():
+			col.Default = &tidemark.Default{Kind: tidemark.Literal, Text: canonical(text, &col.Type)}
+		case bitString.MatchString(text):
+			col.Default = &tidemark.Default{Kind: tidemark.Literal, Text: string(bytesOf(text))}
+		case col.Default.Kind == tidemark.Expression:
+			col.Default = expression(text)
+		}
+	}
+}
+
+// defaultValue returns where the tokens of a column's default are.
+func (it *tableItem) defaultValue() (from, end int) {
+	i := sqltext.Find(it.tokens, "default")
+	if i < 0 {
+		return 0, 0
+	}
+	from = sqltext.Skip(it.tokens, i+1)
+	return from, defaultEnd(it.tokens, from)
+}
+
+// withDefaults returns a CREATE TABLE in which columns have these literals for defaults.
+func withDefaults(create string, of map[string]string) string {
+	c, ok := parseCreateTable(create)
+	if !ok {
+		return create
+	}
+	keep := make([]bool, len(c.items))
+	for i := range c.items {
+		it := &c.items[i]
+		keep[i] = true
+		if from, end := it.defaultValue(); it.kind == sqltext.Column && of[it.name] != "" && end > from {
+			it.tokens = slices.Concat(it.tokens[:from], []sqltext.Token{{Kind: sqltext.String, Text: of[it.name]}}, it.tokens[end:])
+		}
+	}
+	return c.create(targetOf(create), keep)
+}

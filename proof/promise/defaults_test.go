@@ -1,0 +1,46 @@
+package promise
+
+import (
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// TestDefaults: defaults that the catalogue of MySQL or MariaDB shows as others, or cut off, give
+// new rows the same values on the target.
+func TestDefaults(t *testing.T) {
+	const table = "CREATE TABLE t (id int PRIMARY KEY, zero varbinary(40) DEFAULT 0x00ff, emoji varchar(10) CHARACTER SET utf8mb4 DEFAULT '😀?', " +
+		"inner_zero varbinary(10) NOT NULL DEFAULT 0x610062, padded binary(4) DEFAULT 'ab', plain varchar(10) DEFAULT 'why?', " +
+		"expr varchar(20) CHARACTER SET utf8mb4 DEFAULT (concat('😀', 'ä')), `ünï` int CHECK (`ünï` > 0))"
+
+	values := map[bool]string{
+		true:  "SELECT encode(zero, 'hex'), encode(emoji::text::bytea, 'hex'), encode(inner_zero, 'hex'), encode(padded, 'hex'), plain FROM t ORDER BY id",
+		false: "SELECT LOWER(HEX(zero)), LOWER(HEX(CONVERT(emoji USING utf8mb4))), LOWER(HEX(inner_zero)), LOWER(HEX(padded)), plain FROM t ORDER BY id",
+	}
+	for _, from := range []string{"mysql", "mariadb"} {
+		src := server(t, from).NewDatabase(t, "src")
+		testdb.Query(t, src, table+"; INSERT INTO t (id) VALUES (1)")
+		for _, to := range []string{"mysql", "mariadb", "postgres"} {
+			dst := server(t, to).NewDatabase(t, "dst")
+			o := testdb.Run(t, "copy", src, dst)
+			if o.Code != 0 {
+				t.Errorf("%s to %s: exit %d\n%s%s", from, to, o.Code, o.Out, o.ErrOut)
+				continue
+			}
+			testdb.Query(t, dst, "INSERT INTO t (id) VALUES (2)")
+			got, want := testdb.Query(t, dst, values[to == "postgres"]), "00ff\tf09f98803f\t610062\t61620000\twhy?"
+			if got != want+"\n"+want {
+				t.Errorf("%s to %s: %q", from, to, got)
+			}
+			if to == "postgres" {
+				continue
+			}
+			if got := testdb.Query(t, dst, "SELECT HEX(expr) FROM t"); got != "F09F9880C3A4\nF09F9880C3A4" {
+				t.Errorf("%s to %s: the expression gives %q", from, to, got)
+			}
+			if got, err := testdb.NewSession(dst).Try("INSERT INTO t (id, `ünï`) VALUES (3, -1)"); err == nil {
+				t.Errorf("%s to %s: the check is not there: %s", from, to, got)
+			}
+		}
+	}
+}
