@@ -193,6 +193,7 @@ var rooms = map[string]room{
 	"proof/needs":      {floor: 90},
 	"proof/neighbours": {floor: 90},
 	"proof/promise":    {floor: 90},
+	"proof/schemas":    {floor: 90},
 	"proof/statements": {floor: 90},
 	"proof/twoservers": {floor: 90},
 	"proof/values":     {floor: 90},

@@ -1,0 +1,103 @@
+package schemas
+
+import (
+	"fmt"
+	"strings"
+)
+
+var mysqlTypes = []string{"tinyint(1)", "tinyint", "tinyint unsigned", "smallint", "mediumint unsigned", "int", "int unsigned", "bigint", "bigint unsigned", "int(5) unsigned zerofill",
+	"decimal(10,2)", "decimal(65,30)", "decimal(5,0) unsigned", "float", "double", "float(7,3)", "char(5)", "varchar(20)", "varchar(191)", "varchar(300)", "varchar(768)", "varchar(3000)",
+	"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "longblob", "binary(3)", "binary(16)", "varbinary(40)", "varbinary(900)", "date", "time", "time(3)", "datetime", "datetime(6)", "timestamp NULL",
+	"timestamp(3) NULL", "year", "bit(1)", "bit(9)", "bit(64)", "json", "geometry", "point", "polygon",
+	"varchar(20) CHARACTER SET latin1", "varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "varchar(20) CHARACTER SET ascii", "text CHARACTER SET utf16", "char(3) CHARACTER SET binary", "varchar(30) COLLATE utf8mb4_unicode_ci"}
+
+var mariaTypes = []string{"uuid", "inet6", "inet4"}
+
+var mysqlDefaults = map[string][]string{
+	"tinyint": {"0", "1"}, "smallint": {"-1"}, "int": {"0", "7", "NULL"}, "bigint": {"0", "9223372036854775807"}, "decimal": {"1.50", "0.00", "0"}, "float": {"1.5", "0"}, "double": {"0.1", "1e10"},
+	"char": {"''", "'x'"}, "varchar": {"''", "'it''s'", "'a\\\\b'", "'ä'", "NULL", "(upper('x'))", "('')"}, "date": {"'2024-02-29'", "(curdate())"}, "time": {"'12:00:00'", "'-838:59:59'"},
+	"datetime": {"'2024-02-29 12:00:00'", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"}, "datetime(6)": {"CURRENT_TIMESTAMP(6)", "'2024-02-29 12:00:00.123456'"},
+	"timestamp": {"CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP", "NULL"}, "year": {"2024"}, "bit": {"b'1'", "0"}, "binary": {"'abc'", "0x00"}, "varbinary": {"''", "0x00ff"},
+	"text": {"('x')"}, "json": {"('{}')", "(json_array())"}, "blob": {"('x')"}, "uuid": {"(uuid())"},
+}
+
+func (m *maker) mysqlColumn(name string, first bool) (kind, text string) {
+	kind = pick(m, mysqlTypes...)
+	switch {
+	case m.engine == "mariadb" && m.odds(6):
+		kind = pick(m, mariaTypes...)
+	case first && m.odds(60):
+		kind = pick(m, "int AUTO_INCREMENT", "bigint unsigned AUTO_INCREMENT", "int", "varchar(40)", "bigint unsigned", "binary(16)")
+	case m.odds(10):
+		kind = pick(m, "enum(", "enum(", "set(") + strings.Replace(m.labels(), "one,two", "one two", 1) + ")" + pick(m, "", "", " CHARACTER SET latin1", " CHARACTER SET binary")
+	case m.engine == "mysql" && m.odds(2):
+		kind = "point NOT NULL SRID 4326"
+	}
+	text = m.q(name) + " " + kind
+	head, _, _ := strings.Cut(kind, "(")
+	head, _, _ = strings.Cut(head, " ")
+	list := mysqlDefaults[head]
+	if exact, ok := mysqlDefaults[kind]; ok {
+		list = exact
+	}
+	switch {
+	case strings.HasSuffix(kind, "AUTO_INCREMENT"):
+		return kind, text
+	case m.odds(6) && (head == "int" || head == "varchar"):
+		expr := map[string]string{"int": "(1 + 1)", "varchar": "(concat('a', 'b'))"}[head]
+		return kind, text + " GENERATED ALWAYS AS " + expr + pick(m, " STORED", " VIRTUAL")
+	case len(list) > 0 && m.odds(35):
+		text += " DEFAULT " + pick(m, list...)
+	}
+	if m.odds(35) && !strings.Contains(kind, "NULL") {
+		text += " NOT NULL"
+	}
+	if m.odds(8) {
+		text += " COMMENT " + pick(m, "'it''s'", "'😀'", "'a;b'", `'back\\slash'`)
+	}
+	if m.odds(5) {
+		text += " CHECK (" + m.q(name) + " IS NOT NULL)"
+	}
+	if m.odds(3) {
+		text += " INVISIBLE"
+	}
+	return kind, text
+}
+
+func (m *maker) mysqlKey(t *made, i int) string {
+	var list []string
+	for range 1 + m.IntN(2) {
+		c := pick(m, t.columns...)
+		list = append(list, m.q(c.name)+m.prefix(c.kind)+pick(m, "", "", " DESC"))
+	}
+	head := pick(m, "UNIQUE KEY ", "KEY ", "UNIQUE KEY ", "KEY ", "FULLTEXT KEY ", "SPATIAL KEY ")
+	name := m.q(m.name("uk", i)) + " "
+	if m.odds(20) {
+		name = ""
+	}
+	return head + name + "(" + strings.Join(list, ", ") + ")" + pick(m, "", "", "", " COMMENT 'k'", " USING BTREE")
+}
+
+func (m *maker) mysqlIndex(t *made, i int) {
+	c := pick(m, t.columns...)
+	what := m.q(c.name) + m.prefix(c.kind)
+	if m.engine == "mysql" && m.odds(15) {
+		what = "(lower(" + m.q(c.name) + "))"
+	}
+	if strings.HasPrefix(c.kind, "varchar(") && m.odds(20) {
+		what += "(5)"
+	}
+	m.add("CREATE %sINDEX %s ON %s (%s)", pick(m, "", "", "UNIQUE "), m.q(m.name("idx", m.IntN(50))), m.q(t.name), what)
+}
+
+func (m *maker) mysqlOptions(t *made) string {
+	text := pick(m, "", "", "", " DEFAULT CHARSET=latin1", " DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin", " ROW_FORMAT=DYNAMIC", " ENGINE=MyISAM", " DEFAULT CHARSET=binary", " DEFAULT CHARSET=utf8mb3")
+	if m.odds(10) {
+		text += fmt.Sprintf(" AUTO_INCREMENT=%d", 1+m.IntN(5000))
+	}
+	if m.odds(10) {
+		text += pick(m, " PARTITION BY HASH ("+m.q(t.columns[0].name)+") PARTITIONS 3", " PARTITION BY KEY () PARTITIONS 2",
+			" PARTITION BY RANGE ("+m.q(t.columns[0].name)+") (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN MAXVALUE)")
+	}
+	return text
+}

@@ -1,0 +1,106 @@
+// Package schemas makes random schemas, and holds the program to what it promises about them: where
+// check has nothing against a copy, the copy ends with exit code 0; then the target has all of it,
+// by the servers' own words, and diff --definitions finds nothing.
+package schemas
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+var engines = []string{"postgres", "mysql", "mariadb"}
+
+func server(tb testing.TB, name string) *testdb.Server {
+	switch name {
+	case "mysql":
+		return testdb.MySQL(tb)
+	case "mariadb":
+		return testdb.MariaDB(tb)
+	}
+	return testdb.Postgres(tb, 15)
+}
+
+// rounds are how many schemas a pair is tried with.
+func rounds() int {
+	if n, err := strconv.Atoi(os.Getenv("TIDEMARK_SCHEMAS")); err == nil {
+		return n
+	}
+	if testdb.Long() {
+		return 200
+	}
+	return 3
+}
+
+// TestRandomSchemas tries random schemas with each pair of engines.
+func TestRandomSchemas(t *testing.T) {
+	seed := testdb.Seed(t)
+	for _, from := range engines {
+		for _, to := range engines {
+			t.Run(from+" "+to, func(t *testing.T) {
+				for i := range rounds() {
+					m := &maker{Rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), engine: from}
+					try(t, fmt.Sprintf("TIDEMARK_SEED=%d", seed+uint64(i)), from, to, m.schema())
+				}
+			})
+		}
+	}
+}
+
+// try makes a schema and copies it.
+func try(t *testing.T, seed, from, to string, sql []string) {
+	src, dst := server(t, from).NewDatabase(t, "src"), server(t, to).NewDatabase(t, "dst")
+	s := testdb.NewSession(src)
+	defer s.Close()
+	var taken []string
+	for _, stmt := range sql {
+		if _, err := s.Try(stmt); err == nil {
+			taken = append(taken, stmt+";")
+		}
+	}
+	if len(taken) == 0 || !strings.Contains(strings.Join(taken, ""), "CREATE TABLE") {
+		return
+	}
+	fail := func(what string, o testdb.Outcome) {
+		t.Helper()
+		t.Errorf("%s %s to %s: %s: exit %d\n%s\n%s\n%s", seed, from, to, what, o.Code, strings.Join(taken, "\n"), o.Out, o.ErrOut)
+	}
+	checked := testdb.Run(t, "check", src, dst)
+	switch checked.Code {
+	case 0:
+	case 1:
+		return
+	default:
+		fail("check", checked)
+		return
+	}
+	copied := testdb.Run(t, "copy", src, dst)
+	if copied.Code != 0 {
+		fail("check is 0, and copy", copied)
+		return
+	}
+	if o := testdb.Run(t, "diff", src, dst, "--definitions=only"); o.Code != 0 {
+		fail("diff --definitions", o)
+	}
+	if from == to {
+		if a, b := words(t, from, src), words(t, to, dst); a != b {
+			copied.Out += "\n" + a + "\n-----\n" + b
+			fail("the servers say", copied)
+		}
+		return
+	}
+	want, have := facts(t, from, src), facts(t, to, dst)
+	for _, f := range want {
+		if !have.has(f) && !strings.Contains(copied.Out+copied.ErrOut, f.named) {
+			copied.Out += fmt.Sprintf("\nlacks %s\nhas %v", f, have)
+			fail("the target", copied)
+		}
+	}
+}
