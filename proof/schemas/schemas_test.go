@@ -1,6 +1,6 @@
 // Package schemas makes random schemas, and holds the program to what it promises about them: where
 // check has nothing against a copy, the copy ends with exit code 0; then the target has all of it,
-// by the servers' own words, and diff --definitions finds nothing.
+// by the servers' own words, and diff --definitions finds nothing; after one change it finds that.
 package schemas
 
 import (
@@ -47,7 +47,7 @@ func TestRandomSchemas(t *testing.T) {
 			t.Run(from+" "+to, func(t *testing.T) {
 				for i := range rounds() {
 					m := &maker{Rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), engine: from}
-					try(t, fmt.Sprintf("TIDEMARK_SEED=%d", seed+uint64(i)), from, to, m.schema())
+					m.try(t, fmt.Sprintf("TIDEMARK_SEED=%d", seed+uint64(i)), to, m.schema())
 				}
 			})
 		}
@@ -55,7 +55,8 @@ func TestRandomSchemas(t *testing.T) {
 }
 
 // try makes a schema and copies it.
-func try(t *testing.T, seed, from, to string, sql []string) {
+func (m *maker) try(t *testing.T, seed, to string, sql []string) {
+	from := m.engine
 	src, dst := server(t, from).NewDatabase(t, "src"), server(t, to).NewDatabase(t, "dst")
 	s := testdb.NewSession(src)
 	defer s.Close()
@@ -94,6 +95,7 @@ func try(t *testing.T, seed, from, to string, sql []string) {
 			copied.Out += "\n" + a + "\n-----\n" + b
 			fail("the servers say", copied)
 		}
+		changed(t, m, to, src, dst, fail)
 		return
 	}
 	want, have := facts(t, from, src), facts(t, to, dst)
@@ -103,4 +105,5 @@ func try(t *testing.T, seed, from, to string, sql []string) {
 			fail("the target", copied)
 		}
 	}
+	changed(t, m, to, src, dst, fail)
 }
