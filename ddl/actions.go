@@ -128,3 +128,21 @@ func InRows(k Kind) bool {
 func Harmless(k Kind) bool {
 	return slices.Contains([]Kind{AddColumn, SetDefault, DropDefault, MoveColumn, DropGenerated}, k)
 }
+
+// Gone reports whether a table of the source is a different one after a change, or has lost rows
+// without a log record: that also concerns a table that is being loaded.
+func Gone(k Kind) bool {
+	return slices.Contains([]Kind{DropPartition, EmptyPartition, FillPartition, SwapFiles, RenameTable, DropTable}, k)
+}
+
+// Has reports whether a column of the target, nil if there is none, already has a change of kind
+// DropNotNull or AddLabel.
+func Has(there *tidemark.Column, c Change) bool {
+	switch {
+	case there == nil:
+		return false
+	case c.Kind == DropNotNull:
+		return !there.NotNull
+	}
+	return there.Type.Kind != tidemark.Enum || slices.Contains(there.Type.Labels, c.To)
+}

@@ -98,6 +98,54 @@ func Labels(a change.Alteration, c Change, m *tidemark.Move, is, there *change.D
 	return a, true
 }
 
+// Versions are the definitions of a table before and after a change, and that of its target.
+type Versions struct{ Was, Is, There *change.Definition }
+
+// OfColumn completes an alteration of a column; nil if there is nothing to do, not ok if the
+// target cannot follow. casts: the type was changed without USING.
+func OfColumn(a change.Alteration, c Change, m *tidemark.Move, v Versions, casts bool) (_ *change.Alteration, ok bool) {
+	if !PlainColumns(m) {
+		if !slices.Contains([]Kind{SetDefault, DropDefault, SetNotNull, DropNotNull}, c.Kind) {
+			return nil, true // the rows tell
+		}
+		if a, ok := Alteration(c, m, v.Is, v.There); ok {
+			return &a, true
+		}
+		return nil, true
+	}
+	a.Column = c.Column
+	there, now, done := ColumnNamed(v.There, c.Column), ColumnNamed(v.Is, c.Column), false
+	switch c.Kind {
+	case AddColumn, AddGenerated:
+		a.Add, done = now, there != nil
+	case DropColumn:
+		a.DropColumn, done = true, there == nil
+	case RenameColumn:
+		a.Rename, done = c.To, there == nil && ColumnNamed(v.There, c.To) != nil
+	case ChangeType:
+		if done = there != nil && there.Native == now.Native && there.Collation == now.Collation; !done && (!casts || !Casts(*ColumnNumbered(v.Was, now.Number), *now)) {
+			return nil, false
+		}
+		a.Retype = now
+	case DropExpression:
+		a.NoFormula, done = true, there != nil && there.Generated == ""
+	case SetDefault:
+		a.SetDefault = now.Default
+	case DropDefault:
+		a.NoDefault = true
+	case SetNotNull:
+		a.NotNull = true
+	case DropNotNull:
+		a.Null = true
+	default:
+		return nil, false
+	}
+	if done {
+		return nil, true
+	}
+	return &a, true
+}
+
 // PlainColumns reports whether a table has the same columns on both sides, by name.
 func PlainColumns(m *tidemark.Move) bool {
 	stored := m.To.Stored()
@@ -138,6 +186,30 @@ func Settled(was, is *change.Definition, column string) *change.Definition {
 			if c := &known.Columns[i]; c.Number == now.Number {
 				c.Default, c.NotNull = now.Default, now.NotNull
 			}
+		}
+	}
+	return &known
+}
+
+// WithFiles is a definition with the files of another one's partitions: see EmptyPartition.
+func WithFiles(d, of *change.Definition) *change.Definition {
+	known := *d
+	known.Parts = slices.Clone(d.Parts)
+	for i, p := range known.Parts {
+		if k := slices.IndexFunc(of.Parts, func(x change.DefinedPart) bool { return x.ID == p.ID }); k >= 0 {
+			known.Parts[i].File = of.Parts[k].File
+		}
+	}
+	return &known
+}
+
+// Nullable is a definition whose columns of some names are not NOT NULL.
+func Nullable(d *change.Definition, names []string) *change.Definition {
+	known := *d
+	known.Columns = slices.Clone(d.Columns)
+	for i := range known.Columns {
+		if c := &known.Columns[i]; slices.Contains(names, c.Name) {
+			c.NotNull = false
 		}
 	}
 	return &known

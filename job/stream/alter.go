@@ -122,7 +122,7 @@ func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before tableLoad
 			harmless = harmless && ddl.Harmless(c.Kind)
 		case ddl.InRows(c.Kind):
 			return nil
-		case m == nil && !gone(c.Kind), c.Kind == ddl.DropNotNull && isKey(m, x.Column), c.Kind == ddl.MakeGenerated && !a.hadRows(x.Column):
+		case m == nil && !ddl.Gone(c.Kind), c.Kind == ddl.DropNotNull && isKey(m, x.Column), c.Kind == ddl.MakeGenerated && !a.hadRows(x.Column):
 		default:
 			return c.Stop(from, to)
 		}
@@ -142,12 +142,6 @@ func (a *tableChange) hadRows(column string) bool {
 	var was ddl.Outline
 	text := a.b.subs.outline(a.id)
 	return json.Unmarshal(text, &was) != nil || was.Index(0, column) >= 0
-}
-
-// gone reports whether a table of the source is a different one after a change, or has lost rows
-// without a log record: that also concerns a table that is being loaded.
-func gone(k ddl.Kind) bool {
-	return slices.Contains([]ddl.Kind{ddl.DropPartition, ddl.EmptyPartition, ddl.FillPartition, ddl.SwapFiles, ddl.RenameTable, ddl.DropTable}, k)
 }
 
 func isKey(m *tidemark.Move, column string) bool {

@@ -311,13 +311,7 @@ func (w *definitionWatch) has(ctx context.Context, c ddl.Change) bool {
 		return m.From.Column(c.Column) != nil // the rules leave it out
 	}
 	col := db.Tables[0].Column(job.Clip(w.r.tgt, m.To.Stored()[k].Name))
-	switch {
-	case col == nil:
-		return false
-	case c.Kind == ddl.DropNotNull:
-		return !col.NotNull
-	}
-	return col.Type.Kind != tidemark.Enum || slices.Contains(col.Type.Labels, c.To)
+	return ddl.Has(col, c)
 }
 
 // alter changes the target as the source was changed.

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"slices"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -53,14 +52,7 @@ func (w *definitionWatch) lookLogged(ctx context.Context, now map[tidemark.Table
 // missed handles a change that is in no log.
 func (w *definitionWatch) missed(ctx context.Context, c ddl.Change, was, is *change.Definition) error {
 	if c.Kind == ddl.EmptyPartition && (w.truncated != nil && w.truncated(c.Table) || w.rewritten(ctx, c, is)) {
-		known := *was
-		known.Parts = slices.Clone(was.Parts)
-		for i, p := range known.Parts {
-			if k := slices.IndexFunc(is.Parts, func(x change.DefinedPart) bool { return x.ID == p.ID }); k >= 0 {
-				known.Parts[i].File = is.Parts[k].File
-			}
-		}
-		return w.know(ctx, c.Table, &known)
+		return w.know(ctx, c.Table, ddl.WithFiles(was, is))
 	}
 	from, to := w.r.shape.Name(), w.r.into().Name()
 	if rule := ddl.Decide(c.Kind, from, to); rule.Verdict == ddl.Stays {

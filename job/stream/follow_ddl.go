@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -145,28 +144,16 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 	if is == nil {
 		return nil
 	}
-	known := *is
-	known.Parts = slices.Clone(is.Parts)
-	for i, p := range known.Parts { // a TRUNCATE in between is found by the check of the catalogue
-		if was == nil {
-			break
-		}
-		if k := slices.IndexFunc(was.Parts, func(x change.DefinedPart) bool { return x.ID == p.ID }); k >= 0 {
-			known.Parts[i].File = was.Parts[k].File
-		}
+	known := ddl.Nullable(is, late) // until a check finds them NOT NULL
+	if was != nil {                 // a TRUNCATE in between is found by the check of the catalogue
+		known = ddl.WithFiles(known, was)
 	}
-	known.Columns = slices.Clone(is.Columns)
-	for i := range known.Columns {
-		if c := &known.Columns[i]; slices.Contains(late, c.Name) {
-			c.NotNull = false // until a check finds it
-		}
-	}
-	shape, err := json.Marshal(ddl.Outline{Place: is.At, Columns: ddl.OutlineOfLogged(&known)})
+	shape, err := json.Marshal(ddl.Outline{Place: is.At, Columns: ddl.OutlineOfLogged(known)})
 	if err != nil {
 		return err
 	}
 	err = b.subs.edit(b.ctx, id, func(t *catalog.StreamTable) error {
-		noteLoad(t, func(x *tableLoad) { x.Known = &known })
+		noteLoad(t, func(x *tableLoad) { x.Known = known })
 		if changed {
 			t.Shape = shape
 		}

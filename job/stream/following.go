@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -159,61 +158,11 @@ func (f *following) alteration(c ddl.Change, was *change.Definition) (*change.Al
 		}
 		return &a, nil
 	}
-	return f.column(a, c, was)
-}
-
-// column is an alteration of a column.
-func (f *following) column(a change.Alteration, c ddl.Change, was *change.Definition) (*change.Alteration, error) {
-	if !ddl.PlainColumns(f.m) {
-		if !slices.Contains([]ddl.Kind{ddl.SetDefault, ddl.DropDefault, ddl.SetNotNull, ddl.DropNotNull}, c.Kind) {
-			return nil, nil // the rows tell
-		}
-		if a, ok := ddl.Alteration(c, f.m, f.is, f.there); ok {
-			return &a, nil
-		}
-		return nil, nil
-	}
-	a.Column = c.Column
-	there, now := ddl.ColumnNamed(f.there, c.Column), ddl.ColumnNamed(f.is, c.Column)
-	switch c.Kind {
-	case ddl.AddColumn, ddl.AddGenerated:
-		if a.Add = now; there != nil {
-			return nil, nil
-		}
-	case ddl.DropColumn:
-		if a.DropColumn = true; there == nil {
-			return nil, nil
-		}
-	case ddl.RenameColumn:
-		a.Rename = c.To
-		if is := ddl.ColumnNamed(f.there, c.To); there == nil && is != nil {
-			return nil, nil
-		}
-	case ddl.ChangeType:
-		old := ddl.ColumnNumbered(was, now.Number)
-		if there != nil && there.Native == now.Native && there.Collation == now.Collation {
-			return nil, nil
-		}
-		if a.Retype = now; !f.d.Cast || !ddl.Casts(*old, *now) {
-			return nil, c.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
-		}
-	case ddl.DropExpression:
-		a.NoFormula = true
-		if there != nil && there.Generated == "" {
-			return nil, nil
-		}
-	case ddl.SetDefault:
-		a.SetDefault = now.Default
-	case ddl.DropDefault:
-		a.NoDefault = true
-	case ddl.SetNotNull:
-		a.NotNull = true
-	case ddl.DropNotNull:
-		a.Null = true
-	default:
+	out, ok := ddl.OfColumn(a, c, f.m, ddl.Versions{Was: was, Is: f.is, There: f.there}, f.d.Cast)
+	if !ok {
 		return nil, c.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
 	}
-	return &a, nil
+	return out, nil
 }
 
 // attached is what is done for a new partition of the table: it is created, or attached if the
