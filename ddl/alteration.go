@@ -152,6 +152,30 @@ func PlainColumns(m *tidemark.Move) bool {
 	return len(m.Source) == len(m.From.Stored()) && len(stored) == len(m.Source) && slices.EqualFunc(m.Source, stored, func(a string, b tidemark.Column) bool { return a == b.Name })
 }
 
+// Uncomputed is a move without the columns that its target's table, or the table that this is to
+// be, computes; not ok if that table has none of them. same: whether two columns are one there.
+func Uncomputed(m *tidemark.Move, there *tidemark.Table, same func(planned, is string) bool) (out tidemark.Move, ok bool) {
+	out = *m
+	to := *m.To
+	to.Columns, out.Source, out.To = nil, nil, &to
+	stored := 0
+	for _, c := range m.To.Columns {
+		i := slices.IndexFunc(there.Columns, func(x tidemark.Column) bool { return same(c.Name, x.Name) })
+		goes := i >= 0 && (c.Generated != "" || there.Columns[i].Generated != "")
+		if ok = ok || goes; !goes {
+			to.Columns = append(to.Columns, c)
+		}
+		if c.Generated != "" {
+			continue
+		}
+		if !goes {
+			out.Source = append(out.Source, m.Source[stored])
+		}
+		stored++
+	}
+	return out, ok
+}
+
 // ColumnNamed finds a column of a definition; nil if there is none.
 func ColumnNamed(d *change.Definition, name string) *change.DefinedColumn {
 	if i := slices.IndexFunc(d.Columns, func(c change.DefinedColumn) bool { return c.Name == name }); i >= 0 {

@@ -219,7 +219,19 @@ func (c Change) Stop(from, to string) error {
 		then = changeThere
 	}
 	then = c.named(then)
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: c.Table.String(), Err: errors.New(c.text()), Hint: then}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: c.Table.String(), Err: &stopping{c}, Hint: then}
+}
+
+// stopping is why a change of its definition stops a table.
+type stopping struct{ Change }
+
+func (c *stopping) Error() string { return c.text() }
+
+// Reloads reports whether an error is a change after which the source still has the table, so that
+// the target's can get the new definition and rows.
+func Reloads(err error) bool {
+	var c *stopping
+	return errors.As(err, &c) && !slices.Contains([]Kind{RenameTable, MoveTable, DropTable}, c.Kind)
 }
 
 // named replaces {table}, {column} and {to} in a text by a change's names.

@@ -56,8 +56,11 @@ type tableChange struct {
 func (a *tableChange) run() error {
 	b := a.b
 	before := b.subs.load(a.id)
-	if a.place <= before.Altered {
-		return nil // before this process was started
+	if a.place <= max(before.Altered, b.taken[a.id]) {
+		return nil // before this process was started, or the target's table was given its definition
+	}
+	if b.taken[a.id] > 0 && !b.subs.wants(a.id) && a.counts() {
+		return (swaps{b.r}).replaced(b.ctx, a.id, a.place, "")
 	}
 	m := b.moves[a.id]
 	if !b.subs.wants(a.id) {
@@ -66,7 +69,10 @@ func (a *tableChange) run() error {
 	for _, x := range a.actions {
 		err := a.one(x, m, before)
 		if err != nil && ofTable(err) && (x.Verb == change.DDLRenameTable || x.Verb == change.DDLDropTable) && (swaps{b.r}).another(b.ctx, a.id) {
-			return (swaps{b.r}).replaced(b.ctx, a.id, a.place)
+			return (swaps{b.r}).replaced(b.ctx, a.id, a.place, anotherTable)
+		}
+		if (swaps{b.r}).reloads(err) {
+			return (swaps{b.r}).replaced(b.ctx, a.id, a.place, reasonOf(err))
 		}
 		if err != nil && ofTable(err) {
 			err = b.subs.stop(b.ctx, a.id, err)
@@ -88,6 +94,14 @@ func (a *tableChange) run() error {
 		b.moves[a.id] = m
 	}
 	return nil // otherwise the next relation tells
+}
+
+// counts reports whether the statement may have made the source's table another one than that whose
+// definition the target's was given.
+func (a *tableChange) counts() bool {
+	return slices.ContainsFunc(a.actions, func(x change.DDLAction) bool {
+		return slices.ContainsFunc(ddl.Read(x, nil), func(c ddl.Change) bool { return a.b.decide(c.Kind).Verdict != ddl.Stays })
+	})
 }
 
 // one handles an action. An error of the kinds of ofTable stops the table.

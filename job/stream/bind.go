@@ -25,11 +25,12 @@ type binder struct {
 	again  func()                                // binds all relations again
 	untold map[apply.Key]bool                    // see apply.Binding.Cascades
 	defs   *definitionWatch                      // of the source; nil if it is not connected
+	taken  map[tidemark.TableID]uint64           // up to where the target's table has all changes of its definition: see takeOver
 }
 
 // newBinder describes the target's tables for the moves of a stream.
 func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
-	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}}
+	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}, taken: map[tidemark.TableID]uint64{}}
 	for i := range moves {
 		b.moves[moves[i].From.TableID] = &moves[i]
 		b.origin[job.ClipID(r.tgt, moves[i].To.TableID)] = moves[i].From.TableID
@@ -124,7 +125,7 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 			kind = ddl.MoveTable
 		}
 		if (swaps{b.r}).another(b.ctx, was) {
-			return nil, (swaps{b.r}).replaced(b.ctx, was, 0)
+			return nil, (swaps{b.r}).replaced(b.ctx, was, 0, anotherTable)
 		}
 		why := ddl.Change{Kind: kind, Table: was, To: rel.Table.String()}.Stop(b.r.shape.Name(), b.r.tgt.Name())
 		if err := b.subs.stop(b.ctx, was, why); err != nil {
@@ -138,7 +139,7 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 	}
 	if !b.is(rel.ID, rel.Table) {
 		if (swaps{b.r}).another(b.ctx, rel.Table) {
-			return nil, (swaps{b.r}).replaced(b.ctx, rel.Table, 0)
+			return nil, (swaps{b.r}).replaced(b.ctx, rel.Table, 0, anotherTable)
 		}
 		return nil, b.subs.stop(b.ctx, rel.Table, b.stops(rel.Table, ddl.ReplaceTable, "", ""))
 	}

@@ -193,7 +193,7 @@ func (w *definitionWatch) compare(ctx context.Context, id tidemark.TableID, is *
 			}
 			if err != nil && c.Kind == ddl.ReplaceTable && (swaps{w.r}).another(ctx, id) {
 				w.altered++
-				if err = (swaps{w.r}).replaced(ctx, id, 0); errors.Is(err, errOver) {
+				if err = (swaps{w.r}).replaced(ctx, id, 0, anotherTable); errors.Is(err, errOver) {
 					err = nil // the other tables are compared in the next session
 				}
 				return err
@@ -218,6 +218,9 @@ func (w *definitionWatch) stop(ctx context.Context, id tidemark.TableID, why err
 // stopIf is stop for a table whose record yes accepts.
 func (w *definitionWatch) stopIf(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
 	err := w.r.subs.stopIf(ctx, id, why, yes)
+	if errors.Is(err, errOver) { // it is loaded again; the other tables are compared in the next session
+		err = nil
+	}
 	if w.altered++; w.run != nil {
 		w.run.Rebind()
 	}

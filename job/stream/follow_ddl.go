@@ -131,7 +131,7 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 				return err
 			}
 			if gone := is == nil || d.Table != nil && d.Table.TableID != id; gone && (swaps{b.r}).another(b.ctx, id) {
-				return (swaps{b.r}).replaced(b.ctx, id, 0)
+				return (swaps{b.r}).replaced(b.ctx, id, 0, anotherTable)
 			}
 			b.again()
 			return b.subs.stop(b.ctx, id, err)

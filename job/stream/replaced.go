@@ -13,7 +13,11 @@ import (
 
 // Tables are replaced by renaming: gh-ost, pt-online-schema-change and people fill a new table
 // beside the old one, and give it its name. The stream then gives the target's table the new one's
-// definition, and loads its rows again.
+// definition, and loads its rows again. With --on-ddl reload it does so as well where a changed
+// definition would stop the table.
+
+// anotherTable is why a table that was replaced is loaded again.
+const anotherTable = "another table has its name on the source now"
 
 // swaps is how a session finds and loads tables that were replaced.
 type swaps struct{ *session }
@@ -44,26 +48,53 @@ func (r swaps) findReplaced(ctx context.Context) error {
 	now, err := d.Definitions(ctx, slices.Collect(maps.Keys(known)))
 	for id, is := range now {
 		if err == nil && is.ID != known[id] {
-			err = r.renew(ctx, id, 0)
+			err = r.renew(ctx, id, 0, anotherTable)
 		}
 	}
 	return err
 }
 
-// replaced loads a table again which another one has replaced on the source: in a new session,
-// which may read the statement at place once more.
-func (r swaps) replaced(ctx context.Context, id tidemark.TableID, place uint64) error {
-	if err := r.renew(ctx, id, place); err != nil || r.subs.state(id) != catalog.TableLoading {
+// reloads reports whether a table is loaded again where an error would stop it.
+func (r swaps) reloads(why error) bool {
+	return r.session != nil && r.spec.ReloadChanged && r.spec.Half == Whole && r.catching == nil && ddl.Reloads(why)
+}
+
+// changed loads a table again that an error would stop, if yes accepts its record.
+func (r swaps) changed(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
+	if err := r.renewIf(ctx, id, 0, reasonOf(why), yes); err != nil || r.subs.state(id) != catalog.TableLoading {
 		return err
 	}
 	return r.over(anew)
 }
 
-// renew records that a table is to be loaded again because another one has replaced it.
-func (r swaps) renew(ctx context.Context, id tidemark.TableID, place uint64) error {
+// fills reports whether the target's table has changes of the stream, or a load of it has begun:
+// another load may end better than the present one.
+func (s *subscriptions) fills(id tidemark.TableID) bool {
+	x := s.load(id)
+	return s.state(id) == catalog.TableActive || x.Begun && !x.Manual
+}
+
+// replaced loads a table again which is another one on the source now, for a reason: in a new
+// session, which may read the statement at place once more.
+func (r swaps) replaced(ctx context.Context, id tidemark.TableID, place uint64, why string) error {
+	if err := r.renew(ctx, id, place, why); err != nil || r.subs.state(id) != catalog.TableLoading {
+		return err
+	}
+	return r.over(anew)
+}
+
+// renew records that a table is to be loaded again, for a reason; "": it has been said.
+func (r swaps) renew(ctx context.Context, id tidemark.TableID, place uint64, why string) error {
+	return r.renewIf(ctx, id, place, why, func(*catalog.StreamTable) bool { return true })
+}
+
+func (r swaps) renewIf(ctx context.Context, id tidemark.TableID, place uint64, why string, yes func(*catalog.StreamTable) bool) error {
 	var before string
 	err := r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
-		if before = t.State; before == catalog.TableStopped || before == "" {
+		if before = t.State; before == "" || !yes(t) {
+			before = catalog.TableStopped
+		}
+		if before == catalog.TableStopped {
 			return nil
 		}
 		if err := act(t, ReloadTable, false, r.env); err != nil {
@@ -72,10 +103,12 @@ func (r swaps) renew(ctx context.Context, id tidemark.TableID, place uint64) err
 		noteLoad(t, func(x *tableLoad) { x.Replaced, x.Altered = true, place })
 		return nil
 	})
-	if err != nil || before == catalog.TableStopped || before == "" {
+	if err != nil || before == catalog.TableStopped {
 		return err
 	}
-	r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "another table has its name on the source now: its definition is taken over, and its rows are loaded again"})
+	if why != "" {
+		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: why + ": its definition is taken over, and its rows are loaded again"})
+	}
 	r.subs.mu.Lock()
 	defer r.subs.mu.Unlock()
 	delete(r.subs.begun, id)
@@ -89,24 +122,19 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 	if x := b.subs.load(id); !x.Replaced || x.Begun || !b.subs.loading(id) || b.tables[to] == nil {
 		return nil
 	}
+	end, err := b.r.from.End(b.ctx)
+	if err != nil {
+		return err
+	}
 	db, now, err := b.r.move(b.ctx, id)
 	if err != nil || now == nil {
 		return err
 	}
-	adapt := func(keys bool) ([]string, error) { return job.Adapt(b.ctx, db, []tidemark.Move{*now}, b.r.tgt, keys) }
-	sql, err := adapt(true)
-	if err != nil || len(sql) == 0 {
-		return err
-	}
+	b.taken[id] = end
 	if err := b.r.tgt.Clear(b.ctx, []tidemark.TableID{to}, false); err != nil && tidemark.KindOf(err) != tidemark.NotEmpty {
 		return err // others reference it: its rows stay until the load begins
 	}
-	err = b.r.tgt.Exec(b.ctx, bindLane, sql)
-	if tidemark.KindOf(err) == tidemark.Exists { // of tables that exchange their names, each has the names of the other's keys
-		if sql, err = adapt(false); err == nil {
-			err = b.r.tgt.Exec(b.ctx, bindLane, sql)
-		}
-	}
+	sql, err := b.adapted(db, now)
 	switch kind := tidemark.KindOf(err); {
 	case err == nil:
 	case kind == tidemark.Transient, kind == tidemark.Unreachable, b.ctx.Err() != nil:
@@ -118,4 +146,31 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 		b.say(m, firstLine(one))
 	}
 	return b.look()
+}
+
+// adapted gives the target's table the definition of the source's, and returns the statements.
+func (b *binder) adapted(db *tidemark.Database, m *tidemark.Move) (all []string, _ error) {
+	run := func(m tidemark.Move, keys bool) error {
+		sql, err := job.Adapt(b.ctx, db, []tidemark.Move{m}, b.r.tgt, keys)
+		if err == nil && len(sql) > 0 {
+			err = b.r.tgt.Exec(b.ctx, bindLane, sql)
+		}
+		if err == nil {
+			all = append(all, sql...)
+		}
+		return err
+	}
+	if db.Engine != b.r.tgt.Name() { // expressions of two engines cannot be compared
+		same := func(planned, is string) bool { return job.Clip(b.r.tgt, planned) == is }
+		if without, ok := ddl.Uncomputed(m, b.tables[job.ClipID(b.r.tgt, m.To.TableID)], same); ok {
+			if err := run(without, false); err != nil {
+				return all, err
+			}
+		}
+	}
+	err := run(*m, true)
+	if tidemark.KindOf(err) == tidemark.Exists { // of tables that exchange their names, each has the names of the other's keys
+		err = run(*m, false)
+	}
+	return all, err
 }

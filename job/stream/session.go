@@ -103,7 +103,9 @@ func (r *session) selected(ctx context.Context) ([]tidemark.Move, error) {
 		err = r.keepFilters(ctx, moves)
 	}
 	if err == nil {
-		r.subs, moves, err = r.subscribe(ctx, moves)
+		if r.subs, moves, err = r.subscribe(ctx, moves); err == nil {
+			r.subs.session = r
+		}
 	}
 	if err == nil && r.spec.Half == Joined && len(r.subs.loads()) > 0 {
 		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "replicate", Object: r.subs.loads()[0].String(), Err: errors.New("is still being loaded"), Hint: "Keep tidemark capture and tidemark apply running until tidemark sub shows the table as active."}

@@ -44,6 +44,8 @@ type Spec struct {
 	// FollowDDL makes a PostgreSQL source's log contain changed definitions, by event triggers, for
 	// as long as the stream exists.
 	FollowDDL bool
+	// ReloadChanged loads a table again that would stop because its definition was changed.
+	ReloadChanged bool
 	MovedEnds
 	Anew   bool // discard an earlier stream of this name, and copy again
 	Remove bool // only remove it

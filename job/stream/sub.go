@@ -34,6 +34,8 @@ type subscriptions struct {
 	// behind are active tables for which the stream is applied again from before a place where they
 	// were still loading.
 	behind map[tidemark.TableID]bool
+	// session is the one whose tables they are, once it has begun.
+	session *session
 }
 
 // subscribe reads the stream's tables (at first, those of all moves), and gives them with the moves
@@ -193,6 +195,9 @@ func (s *subscriptions) stop(ctx context.Context, id tidemark.TableID, why error
 // stopIf stops a table if yes accepts its present record in the catalogue: a command may have been
 // quicker.
 func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
+	if (swaps{s.session}).reloads(why) && s.fills(id) {
+		return (swaps{s.session}).changed(ctx, id, why, yes)
+	}
 	told := false
 	err := s.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if told = t.State != "" && t.State != catalog.TableStopped && yes(t); told {
