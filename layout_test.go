@@ -123,11 +123,14 @@ var rooms = map[string]room{
 	"job/workload": {floor: 55, imports: ". catalog flow job"},
 
 	// The life of a stream, which begins with a copy.
-	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/limit job/stream/monitor advisor sample internal/crash"},
+	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/limit job/stream/monitor job/stream/point advisor sample internal/crash"},
 
 	// What limits it, and what is written of it.
 	"job/stream/limit":   {floor: 54, imports: ". advisor capture flow load job sample"},
 	"job/stream/monitor": {floor: 54, imports: ". job"},
+
+	// The moments at which it begins and ends.
+	"job/stream/point": {floor: 54, imports: ". change engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark/option":    {floor: 57, imports: "."},
@@ -140,7 +143,7 @@ var rooms = map[string]room{
 	"cmd/tidemark/holdings":  {floor: 58, imports: ". backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
 	"cmd/tidemark/bundle":    {floor: 58, imports: ". catalog cmd/tidemark/screen job load"},
 	"cmd/tidemark/screen":    {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store sqltext job/workload"},
-	"cmd/tidemark":           {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream internal/filelock internal/crash mysql/server postgres/physical job/workload internal/plainfile"},
+	"cmd/tidemark":           {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream job/stream/point internal/filelock internal/crash mysql/server postgres/physical job/workload internal/plainfile"},
 
 	"proof/ddl": {floor: 90},
 

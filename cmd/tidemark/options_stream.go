@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"strings"
 	"time"
 
@@ -85,8 +86,8 @@ func metricsLine(at *string) option.Line {
 // spanTable has the options of where a stream starts and stops.
 func (o *streamOptions) spanTable() option.Table {
 	return option.Table{
-		option.New("from", "text", "", "Start without a copy: now, or at a log position or time. Positions are an LSN, FILE:OFFSET or GTID; times look like 2026-11-21T10:00:00Z. PostgreSQL can go back only as far as an existing slot tidemark_NAME.", point(&o.spec.From)).For("replicate capture").CommonTo("replicate capture"),
-		option.New("until", "text", "never", "When to stop: never, now, or at a log position or time. now: once the target has everything that was in the source's log at the start; a position: LSN, FILE:OFFSET or GTID; a time (2026-11-21T10:00:00Z): before the first transaction that was committed later.", point(&o.spec.Until)).For("replicate capture apply").CommonTo("replicate capture apply"),
+		option.New("from", "text", "", "Start without a copy: now, or at a log position or time. Positions are an LSN, FILE:OFFSET or GTID; times look like 2026-11-21T10:00:00Z. PostgreSQL can go back only as far as an existing slot tidemark_NAME.", pointOf(&o.spec.From)).For("replicate capture").CommonTo("replicate capture"),
+		option.New("until", "text", "never", "When to stop: never, now, or at a log position or time. now: once the target has everything that was in the source's log at the start; a position: LSN, FILE:OFFSET or GTID; a time (2026-11-21T10:00:00Z): before the first transaction that was committed later.", pointOf(&o.spec.Until)).For("replicate capture apply").CommonTo("replicate capture apply"),
 		option.New("stop-after", "never|copy|changes", "never", "Stop once, in the run that makes the copy: after the copy, before any change is applied (DMS's StopTaskCachedChangesNotApplied), or after the changes that arrived during the copy are applied (StopTaskCachedChangesApplied). The same command continues.", option.OneOf(stream.Pauses, &o.spec.Pause)).For("replicate apply"),
 		option.New("no-copy", "on/off", "off", "Skip the copy: the target already has all rows, follow from now on.", option.OnOff(&o.spec.NoCopy)).For("replicate apply check").CommonTo("replicate apply"),
 	}.In(option.Streams)
@@ -122,4 +123,4 @@ func sqlStates(at *[]string) func(string) error {
 	}
 }
 
-func point(at *stream.Point) func(string) error { return option.Parsed(at, stream.ParsePoint) }
+func pointOf(at *point.Point) func(string) error { return option.Parsed(at, point.Parse) }

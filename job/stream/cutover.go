@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func Cutover(ctx context.Context, env job.Env, spec CutoverSpec) (*Proof, error)
 			return nil, err
 		}
 	}
-	spec.Stream.Until, spec.Stream.Anew, spec.Stream.Remove = Point{Now: true}, false, false
+	spec.Stream.Until, spec.Stream.Anew, spec.Stream.Remove = point.Point{Now: true}, false, false
 	_, rep, err := Replicate(ctx, env, spec.Stream)
 	if err != nil {
 		return nil, p.stays(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"maps"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ func (l *life) prepared(run string, rep *job.Report, err error) outcome {
 	case rep != nil && l.spec.Pause == AfterCopy:
 		return outcome{event: wholeAndPause}
 	case rep != nil && l.spec.Pause == AfterChanges && l.spec.Until.IsZero():
-		l.spec.Until, l.stopsAfter = Point{Now: true}, true
+		l.spec.Until, l.stopsAfter = point.Point{Now: true}, true
 	}
 	return outcome{event: whole}
 }

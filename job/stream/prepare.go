@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -13,7 +14,7 @@ import (
 func (r *session) preparing(s *sampler, moves []tidemark.Move) func(context.Context, *change.Tx) error {
 	var do []func(context.Context, *change.Tx) error
 	if s.gate != nil && (s.link.log == nil || r.spec.Half == CaptureHalf) {
-		do = append(do, s.gate.pass)
+		do = append(do, s.gate.Pass)
 	}
 	if r.rec.From != "" {
 		do = append(do, r.skipping())
@@ -36,15 +37,15 @@ func (r *session) preparing(s *sampler, moves []tidemark.Move) func(context.Cont
 
 // skipping empties the transactions before the point at which the stream was to begin.
 func (r *session) skipping() func(context.Context, *change.Tx) error {
-	s := skip{done: func(ctx context.Context) error {
+	s := point.Skip{Done: func(ctx context.Context) error {
 		r.rec.From = ""
 		return r.env.Catalog.PutStream(ctx, r.rec)
 	}}
 	var err error
-	if s.time, err = time.Parse(time.RFC3339Nano, r.rec.From); err != nil {
-		s.gtid = r.rec.From
+	if s.Time, err = time.Parse(time.RFC3339Nano, r.rec.From); err != nil {
+		s.GTID = r.rec.From
 	}
-	return s.pass
+	return s.Pass
 }
 
 // prepare configures what a stream leaves out, and how.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +36,7 @@ type sampler struct {
 	tables *newTables
 	clocks [2]atomic.Int64 // of source and target, ahead of this machine's, in nanoseconds
 	step   float64         // of the source's commit times, in seconds
-	gate   *gate           // where it ends, if it does
+	gate   *point.Gate     // where it ends, if it does
 	watch  *limit.Watch    // of what the servers do for the workers; nil: none
 	queue  queue.Stats     // at the last sample
 
@@ -225,8 +226,8 @@ func (s *sampler) summary(now time.Time) job.StreamStatus {
 func (s *sampler) reached(until uint64) bool {
 	at := s.meter.Place()
 	switch {
-	case s.gate != nil && s.gate.shut.Load():
-		at = s.gate.last.Load()
+	case s.gate != nil && s.gate.Shut.Load():
+		at = s.gate.Last.Load()
 	case until == 0:
 		return false
 	case s.half == ApplyHalf:

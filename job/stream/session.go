@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"maps"
 	"slices"
 	"time"
@@ -163,7 +164,7 @@ func (r *session) prepared(ctx context.Context, s *sampler, moves []tidemark.Mov
 // neither if it has no end.
 func (r *session) until(ctx context.Context, s *sampler) (uint64, error) {
 	if c := r.catching; c != nil {
-		s.gate = &gate{place: c.to}
+		s.gate = &point.Gate{Place: c.to}
 		if r.spec.Half == ApplyHalf {
 			return c.to - 1, nil
 		}
@@ -171,10 +172,10 @@ func (r *session) until(ctx context.Context, s *sampler) (uint64, error) {
 	}
 	if !r.spec.Until.Now {
 		var err error
-		if s.gate, err = newGate(r.spec.Until, r.shape.Name()); err != nil || s.gate == nil {
+		if s.gate, err = point.NewGate(r.spec.Until, r.shape.Name()); err != nil || s.gate == nil {
 			return 0, err
 		}
-		until := s.gate.place
+		until := s.gate.Place
 		if until > 0 && r.spec.Half == ApplyHalf {
 			until-- // its last transaction reaches that far
 		}
@@ -234,7 +235,7 @@ func (r *session) enlist(s *sampler, p change.Progress, moves []tidemark.Move, l
 	h, g := s.link, s.group
 	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *change.Tx) int64 { return int64(len(tx.Changes)) })
 	opt := capture.Options{BreakLoops: r.spec.BreakLoops, Prepare: r.preparing(s, moves), Interval: r.spec.CommitInterval}
-	ends := capture.Options{Prepare: s.gate.pass}
+	ends := capture.Options{Prepare: s.gate.Pass}
 	if h.stream != nil {
 		r.prepare(h.stream, moves)
 		h.stream = loads.feed
@@ -343,7 +344,7 @@ func (r *session) watch(ctx context.Context, s *sampler, until uint64) {
 			return
 		}
 		if until == 0 && s.gate != nil {
-			if until, err = r.timeIsUp(ctx, s.gate.time); err != nil {
+			if until, err = r.timeIsUp(ctx, s.gate.Time); err != nil {
 				r.fail(err)
 				return
 			}

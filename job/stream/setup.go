@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func (r *setup) startStream(ctx context.Context) error {
 		}
 		return nil
 	}
-	g, err := newGate(r.spec.From, r.src.Name())
+	g, err := point.NewGate(r.spec.From, r.src.Name())
 	if err != nil {
 		return err
 	}
@@ -95,16 +96,16 @@ func (r *setup) startStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if g.place > 0 && g.place < begins {
+	if g.Place > 0 && g.Place < begins {
 		return &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: r.spec.From.Log, Err: errors.New("the source's log starts at a later position"), Hint: "Start with a copy: leave --from out."}
 	}
 	if _, err = r.hold(ctx); err != nil {
 		return err
 	}
-	if r.rec.Place = g.place; g.place == 0 {
-		r.rec.Place, r.rec.From = begins, g.gtid
-		if g.gtid == "" {
-			r.rec.From = g.time.Format(time.RFC3339Nano)
+	if r.rec.Place = g.Place; g.Place == 0 {
+		r.rec.Place, r.rec.From = begins, g.GTID
+		if g.GTID == "" {
+			r.rec.From = g.Time.Format(time.RFC3339Nano)
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -29,9 +30,9 @@ type Spec struct {
 	Queue       string
 	OpenQueue   func(ctx context.Context, stream, where string) (*queue.Log, error)
 	RemoveQueue func(ctx context.Context, stream, where string) error
-	From        Point // begin there, without a copy
-	Until       Point // stop once the target has everything up to there
-	Pause       Pause // or once, after the copy
+	From        point.Point // begin there, without a copy
+	Until       point.Point // stop once the target has everything up to there
+	Pause       Pause       // or once, after the copy
 	// BreakLoops keeps what a stream has applied on the source from being sent back: for two
 	// streams in opposite directions.
 	BreakLoops bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"slices"
 	"strings"
 	"sync"
@@ -229,7 +230,7 @@ func TestJudge(t *testing.T) {
 		in       outcome
 		queue    string
 		half     Half
-		until    Point
+		until    point.Point
 		catching bool
 		sessions int
 		over     bool
@@ -245,7 +246,7 @@ func TestJudge(t *testing.T) {
 		{name: "a stopped queue of an apply", in: outcome{failure, queue}, queue: "nats://h", half: ApplyHalf, want: queueStopped},
 		{name: "without a queue", in: outcome{failure, queue}, queue: directQueue, want: failure},
 		{name: "before a cutover", in: outcome{failure, queue}, queue: "durable", half: Joined, want: failure},
-		{name: "that is to end", in: outcome{failure, queue}, queue: "durable", until: Point{Now: true}, want: failure},
+		{name: "that is to end", in: outcome{failure, queue}, queue: "durable", until: point.Point{Now: true}, want: failure},
 		{name: "that catches up", in: outcome{failure, queue}, queue: "durable", catching: true, want: failure},
 		{name: "whose process ends", in: outcome{failure, queue}, queue: "durable", over: true, want: failure},
 		{name: "other tables", in: outcome{event: anew}, want: anew},
@@ -312,18 +313,18 @@ func TestPrepared(t *testing.T) {
 	for _, x := range []struct {
 		name  string
 		pause Pause
-		until Point
+		until point.Point
 		rep   *job.Report
 		err   error
 		want  event
-		ends  Point
+		ends  point.Point
 	}{
 		{name: "continues", rep: rep, want: whole},
 		{name: "failed", rep: rep, err: bad, pause: AfterCopy, want: failure},
 		{name: "pauses", rep: rep, pause: AfterCopy, want: wholeAndPause},
 		{name: "nothing was copied", pause: AfterCopy, want: whole},
-		{name: "pauses later", rep: rep, pause: AfterChanges, want: whole, ends: Point{Now: true}},
-		{name: "has an end already", rep: rep, pause: AfterChanges, until: Point{Log: "0/1"}, want: whole, ends: Point{Log: "0/1"}},
+		{name: "pauses later", rep: rep, pause: AfterChanges, want: whole, ends: point.Point{Now: true}},
+		{name: "has an end already", rep: rep, pause: AfterChanges, until: point.Point{Log: "0/1"}, want: whole, ends: point.Point{Log: "0/1"}},
 	} {
 		l, _ := testLife(Spec{Pause: x.pause, Until: x.until})
 		o := l.prepared("run", x.rep, x.err)
