@@ -39,6 +39,7 @@ func (r *session) findTables(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	r.forgetGone(ctx, there)
 	var fresh []tidemark.TableID
 	for _, id := range there {
 		if r.spec.Copy.Rules.Wants(id) && !id.Ours() && r.subs.state(id) == "" && !helps(r.subs, id) {
@@ -56,6 +57,46 @@ func (r *session) findTables(ctx context.Context) {
 	for _, id := range told {
 		r.env.Event(job.Event{Kind: "finding", Object: id.String(), Text: "is new on the source and not in the stream. Add it: " + r.startCommand(id)})
 	}
+}
+
+// forgetGone forgets stopped tables that neither side has any more. A failed check is retried.
+func (r *session) forgetGone(ctx context.Context, there []tidemark.TableID) {
+	gone := r.subs.list(func(t *catalog.StreamTable) bool {
+		return t.State == catalog.TableStopped && !slices.Contains(there, t.Table)
+	})
+	if len(gone) == 0 || r.tgt == nil || r.spec.Half != Whole {
+		return
+	}
+	on := r.onTarget(gone)
+	have, err := r.tgt.Describe(ctx, func(id tidemark.TableID) bool { _, ok := on[id]; return ok })
+	if err != nil {
+		return
+	}
+	for _, t := range have.Tables {
+		delete(on, t.TableID)
+	}
+	for _, id := range on {
+		if r.subs.forget(ctx, id) == nil {
+			r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "is neither on the source nor on the target any more, and no longer in the stream"})
+		}
+	}
+}
+
+// onTarget gives tables of the source, which it may have no more, by their names on the target.
+func (r *session) onTarget(tables []tidemark.TableID) map[tidemark.TableID]tidemark.TableID {
+	db := &tidemark.Database{Engine: r.shape.Name()}
+	for _, id := range tables {
+		db.Tables = append(db.Tables, &tidemark.Table{TableID: id})
+	}
+	out := map[tidemark.TableID]tidemark.TableID{}
+	moves, _, err := job.ApplyRules(r.spec.Copy.Rules, db, r.shape, r.tgt, r.spec.Copy.TargetSchema)
+	if err != nil {
+		return out // then nothing is known of them
+	}
+	for _, m := range moves {
+		out[job.ClipID(r.tgt, m.To.TableID)] = m.From.TableID
+	}
+	return out
 }
 
 // helper matches the tables that gh-ost and pt-online-schema-change fill beside one, or leave.

@@ -291,6 +291,27 @@ func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 		l.run.Rebind()
 	}
 	l.r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: text, Rows: rows, Seconds: time.Since(began).Seconds()})
+	return l.follow(ctx, id)
+}
+
+// follow loads the tables that were stopped for want of rows of one, in a new session.
+func (l *reload) follow(ctx context.Context, parent tidemark.TableID) error {
+	all := l.subs.children(parent)
+	for _, id := range all {
+		err := l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+			if t.State != catalog.TableStopped || loadOf(t).Parent == nil {
+				return nil
+			}
+			return act(t, ReloadTable, false, l.r.env)
+		})
+		if err != nil {
+			return err
+		}
+		l.r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "its parent " + parent.String() + " has its rows again: it is loaded again too"})
+	}
+	if len(all) > 0 {
+		return l.r.over(anew)
+	}
 	return nil
 }
 
@@ -485,6 +506,21 @@ func (s *subscriptions) lastMark() (place uint64) {
 	return place
 }
 
+// collision is the error of a table one of whose names something else on the target has, before
+// anything of it is created: with that name free, the same is tried again.
+func collision(m *tidemark.Move, findings []tidemark.Finding) error {
+	var taken []string
+	for _, f := range findings {
+		if f.Severity == tidemark.Blocker && f.Kind == tidemark.Collision && strings.Contains(f.Text, " "+m.To.String()+" ") {
+			taken = append(taken, f.Object)
+		}
+	}
+	if taken == nil {
+		return nil
+	}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("is not created on the target, where something else has the names of its keys: " + strings.Join(taken, ", ")), Hint: "Rename what has them"}
+}
+
 // make creates the tables that the target lacks, with their keys and indexes, as a copy does. It
 // stops those that cannot be created.
 func (b *binder) make(missing map[tidemark.TableID]bool) error {
@@ -495,7 +531,7 @@ func (b *binder) make(missing map[tidemark.TableID]bool) error {
 	if _, err := b.r.tgt.Inspect(b.ctx, job.Targets(moves)); err != nil { // their keys get names that are free
 		return err
 	}
-	objects, _ := b.r.tgt.Render(db, moves)
+	objects, findings := b.r.tgt.Render(db, moves)
 	of := map[string]*tidemark.Object{}
 	for i := range objects {
 		of[objects[i].ID] = &objects[i]
@@ -533,6 +569,7 @@ func (b *binder) make(missing map[tidemark.TableID]bool) error {
 			own = append(own, parts[m.From.TableID]...)
 		}
 		slices.SortStableFunc(own, func(a, b *tidemark.Object) int { return cmp.Compare(a.Phase, b.Phase) })
+		err := collision(m, findings)
 		for j := 0; j < len(own) && err == nil; j++ {
 			err = need(own[j])
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -218,12 +219,14 @@ func Remedy(id tidemark.TableID, hint, stream string) string {
 	hint = strings.TrimRight(hint, ". ")
 	if !strings.Contains(hint, "tidemark sub ") {
 		hint += ". Then run tidemark sub reload " + id.String()
-		if stream != "" {
-			hint += " --name " + stream
-		}
+	}
+	if stream != "" && endsInReload.MatchString(hint) {
+		hint += " --name " + stream
 	}
 	return strings.TrimLeft(hint, ". ") + "."
 }
+
+var endsInReload = regexp.MustCompile(`tidemark sub reload \S+$`)
 
 // forget removes a table from the stream: another one has its rows from now on.
 func (s *subscriptions) forget(ctx context.Context, id tidemark.TableID) error {
@@ -417,9 +420,43 @@ func (b *binder) refused(ctx context.Context) error { return b.defs.refused(ctx)
 // disable stops a table of the target whose change did not fit: the applying side calls it before
 // it commits without that change.
 func (b *binder) disable(table tidemark.TableID, why error) error {
-	if id, ok := b.origin[table]; ok {
-		defer b.again()
+	id, ok := b.origin[table]
+	if !ok {
+		return nil
+	}
+	defer b.again()
+	parent := b.lostParent(table, why)
+	if parent == nil {
 		return b.subs.stop(b.ctx, id, why)
 	}
+	why = &tidemark.Error{Kind: tidemark.KindOf(why), Op: "apply", Object: table.String(), Err: errors.New(reasonOf(why)), Hint: "Its parent " + parent.String() + " is stopped, and lacks that row. Both tables are loaded again by tidemark sub reload " + parent.String()}
+	err := b.subs.stop(b.ctx, id, why)
+	if err == nil && b.subs.state(id) == catalog.TableStopped {
+		err = b.subs.note(b.ctx, id, func(x *tableLoad) { x.Parent = parent })
+	}
+	return err
+}
+
+// lostParent gives the stopped table whose missing row is why the target refuses one of a table:
+// the server names the foreign key. nil: it is not that.
+func (b *binder) lostParent(table tidemark.TableID, why error) *tidemark.TableID {
+	t := b.tables[table]
+	if t == nil || tidemark.KindOf(why) != tidemark.BadRow {
+		return nil
+	}
+	stopped := b.r.onTarget(b.subs.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableStopped }))
+	for _, f := range t.ForeignKeys {
+		if ref, ok := stopped[f.Ref]; ok && f.Name != "" && strings.Contains(reasonOf(why), f.Name) {
+			return &ref
+		}
+	}
 	return nil
+}
+
+// children gives the tables that stopped for want of rows of another one.
+func (s *subscriptions) children(of tidemark.TableID) []tidemark.TableID {
+	return s.list(func(t *catalog.StreamTable) bool {
+		p := loadOf(t).Parent
+		return t.State == catalog.TableStopped && p != nil && *p == of
+	})
 }

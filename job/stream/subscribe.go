@@ -26,6 +26,9 @@ type tableLoad struct {
 	Rows     int64               `json:"rows"`            // that were loaded
 	Again    []map[string]string `json:"again,omitempty"` // keys of rows that have to be read again, by column
 	Marks    []change.LogMark    `json:"marks,omitempty"` // of the last chunks
+	// Parent is the stopped table for want of whose rows this one was stopped: it is loaded once
+	// that is.
+	Parent *tidemark.TableID `json:"parent,omitempty"`
 	// Known is what the source's catalogue has reported of the table, as far as the target has it.
 	Known *change.Definition `json:"known,omitempty"`
 	// Published is how the source sent the table's changes when the stream got it.

@@ -17,7 +17,8 @@ func TestNewTable(t *testing.T) {
 			t.Run(src.name+map[bool]string{false: "/announce", true: "/follow"}[follow], func(t *testing.T) {
 				t.Parallel()
 				s := newStream(t, src, postgres, "CREATE TABLE t (id int PRIMARY KEY)")
-				s.do("CREATE TABLE fresh (id int PRIMARY KEY, n int)", "INSERT INTO fresh VALUES (1, 1)", "CREATE TABLE tidemark_applied (id int PRIMARY KEY)")
+				testdb.Query(t, s.to, "CREATE INDEX fresh_pkey ON t (id); CREATE INDEX uk ON t (id)") // names that a key of the new table would have
+				s.do("CREATE TABLE fresh (id int PRIMARY KEY, n int, CONSTRAINT uk UNIQUE (n))", "INSERT INTO fresh VALUES (1, 1)", "CREATE TABLE tidemark_applied (id int PRIMARY KEY)")
 				if follow {
 					s.args = append(s.args, "--new-tables", "follow")
 					s.flow()
@@ -32,12 +33,23 @@ func TestNewTable(t *testing.T) {
 					testdb.Must(t, strings.Fields(command)...)
 				}
 				s.flow()
+				if src.isPostgres() { // its keys keep their names
+					if st := s.states()["fresh"]; st.State != "stopped" || !strings.Contains(st.Reason, "index public.uk") || !strings.Contains(st.Reason, "index public.fresh_pkey") {
+						t.Errorf("it is %+v", st)
+					}
+					testdb.Query(t, s.to, "ALTER INDEX fresh_pkey RENAME TO a; ALTER INDEX uk RENAME TO b")
+					testdb.Must(t, "sub", "reload", "fresh", "--name", s.name)
+					s.flow()
+				}
 				s.do("INSERT INTO fresh VALUES (2, 2)", "UPDATE fresh SET n = 7 WHERE id = 1")
 				if said := s.flow(); strings.Contains(said, "is new on the source") {
 					t.Errorf("it says\n%s", said)
 				}
 				if st := s.whole("fresh"); st.State != "active" {
 					t.Errorf("it is %+v", st)
+				}
+				if keys := testdb.Query(t, s.to, "SELECT count(*) FROM pg_index WHERE indrelid = 'fresh'::regclass AND indisunique"); keys != "2" {
+					t.Errorf("of its 2 keys it has %s on the target", keys)
 				}
 			})
 		}
