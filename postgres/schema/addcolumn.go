@@ -10,7 +10,11 @@ import (
 func (s *Schema) AddColumn(db *tidemark.Database, m *tidemark.Move, name, _ string) []string {
 	r := &renderer{db: db, opt: s.Options, same: db.Engine == "postgres", major: s.Major, taken: map[string]map[string]server.Holder{}, names: &s.names}
 	mk := &maker{r: r, m: m, t: m.To, sql: server.QuoteTable(m.To.TableID), dropped: map[string]bool{}, types: map[string]string{}}
-	mk.column(m.To.Column(name))
+	c := *m.To.Column(name)
+	if !r.same && c.NotNull && c.Default == nil && c.Identity == nil && c.Generated == "" {
+		c.Default = implicit(c.Type)
+	}
+	mk.column(&c)
 	var out []string
 	for _, o := range r.objects { // the column's own type, if it has one
 		out = append(out, o.SQL...)
@@ -19,4 +23,28 @@ func (s *Schema) AddColumn(db *tidemark.Database, m *tidemark.Move, name, _ stri
 		out = append(out, "ALTER TABLE "+mk.sql+" ADD COLUMN IF NOT EXISTS "+line)
 	}
 	return append(out, mk.after...)
+}
+
+// implicit returns the value that existing rows get in a new NOT NULL column without a default on
+// MySQL and MariaDB; nil where they refuse that, or where it is no value here. It stays the default
+// of the column: rows from before the column may still be on their way.
+func implicit(t tidemark.Type) *tidemark.Default {
+	text := ""
+	switch t.Kind {
+	case tidemark.Bool:
+		text = "f"
+	case tidemark.Int, tidemark.Decimal, tidemark.Float:
+		text = "0"
+	case tidemark.Time:
+		text = "00:00:00"
+	case tidemark.Enum:
+		if len(t.Labels) == 0 {
+			return nil
+		}
+		text = t.Labels[0]
+	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Set:
+	default:
+		return nil
+	}
+	return &tidemark.Default{Kind: tidemark.Literal, Text: text}
 }
