@@ -23,6 +23,16 @@ func Adapt(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tg
 	for i := range moves {
 		ours[moves[i].To.TableID], ours[ClipID(tgt, moves[i].To.TableID)] = true, true
 	}
+	for _, all := range [][]*tidemark.Table{there.Tables, partsAs(db.Tables, moves)} {
+		for more := true; more; { // partitions, and theirs
+			more = false
+			for _, t := range all {
+				if t.Form == tidemark.Partition && ours[t.PartitionOf] && !ours[t.TableID] {
+					ours[t.TableID], more = true, true
+				}
+			}
+		}
+	}
 	known := *there
 	known.Tables = slices.DeleteFunc(slices.Clone(there.Tables), func(t *tidemark.Table) bool { return !ours[t.TableID] })
 	isKey := func(o tidemark.Object) bool { return o.Kind == "index" || o.Kind == "constraint" }
@@ -46,6 +56,24 @@ func Adapt(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tg
 		sql = append(sql, s.SQL)
 	}
 	return sql, nil
+}
+
+// partsAs gives the partitions of a source under their names on the target.
+func partsAs(tables []*tidemark.Table, moves []tidemark.Move) (out []*tidemark.Table) {
+	for i := range moves {
+		for _, t := range tables {
+			if t.Form == tidemark.Partition && t.Schema == moves[i].From.Schema {
+				x := tidemark.Table{TableID: t.TableID, Form: t.Form, PartitionOf: t.PartitionOf}
+				if x.Schema = moves[i].To.Schema; x.PartitionOf == moves[i].From.TableID {
+					x.PartitionOf = moves[i].To.TableID
+				} else {
+					x.PartitionOf.Schema = x.Schema
+				}
+				out = append(out, &x)
+			}
+		}
+	}
+	return out
 }
 
 // requiredBy gives the objects of some tables, and what these depend on.

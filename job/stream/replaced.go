@@ -140,7 +140,7 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 	case kind == tidemark.Transient, kind == tidemark.Unreachable, b.ctx.Err() != nil:
 		return err
 	default:
-		return b.stops(id, ddl.ReplaceTable, "", "another table has its name on the source now, whose definition the target refuses: "+reasonOf(err))
+		return b.stops(id, ddl.ReplaceTable, "", "the target refuses the definition that it has on the source now: "+reasonOf(err))
 	}
 	for _, one := range sql {
 		b.say(m, firstLine(one))
