@@ -10,6 +10,7 @@ const (
 	Execute                    // SQL that an engine of the dump's kind can run, in order, after the rows: views, triggers, routines
 	ExecuteAt                  // SQL that must run where it stands, such as rows that cannot be converted
 	Schema                     // a database of the file: its CREATE DATABASE in SQL, its name in Table.Schema
+	Beyond                     // SQL that is not run: it is about no table, row, program or setting of the session. What is its kind and place
 )
 
 // A Piece is what a dump file yields next.
@@ -21,7 +22,8 @@ type Piece struct {
 	Columns []string
 	Objects []Object // Define: CREATE TABLE without secondary keys, and what adds these later
 	SQL     string   // Execute, ExecuteAt
-	What    string   // Execute: "view shop.v", for messages
+	What    string   // Execute: "view shop.v", for messages; Beyond: "CREATE USER (line 3)"
+	Refuse  string   // why it must not run: "calls f"; "" it may. OnRows: not while rows are loaded. Beyond: the import is not complete without it
 	AsSQL   bool     // Rows: a server of the dump's kind should run them as they are
 	Offset  int64    // in the unpacked file, of its first byte
 	Line    int64    // from 1

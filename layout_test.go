@@ -188,6 +188,7 @@ var rooms = map[string]room{
 	"proof/folders":    {floor: 90},
 	"proof/garbled":    {floor: 90},
 	"proof/links":      {floor: 90},
+	"proof/hostile":    {floor: 90},
 	"proof/limits":     {floor: 90},
 	"proof/loghole":    {floor: 90},
 	"proof/lookahead":  {floor: 90},

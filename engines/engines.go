@@ -99,9 +99,10 @@ func Open(ctx context.Context, url string, opt Options) (Database, error) {
 	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, db2://user@host/DB, or file:PATH for a dump."}
 }
 
-// OpenDump opens a dump file as a script of tables, rows and statements.
-func OpenDump(path string, opt Options) (*sqlfile.Script, error) {
-	return sqlfile.OpenScript(path, sqlfile.ScriptOptions{Convert: sqlfile.ConvertOptions{ZeroDates: zeroDates[opt.MySQL.ZeroDates]}})
+// OpenDump opens a dump file as a script of tables, rows and statements; all: of all statements
+// that it has, not only those that belong to a dump.
+func OpenDump(path string, opt Options, all bool) (*sqlfile.Script, error) {
+	return sqlfile.OpenScript(path, sqlfile.ScriptOptions{All: all, Convert: sqlfile.ConvertOptions{ZeroDates: zeroDates[opt.MySQL.ZeroDates]}})
 }
 
 // A TypeMap is a table in the manual: how types of one engine map to another.

@@ -164,6 +164,20 @@ func (im *importJob) carries(p *tidemark.Piece) bool {
 	return im.spec.Rules.Wants(tidemark.TableID{Schema: id.Schema, Name: max(id.Name, "x")})
 }
 
+// strange reports whether a statement names a database other than the one that is copied: it would
+// change what the target's URL does not name.
+func (im *importJob) strange(p *tidemark.Piece) bool {
+	if len(im.places) == 0 || im.end.several || strings.EqualFold(im.from(p), im.tgt.Default()) {
+		return false
+	}
+	for name := range im.places {
+		if strings.EqualFold(name, im.from(p)) {
+			return false
+		}
+	}
+	return true
+}
+
 // from is the database that a statement of the file is about.
 func (im *importJob) from(p *tidemark.Piece) string {
 	if p.Table.Schema == "" {

@@ -22,7 +22,7 @@ func idle(p *load.Plan) bool {
 		return false
 	}
 	for _, o := range p.Objects {
-		if o.Kind != "schema" && o.Kind != "extension" {
+		if o.Kind != "schema" && o.Kind != "extension" && o.Kind != "setting" {
 			return false
 		}
 	}

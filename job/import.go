@@ -49,8 +49,10 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 	}
 	run := load.NewImport(im.dump, im.tgt, im, c, c.options(), c.done, c.built)
 	rep, err := c.watchOver(ctx, run, importProgress{run.Status, im.dump}, im.promised, func(ctx context.Context) ([]load.Failed, error) {
+		failed, err := im.after(ctx)
 		im.find(im.dump.Findings())
-		return im.after(ctx)
+		im.find(im.listUnrun())
+		return failed, err
 	})
 	return c.run.ID, rep, err
 }
@@ -164,6 +166,7 @@ type importJob struct {
 	triggers map[tidemark.TableID]bool              // tables with triggers that wait in later
 	keys     map[tidemark.TableID][]tidemark.Object // of tables that no rows have needed yet
 	told     map[string]bool                        // what was reported as not copied
+	unrun    unrun
 	failed   []load.Failed
 }
 
@@ -182,6 +185,9 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	table := qualified(def, im.tgt.Default())
 	if !im.spec.Rules.Wants(table.TableID) {
 		return load.Settled{}, nil
+	}
+	if p.Kind == tidemark.Define && p.Refuse != "" {
+		return load.Settled{}, im.refused(p)
 	}
 	if err := im.settleDatabases(ctx, p.Table.Schema); err != nil {
 		return load.Settled{}, err
@@ -385,7 +391,11 @@ func (im *importJob) find(findings []tidemark.Finding) {
 
 // Execute runs what cannot wait, and keeps the rest until after the rows.
 func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
-	if p.Kind == tidemark.Schema {
+	switch p.Kind {
+	case tidemark.Beyond:
+		im.skip(p)
+		return nil
+	case tidemark.Schema:
 		im.creates[p.Table.Schema] = p.SQL
 		im.system(p.Table.Schema)
 		return nil
@@ -404,6 +414,9 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		return nil
 	}
 	if p.Kind == tidemark.ExecuteAt {
+		if p.Refuse != "" {
+			return im.refused(p)
+		}
 		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
 		if tidemark.KindOf(err) == tidemark.Exists && im.spec.Resume != "" {
 			return nil
@@ -468,6 +481,11 @@ func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	}
 	held := im.later[:last]
 	im.later = im.later[last:]
+	for _, trigger := range held {
+		if trigger.Kind == tidemark.OnRows && trigger.Refuse != "" && im.carries(trigger) {
+			return im.refused(trigger)
+		}
+	}
 	return im.runAll(ctx, held)
 }
 
@@ -510,7 +528,7 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 		return im.failed, err
 	}
 	if len(im.tables) == 0 && !slices.ContainsFunc(im.later, func(p *tidemark.Piece) bool { return p.What != "" }) {
-		return nil, emptyFile(im.spec.Source)
+		return im.failed, emptyFile(im.spec.Source)
 	}
 	if n := len(im.failed); n > 0 {
 		return im.failed, &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Err: fmt.Errorf("all rows were loaded, but %d statements of the file failed", n), Hint: "The report lists them with their SQL."}
@@ -542,6 +560,11 @@ func (im *importJob) runOnce(ctx context.Context, list []*tidemark.Piece) (refus
 			id = p.What
 		}
 		if im.built[id] || im.ran[p] || p.What != "" && !im.carries(p) {
+			continue
+		}
+		if p.What != "" && im.strange(p) {
+			im.ran[p] = true
+			im.elsewhere(p)
 			continue
 		}
 		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))

@@ -23,10 +23,13 @@ type survey struct {
 	at          map[tidemark.TableID]*tidemark.Table
 	native      []tidemark.Object
 	later       []tidemark.Object // views, triggers, routines
+	sets        []tidemark.Object // settings of the session
 	rows        []tidemark.Range  // Move is an index into tables
 	findings    []tidemark.Finding
-	others      map[string]int  // statements that are not rows, by kind
-	views       map[string]bool // those that were counted
+	others      map[string]int                       // statements that are not rows, by kind
+	views       map[string]bool                      // those that were counted
+	settings    map[string]bool                      // the texts of sets
+	triggers    map[tidemark.TableID]*tidemark.Piece // that must not fire while rows are loaded
 	start       time.Time
 
 	mu  sync.Mutex // guards sum, which a watcher asks for
@@ -43,7 +46,7 @@ func (im *importJob) plan(ctx context.Context) (*load.Plan, error) {
 }
 
 func (im *importJob) survey(ctx context.Context) (*survey, error) {
-	s := &survey{im: im, sum: load.TableStatus{State: load.FullLoad}, at: map[tidemark.TableID]*tidemark.Table{}, others: map[string]int{}, views: map[string]bool{}, start: time.Now()}
+	s := &survey{im: im, sum: load.TableStatus{State: load.FullLoad}, at: map[tidemark.TableID]*tidemark.Table{}, others: map[string]int{}, views: map[string]bool{}, settings: map[string]bool{}, triggers: map[tidemark.TableID]*tidemark.Piece{}, start: time.Now()}
 	if im.env.Watch != nil {
 		im.env.Watch.Running(s)
 	}
@@ -66,12 +69,21 @@ func (s *survey) take(ctx context.Context, p *tidemark.Piece) error {
 	if p.Kind == tidemark.Rows {
 		im.dump.Done(p)
 	}
+	if p.Kind == tidemark.Beyond {
+		im.skip(p)
+		if p.Refuse != "" {
+			s.block(p, tidemark.Incomplete)
+		}
+		return nil
+	}
 	if im.system(p.Table.Schema) {
 		return nil
 	}
 	switch p.Kind {
 	case tidemark.Define:
-		s.table(p.Def, p.Objects)
+		if t := s.table(p.Def, p.Objects); t != nil && p.Refuse != "" {
+			s.block(p, tidemark.Unsupported)
+		}
 	case tidemark.Rows:
 		return s.piece(ctx, p)
 	case tidemark.Schema:
@@ -110,8 +122,22 @@ func (s *survey) find(ctx context.Context, p *tidemark.Piece) (*tidemark.Table, 
 	return s.table(def, nil), nil
 }
 
+// block notes that a copy would stop, or lack something.
+func (s *survey) block(p *tidemark.Piece, kind tidemark.Kind) {
+	s.findings = append(s.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: kind, Object: p.Table.String(), Text: refusal(p), Hint: s.im.hintRefused()})
+}
+
+// fire notes that rows come after a trigger of their table.
+func (s *survey) fire(p *tidemark.Piece) {
+	if trigger := s.triggers[folded(p.Table)]; trigger != nil {
+		s.block(trigger, tidemark.Unsupported)
+		delete(s.triggers, folded(p.Table))
+	}
+}
+
 // piece counts a piece of rows.
 func (s *survey) piece(ctx context.Context, p *tidemark.Piece) error {
+	defer s.fire(p)
 	t, err := s.find(ctx, p)
 	if t == nil {
 		return err
@@ -137,10 +163,17 @@ func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
 			Text: fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), Hint: tidemark.HintOf(err)})
 		return nil
 	}
-	s.others["INSERT that the server evaluates"]++
+	if p.Refuse != "" {
+		s.block(p, tidemark.Unsupported)
+	}
 	if p.ID == 0 {
+		s.others["CREATE TABLE that the server evaluates"]++
+		s.later = append(s.later, tidemark.Object{ID: p.What, Kind: "table", Phase: tidemark.BeforeRows, Table: p.Table, SQL: []string{p.SQL}})
 		return nil
 	}
+	verb, _, _ := strings.Cut(p.SQL, " ")
+	s.others[strings.ToUpper(verb)+" that the server evaluates"]++
+	s.fire(p)
 	_, err := s.find(ctx, p)
 	return err
 }
@@ -161,6 +194,13 @@ func (s *survey) other(p *tidemark.Piece) {
 		s.others[kind]++
 	}
 	s.views[id] = s.views[id] || kind == "view"
+	if s.im.Speaks() && p.Kind == tidemark.OnRows && p.Refuse != "" && s.im.carries(p) {
+		s.triggers[folded(p.Table)] = p
+	}
+	if s.im.Speaks() && p.What == "" && !s.settings[p.SQL] {
+		s.settings[p.SQL] = true
+		s.sets = append(s.sets, tidemark.Object{ID: "setting", Kind: "setting", Phase: tidemark.BeforeRows, SQL: []string{p.SQL}})
+	}
 	if s.im.Speaks() && p.What != "" {
 		s.later = append(s.later, tidemark.Object{ID: id, Kind: kind, Phase: tidemark.AfterRows, Table: p.Table, SQL: []string{p.SQL}})
 	}
@@ -192,14 +232,14 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 			return nil, err
 		}
 	}
-	found = slices.Concat(im.spec.Findings, im.p.Findings, found, s.summary(), s.findings)
+	found = slices.Concat(im.spec.Findings, im.p.Findings, found, s.summary(), im.listUnrun(), s.findings)
 	p, err := makePlan(ctx, s, im.tgt, db, moves, im.spec, found, im.position)
 	if p == nil {
 		return nil, err
 	}
 	p.Source = strings.TrimSpace("dump of " + db.Engine + " " + db.Version)
 	s.cut(p)
-	p.Objects = append(p.Objects, s.later...)
+	p.Objects = slices.Concat(s.sets, p.Objects, s.later)
 	if err == nil {
 		err = load.Blocked(s.findings)
 	}

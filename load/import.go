@@ -134,6 +134,9 @@ func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 		if p.ID > 0 && im.settle.Speaks() {
 			return im.inOrder(ctx, c, p)
 		}
+		if err := im.run.board.drained(ctx, c); err != nil { // it may read rows that came before it
+			return err
+		}
 	}
 	defer c.Enter(c.Enter(flow.IO))
 	return im.settle.Execute(ctx, p)

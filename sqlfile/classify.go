@@ -29,14 +29,44 @@ func snippet(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// classify determines what a statement does, and applies it to the scanner's state.
+// classify determines what a statement does and whether it may run, and applies it to the scanner's
+// state.
 func (s *Scanner) classify(st *Statement) {
+	s.recognise(st)
+	s.allow(st)
+	switch st.Kind {
+	case Set:
+		if st.Beyond == "" {
+			s.session = s.session.set(st.SQL, s.vars)
+		}
+		if c := s.session.Charset; trap(c) {
+			s.fail = &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(st.Offset, st.Line, "the text is in "+c+", where a backslash can be half of a character")), Hint: "Make the dump with --default-character-set=utf8mb4."}
+		}
+	case Insert:
+		s.filled[foldedID(st)] = true
+	}
+}
+
+// foldedID names a statement's table as the maps of tables do, in any spelling.
+func foldedID(st *Statement) tidemark.TableID {
+	return tidemark.TableID{Schema: strings.ToLower(st.Database), Name: strings.ToLower(st.Table)}
+}
+
+// recognise determines what a statement does.
+func (s *Scanner) recognise(st *Statement) {
 	l := s.session.reader(st.Text)
 	st.Database = s.session.Database
 	t := l.Next()
 	switch strings.ToUpper(t.Text) {
 	case "SET":
-		s.classifySet(st, l)
+		st.Kind = Set
+		if low := strings.ToLower(string(st.Text[:min(len(st.Text), 200)])); strings.Contains(low, "gtid_purged") || strings.Contains(low, "gtid_slave_pos") {
+			st.Kind = SetGTID
+			s.position.read(string(st.Text))
+		}
+		if setsLog(l) {
+			st.Kind = SetGTID
+		}
 	case "USE":
 		st.Kind = Use
 		st.Database, _ = l.Ident(l.Next())
@@ -48,21 +78,37 @@ func (s *Scanner) classify(st *Statement) {
 		for l.Accept("LOW_PRIORITY") || l.Accept("HIGH_PRIORITY") || l.Accept("DELAYED") || l.Accept("IGNORE") {
 		}
 		l.Accept("INTO")
-		s.name(st, l)
+		readName(st, l)
 	case "CREATE":
 		s.classifyCreate(st, l)
 	case "DROP":
-		s.classifyDrop(st, l)
+		classifyDrop(st, l)
 	case "ALTER":
 		s.classifyAlter(st, l)
 	case "LOCK", "UNLOCK":
 		if l.Accept("TABLES") || l.Accept("TABLE") {
 			st.Kind = LockTables
 		}
-	case "BEGIN", "START", "COMMIT", "ROLLBACK":
+	case "UPDATE", "DELETE":
+		st.Kind = Insert // changes rows in its place
+		for oneOf(l, "LOW_PRIORITY", "QUICK", "IGNORE") {
+		}
+		l.Accept("FROM")
+		readName(st, l)
+	case "TRUNCATE":
+		l.Accept("TABLE")
+		readName(st, l)
+		if st.Kind = DropTable; s.filled[foldedID(st)] {
+			st.Kind = Insert
+		}
+	case "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE":
 		st.Kind = Transaction
-		if l.Accept("SLAVE") || l.Accept("REPLICA") {
+	case "BEGIN", "START":
+		switch {
+		case l.Accept("SLAVE"), l.Accept("REPLICA"):
 			st.Kind = Replication
+		case l.Accept("TRANSACTION"), l.Accept("WORK"), l.Peek().Kind == sqltext.End:
+			st.Kind = Transaction
 		}
 	case "CHANGE":
 		st.Kind = Replication
@@ -74,26 +120,15 @@ func (s *Scanner) classify(st *Statement) {
 	}
 }
 
-func (s *Scanner) classifySet(st *Statement, l *sqltext.Reader) {
-	st.Kind = Set
-	low := strings.ToLower(string(st.Text[:min(len(st.Text), 200)]))
-	if strings.Contains(low, "gtid_purged") || strings.Contains(low, "gtid_slave_pos") {
-		st.Kind = SetGTID
-		s.position.read(string(st.Text))
-		return
-	}
-	from := 0
-	if t := s.session.reader(st.Text).Next(); t.Kind == sqltext.Word {
-		from = t.At
-	}
-	s.session = s.session.set(st.Text[from:], s.vars)
-	if c := s.session.Charset; trap(c) {
-		s.fail = &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(st.Offset, st.Line, "the text is in "+c+", where a backslash can be half of a character")), Hint: "Make the dump with --default-character-set=utf8mb4."}
-	}
+// setsLog reports whether a SET is about sql_log_bin. mysqldump writes that beside GTIDs.
+func setsLog(l *sqltext.Reader) bool {
+	oneOf(l, "SESSION", "LOCAL", "@@SESSION", "@@LOCAL")
+	l.Accept(".")
+	return oneOf(l, "sql_log_bin", "@@sql_log_bin")
 }
 
-// name reads the table that a statement is about.
-func (s *told) name(st *Statement, l *sqltext.Reader) bool {
+// readName reads the table that a statement is about.
+func readName(st *Statement, l *sqltext.Reader) bool {
 	name, ok := l.Ident(l.Next())
 	if ok && l.Accept(".") {
 		st.Database = name
@@ -138,7 +173,7 @@ func (s *told) classifyCreate(st *Statement, l *sqltext.Reader) {
 		st.Kind = AlterTable
 		for t := l.Next(); t.Kind != sqltext.End && t.Kind != sqltext.Bad; t = l.Next() {
 			if t.Is("ON") {
-				s.name(st, l)
+				readName(st, l)
 				return
 			}
 		}
@@ -149,14 +184,14 @@ func (s *told) classifyCreate(st *Statement, l *sqltext.Reader) {
 		if t.Kind == sqltext.End || t.Kind == sqltext.Bad {
 			return
 		}
-		if t.Kind == sqltext.Word && s.object(st, l, t) {
+		if t.Kind == sqltext.Word && object(st, l, t) {
 			return
 		}
 	}
 }
 
 // object recognises the word for the kind of object that is created or dropped.
-func (s *told) object(st *Statement, l *sqltext.Reader, t sqltext.Token) bool {
+func object(st *Statement, l *sqltext.Reader, t sqltext.Token) bool {
 	switch strings.ToUpper(t.Text) {
 	case "VIEW":
 		st.Kind = View
@@ -167,7 +202,7 @@ func (s *told) object(st *Statement, l *sqltext.Reader, t sqltext.Token) bool {
 		l.Next()
 		for t := l.Next(); t.Kind != sqltext.End && t.Kind != sqltext.Bad; t = l.Next() {
 			if t.Is("ON") {
-				s.name(st, l)
+				readName(st, l)
 				break
 			}
 		}
@@ -185,23 +220,23 @@ func (s *told) object(st *Statement, l *sqltext.Reader, t sqltext.Token) bool {
 	}
 	l.Accept("IF", "NOT", "EXISTS")
 	l.Accept("IF", "EXISTS")
-	s.name(st, l)
+	readName(st, l)
 	return true
 }
 
-func (s *told) classifyDrop(st *Statement, l *sqltext.Reader) {
+func classifyDrop(st *Statement, l *sqltext.Reader) {
 	l.Accept("TEMPORARY")
 	switch {
 	case l.Accept("TABLE"):
 		st.Kind = DropTable
 		l.Accept("IF", "EXISTS")
-		s.name(st, l)
+		readName(st, l)
 	case l.Accept("DATABASE"), l.Accept("SCHEMA"):
 		st.Kind = CreateDatabase
 		l.Accept("IF", "EXISTS")
 		st.Database, _ = l.Ident(l.Next())
 	default:
-		s.object(st, l, l.Next())
+		object(st, l, l.Next())
 	}
 }
 
@@ -215,7 +250,7 @@ func (s *told) classifyAlter(st *Statement, l *sqltext.Reader) {
 		return
 	}
 	st.Kind = AlterTable
-	if !s.name(st, l) {
+	if !readName(st, l) {
 		return
 	}
 	if l.Accept("DISABLE", "KEYS") || l.Accept("ENABLE", "KEYS") {

@@ -14,6 +14,7 @@
 // owns a Converter.
 //
 // Reading order: scanner.go (the loop over statements), insert.go (how rows are cut into pieces),
-// session.go (what SET, USE and DELIMITER change), create.go (CREATE TABLE), convert.go and the two
-// forms it writes, loaddata.go and copytext.go. What is accepted is in doc/format/mysqldump.md.
+// session.go (what SET, USE and DELIMITER change), allow.go (which statements may run), create.go
+// (CREATE TABLE), convert.go and the two forms it writes, loaddata.go and copytext.go. What is
+// accepted is in doc/format/mysqldump.md.
 package sqlfile

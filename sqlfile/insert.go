@@ -2,6 +2,7 @@ package sqlfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"sync"
 
@@ -103,6 +104,7 @@ func (s *Scanner) insert() (bool, error) {
 			h.text = bytes.Clone(s.unread()[:n])
 			s.advance(n)
 			s.rows = rows{head: h, fresh: true}
+			s.filled[foldedID(&Statement{Database: cmp.Or(h.table.Schema, s.session.Database), Table: h.table.Name})] = true
 			return true, nil
 		}
 		if len(s.unread()) > s.opt.MaxOther {
@@ -477,6 +479,7 @@ func (s *Scanner) withSuffix(i int) (*Statement, error) {
 	s.advance(n)
 	s.advance(min(len(s.delim), len(s.unread())))
 	s.rows = rows{}
+	s.allow(st)
 	s.number(st)
 	return s.give(st), nil
 }

@@ -39,15 +39,15 @@ func (s *Scanner) postgres(d []byte) (*Statement, error) {
 	case t.Is("CREATE") && l.Accept("TABLE"):
 		st.Kind = CreateTable
 		l.Accept("IF", "NOT", "EXISTS")
-		s.name(st, l)
+		readName(st, l)
 	case t.Is("ALTER") && l.Accept("TABLE"):
 		st.Kind = AlterTable
 		l.Accept("ONLY")
-		s.name(st, l)
+		readName(st, l)
 	case t.Is("INSERT"):
 		st.Kind = Insert
 		l.Accept("INTO")
-		s.name(st, l)
+		readName(st, l)
 	}
 	return s.give(st), nil
 }
@@ -114,7 +114,7 @@ func postgresWalk(d []byte) (int, bool) {
 
 // copyBlock begins a block COPY t (columns) FROM stdin; its rows are the lines that follow.
 func (s *Scanner) copyBlock(st *Statement, l *sqltext.Reader) (*Statement, error) {
-	ok := s.name(st, l)
+	ok := readName(st, l)
 	h := &head{table: tidemark.TableID{Schema: st.Database, Name: st.Table}, verb: "COPY"}
 	if ok && l.Accept("(") {
 		h.columns, ok = columnList(l)

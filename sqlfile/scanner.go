@@ -36,11 +36,12 @@ const (
 	Transaction                // BEGIN, COMMIT, ROLLBACK
 	Replication                // CHANGE MASTER TO, CHANGE REPLICATION SOURCE TO
 	Meta                       // pg_dump: a psql command such as \connect
+	Void                       // nothing, but for comments that the server does not run
 )
 
 var kindNames = [...]string{"other", "set", "set gtid_purged", "use", "create database", "create table", "drop table",
 	"alter table", "keys", "lock tables", "insert", "view", "trigger", "routine", "event", "sequence", "transaction",
-	"replication", "meta"}
+	"replication", "meta", "void"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -55,6 +56,10 @@ type Statement struct {
 	Offset   int64           // of its first byte in the unpacked text, from 0
 	Line     int64           // of its first byte, from 1
 	Text     []byte          // without its delimiter; nil if Tuples is set. The caller owns it
+	SQL      []byte          // Text as the server reads it, without versioned comments
+	Beyond   string          // the kind of a statement that is not run, such as CREATE USER; "" it may run
+	Unread   string          // why it is not run, where it may be damage or have rows
+	Refuse   string          // of rows and tables: why a server must not evaluate it; of triggers: why no row may fire it now
 	Database string          // that it names, or that USE has set
 	Table    string          // that it names, for the kinds about one table
 	Def      *tidemark.Table // CreateTable: its result; nil with DefErr if unreadable
@@ -73,6 +78,7 @@ type Options struct {
 	Server   sqltext.Server // its conditional comments count
 	Charset  string         // of the file until it names its own; "" is utf8mb4
 	Partial  bool           // accept a dump that lacks the line "Dump completed"
+	All      bool           // run statements of every kind
 
 	Database  string // of unqualified names, until USE names another one
 	Delimiter string // of statements, until DELIMITER sets another one; "" is a semicolon
@@ -119,6 +125,7 @@ type told struct {
 	session  *Session
 	vars     variables
 	tables   map[tidemark.TableID]*tidemark.Table
+	filled   map[tidemark.TableID]bool // tables whose rows have begun, in lower case
 	header   Header
 	complete bool // the last line of a dump was seen
 	findings []tidemark.Finding
@@ -145,13 +152,13 @@ func NewScanner(r io.Reader, opt Options) *Scanner {
 		charset = "utf8mb4"
 	}
 	return &Scanner{window: window{r: r, opt: opt, line: 1}, delim: []byte(cmp.Or(opt.Delimiter, ";")), told: told{vars: variables{},
-		session: &Session{Database: opt.Database, Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}}}
+		session: &Session{Database: opt.Database, Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}, filled: map[tidemark.TableID]bool{}}}
 }
 
 // after makes s continue after another file: with its tables, count of pieces, findings and log
 // position.
 func (s *Scanner) after(before *Scanner) {
-	s.tables, s.index, s.findings, s.position = before.tables, before.index, before.findings, before.position
+	s.tables, s.filled, s.index, s.findings, s.position = before.tables, before.filled, before.index, before.findings, before.position
 	s.header.Server = before.header.Server
 }
 

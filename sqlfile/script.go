@@ -19,6 +19,7 @@ type ScriptOptions struct {
 	Convert ConvertOptions
 	Piece   int  // see Options
 	Partial bool // see Options
+	All     bool // see Options; only for a server that runs the file's SQL
 }
 
 // A Script is a dump file, or several, in the form that an import needs: tables, pieces of rows,
@@ -73,7 +74,7 @@ func (s *Script) open() error {
 	s.mu.Lock()
 	s.file = f
 	s.mu.Unlock()
-	next := NewScanner(f, Options{Name: f.Name, Piece: s.opt.Piece, Partial: s.opt.Partial, Server: s.server, Database: it.database, Delimiter: it.ends})
+	next := NewScanner(f, Options{Name: f.Name, Piece: s.opt.Piece, Partial: s.opt.Partial, All: s.opt.All && s.server != sqltext.Server{}, Server: s.server, Database: it.database, Delimiter: it.ends})
 	if s.scan != nil {
 		next.after(s.scan)
 	} else {
@@ -114,7 +115,7 @@ func (s *Script) For(engine, version string) {
 	var major, minor, patch int
 	fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
 	s.server = sqltext.Server{MariaDB: engine == "mariadb", Version: major*10000 + minor*100 + patch}
-	s.scan.opt.Server, s.scan.session.Server = s.server, s.server
+	s.scan.opt.Server, s.scan.session.Server, s.scan.opt.All = s.server, s.server, s.opt.All
 }
 
 // Close closes the file.
@@ -208,7 +209,11 @@ func (s *Script) further(ctx context.Context, t *Tuples) error {
 // such as locks and transactions.
 func (s *Script) statement(st *Statement) *tidemark.Piece {
 	id := tidemark.TableID{Schema: st.Database, Name: st.Table}
-	p := &tidemark.Piece{Kind: tidemark.Execute, Table: id, SQL: string(st.Text), Offset: st.Offset, Line: st.Line, Bytes: int64(len(st.Text))}
+	p := &tidemark.Piece{Kind: tidemark.Execute, Table: id, SQL: string(st.SQL), Refuse: st.Refuse, Offset: st.Offset, Line: st.Line, Bytes: int64(len(st.Text))}
+	if st.Beyond != "" {
+		p.Kind, p.What, p.Refuse = tidemark.Beyond, fmt.Sprintf("%s (%s)", st.Beyond, s.line(st)), st.Unread
+		return p
+	}
 	switch st.Kind {
 	case CreateTable:
 		if st.Def == nil {
@@ -225,7 +230,7 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 		}
 		p.Kind = tidemark.Schema
 	case Set:
-		s.remember(p)
+		s.remember(p, st.Text)
 		if s.parts.list[s.at].rows {
 			return nil // it applies to these rows and tables, which are known by now
 		}

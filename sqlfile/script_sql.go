@@ -12,8 +12,8 @@ import (
 
 // remember keeps a SET for the statements after it. Dumps repeat the same SETs for every table, in
 // conditional comments: of equal ones the last is kept.
-func (s *Script) remember(p *tidemark.Piece) {
-	if strings.HasPrefix(p.SQL, "/*!") || strings.HasPrefix(p.SQL, "/*M!") {
+func (s *Script) remember(p *tidemark.Piece, text []byte) {
+	if bytes.HasPrefix(text, []byte("/*!")) || bytes.HasPrefix(text, []byte("/*M!")) {
 		for i, have := range s.set.SQL {
 			if have != p.SQL {
 				continue
@@ -26,6 +26,8 @@ func (s *Script) remember(p *tidemark.Piece) {
 	}
 	s.set.SQL = append(s.set.SQL, p.SQL)
 }
+
+const hintAll = "Look at the statement in the file. If you trust it, run it with --run-all-statements."
 
 // SQL returns a piece of rows, or of SQL, as the statement that inserts m's rows on a server of the
 // file's kind; nil if there is none. Its error is of Kind Unsupported if the statement would have
@@ -40,8 +42,16 @@ func (s *Script) SQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, 
 		if err != nil {
 			return refuse(err.Error(), "load the file without that rule, and copy from there with it")
 		}
-		st.SQL = string(append(head, t.Data...))
+		l := t.Session.reader(t.Data)
+		rows := l.Resolve(t.Data, l.Server)
+		if why := t.Session.impure(t.Session.reader(rows), inRows); why != "" && !s.opt.All {
+			return refuse(why, hintAll)
+		}
+		st.SQL = string(append(head, rows...))
 	} else if p.Kind == tidemark.ExecuteAt {
+		if p.Refuse != "" {
+			return refuse(p.Refuse, hintAll)
+		}
 		if m.To.Name != m.From.Name || !m.Direct {
 			return refuse("is SQL, and its table has another name or other columns on the target", "load the file without that rule, and copy from there with it")
 		}

@@ -79,18 +79,22 @@ func (s *Session) assign(l *sqltext.Reader, vars variables) {
 			return
 		}
 	}
+	at := *l
 	value := s.value(l, vars)
 	switch strings.TrimLeft(name, "@") {
 	case "sql_mode":
 		if strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "@@") {
 			break
 		}
+		if exact, ok := s.exact(&at, vars, s.mode()); ok {
+			value = exact
+		}
 		mode := strings.ToUpper(value)
 		if strings.ContainsAny(mode, "(") {
 			return // an expression over the server's own mode
 		}
 		s.NoBackslash = strings.Contains(mode, "NO_BACKSLASH_ESCAPES")
-		s.AnsiQuotes = strings.Contains(mode, "ANSI")
+		s.AnsiQuotes = hasMode(mode, ansiModes)
 		return
 	case "time_zone":
 		if strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "@@") {
@@ -102,6 +106,9 @@ func (s *Session) assign(l *sqltext.Reader, vars variables) {
 		}
 		return
 	case "character_set_client":
+		if exact, ok := s.exact(&at, vars, s.Charset); ok {
+			value = exact
+		}
 		s.setCharset(strings.ToLower(value))
 		return
 	}
@@ -124,7 +131,7 @@ func (s *Session) value(l *sqltext.Reader, vars variables) string {
 		return ""
 	}
 	start, end := t.At, t.After()
-	first, n := t, 1
+	first, second, n := t, l.Peek(), 1
 	for depth := 0; ; n++ {
 		p := l.Peek()
 		if p.Kind == sqltext.End || p.Kind == sqltext.Bad || depth == 0 && p.Is(",") {
@@ -138,7 +145,7 @@ func (s *Session) value(l *sqltext.Reader, vars variables) string {
 		}
 		end = l.Next().After()
 	}
-	if first.Kind == sqltext.String && (n == 1 || n == 3) { // 3: 'x' COLLATE 'y'
+	if first.Kind == sqltext.String && (n == 1 || n == 3 && second.Is("COLLATE")) {
 		return l.Value(first)
 	}
 	text := first.Text

@@ -107,6 +107,9 @@ func flat(t interface{ Fatalf(string, ...any) }, file []byte, sts []*Statement) 
 	for _, st := range sts {
 		p := st.Tuples
 		if p == nil {
+			if st.Kind == Insert {
+				index++
+			}
 			out = append(out, string(st.Text))
 			if !bytes.HasPrefix(file[st.Offset:], st.Text) {
 				t.Fatalf("statement is not at %d: %q", st.Offset, st.Text)

@@ -102,8 +102,3 @@ func (o *engineOptions) opener() job.Opener {
 func (o *engineOptions) login(url string) (string, error) {
 	return address.WithPassword(url, o.passwordFile)
 }
-
-// openDump opens a dump file with these options.
-func (o *engineOptions) openDump(path string) (job.Dump, error) {
-	return engines.OpenDump(path, o.engine)
-}

@@ -5,7 +5,9 @@ import (
 	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/internal/plainfile"
+	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
@@ -55,6 +57,7 @@ type loadOptions struct {
 	resume   string           // --resume; none: a new run
 	volumes  []advisor.Volume // --volumes; none: the table has those that are documented
 	planOnly bool             // --plan off: the user asked for the copy
+	runAll   bool             // --run-all-statements off: a file may come from anyone
 }
 
 // readVolumes reads the file of --volumes.
@@ -86,6 +89,7 @@ func (o *loadOptions) table() option.Table {
 		}).For("copy replicate apply restore diff repair"),
 		option.New("resume", "text", "", "Resume a run: its ID, or last. The beginning of an ID is enough; last is the last run of this source and target.", option.Text(&o.resume)).For("copy restore").CommonTo("copy restore"),
 		option.New("plan", "on/off", "off", "Print what would happen and change nothing.", option.OnOff(&o.planOnly)).For("copy restore").CommonTo("copy restore").Also("copy restore", "dry-run"),
+		option.New("run-all-statements", "on/off", "off", "Dump files: also run statements that are not about tables, rows, views, routines, triggers, events or the session, such as CREATE USER, GRANT and SET GLOBAL. Without it they are listed and skipped.", option.OnOff(&o.runAll)).For("copy check"),
 	}.In(option.Rows)
 }
 
@@ -123,6 +127,11 @@ type movingOptions struct {
 	engineOptions
 	outputOptions
 	stateOptions
+}
+
+// openDump opens a dump file with these options.
+func (o *movingOptions) openDump(path string) (job.Dump, error) {
+	return engines.OpenDump(path, o.engine, o.runAll)
 }
 
 func (o *movingOptions) table() option.Table {
