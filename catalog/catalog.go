@@ -57,11 +57,24 @@ func Open(path string) (*Catalog, error) {
 		return nil, fileError("open catalog", path, err)
 	}
 	f.Close()
+	return connect(path, (&url.URL{Scheme: "file", Path: path}).String())
+}
+
+// Read is Open for commands that only read: if there is no file, it creates none, and gives an
+// empty catalogue.
+func Read(path string) (*Catalog, error) {
+	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
+		return Open(path)
+	}
+	return connect(path, "file::memory:")
+}
+
+// connect opens the database that a URL of SQLite names.
+func connect(path, name string) (*Catalog, error) {
 	// busy_timeout: other processes write too, each for a moment. txlock: a
 	// transaction that begins as a reader cannot always become a writer.
 	// synchronous NORMAL: no fsync per commit; Begin and Update call for one.
-	name := (&url.URL{Scheme: "file", Path: path, RawQuery: "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)&_txlock=immediate"}).String()
+	name += "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)&_txlock=immediate"
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, fileError("open catalog", path, err)

@@ -121,7 +121,7 @@ The server may be a standby. Nothing is changed on it.`,
 		Args: args(2, 9, "backup SOURCE REPO [REPO...]"),
 	}
 	read := flags[backupOptions](cmd)
-	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *backupOptions, cat *catalog.Catalog) error {
+	cmd.RunE = intoCatalog(read, func(cmd *cobra.Command, given []string, o *backupOptions, cat *catalog.Catalog) error {
 		if err := o.oneForm(cmd); err != nil {
 			return err
 		}

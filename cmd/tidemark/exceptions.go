@@ -120,7 +120,7 @@ catalogue stores no passwords: they come from a password file, PGPASSWORD or MYS
 
 // targetOf gives the target of a stream that the catalogue knows, without its password.
 func (o *stateOptions) targetOf(ctx context.Context, name string) (string, error) {
-	cat, err := o.openCatalog()
+	cat, err := o.readCatalog()
 	if err != nil {
 		return "", err
 	}

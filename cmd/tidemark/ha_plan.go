@@ -227,7 +227,7 @@ func (p *planner) writePage(plan *ha.Plan) error {
 	if p.page == "" {
 		return nil
 	}
-	f, err := os.Create(p.page)
+	f, err := os.OpenFile(p.page, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // it describes servers, as the state folder does
 	if err == nil {
 		err = errors.Join(report.WritePlan(f, plan), f.Close())
 	}

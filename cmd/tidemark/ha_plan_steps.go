@@ -104,10 +104,10 @@ func (p *planner) prepare(ctx context.Context) error {
 // openFolder locks the folder of results, and reads what is there.
 func (p *planner) openFolder() error {
 	out := p.out
-	if err := os.MkdirAll(out, 0o755); err != nil {
+	if err := os.MkdirAll(out, 0o700); err != nil {
 		return fileProblem("keep results", out, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(out, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(out, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fileProblem("keep results", out, err)
 	}
@@ -191,7 +191,7 @@ func (p *planner) mark(name, mark string) error {
 func writeWhole(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {
-		if err = os.WriteFile(path+".new", append(text, '\n'), 0o644); err == nil {
+		if err = os.WriteFile(path+".new", append(text, '\n'), 0o600); err == nil {
 			err = os.Rename(path+".new", path)
 		}
 	}

@@ -93,6 +93,11 @@ func TestHAPlan(t *testing.T) {
 	}
 	page := filepath.Join(out, "plan.html")
 	o := must(t, append(args, "--html", page)...)
+	for _, path := range []string{page, steps} {
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("others can read %s: %v", path, err)
+		}
+	}
 	for _, want := range []string{"[1/5] scan: taken from ", "[2/5] disk: taken from ", "[4/5] the standby's disk: ", "[5/5] simulating remote_apply, 4 sessions, for 300ms", "the page is "} {
 		if !strings.Contains(o.errOut, want) {
 			t.Errorf("no %q in\n%s", want, o.errOut)

@@ -107,6 +107,9 @@ func (o *stateOptions) statePath() (string, error) {
 		if err != nil {
 			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "open catalogue", Err: errors.New("no home folder"), Hint: "Name a file with --state."}
 		}
+		if _, err := os.Stat(home); err != nil { // that of accounts without one is not to be made
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "open catalogue", Object: home, Err: errors.New("the home folder does not exist"), Hint: "Name a file with --state, or set HOME."}
+		}
 		base = filepath.Join(home, ".local", "state")
 	}
 	return filepath.Join(base, "tidemark", "catalog.db"), nil
@@ -118,6 +121,15 @@ func (o *stateOptions) openCatalog() (*catalog.Catalog, error) {
 		return nil, err
 	}
 	return catalog.Open(path)
+}
+
+// readCatalog opens the catalogue of a command that only reads it.
+func (o *stateOptions) readCatalog() (*catalog.Catalog, error) {
+	path, err := o.statePath()
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Read(path)
 }
 
 // catalogueOptions are the options of commands that read the catalogue, and of those that need a

@@ -51,7 +51,7 @@ meanwhile may be gone before they are printed.`,
 }
 
 func (o *peekOptions) peek(ctx context.Context, name string, out io.Writer) error {
-	cat, err := o.openCatalog()
+	cat, err := o.readCatalog()
 	if err != nil {
 		return err
 	}

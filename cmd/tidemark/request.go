@@ -134,7 +134,7 @@ func (r *request) files(o *ruleOptions) (map[string]option.Value, error) {
 
 // ofStream takes source, target and tables from the catalogue's record of the stream.
 func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions) error {
-	cat, err := state.openCatalog()
+	cat, err := state.readCatalog()
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ against their checksums before the rows in them are committed.`,
 		Args: args(2, 3, "restore REPO [BACKUP] DIR|URL"),
 	}
 	read := flags[restoreOptions](cmd)
-	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *restoreOptions, cat *catalog.Catalog) error {
+	cmd.RunE = intoCatalog(read, func(cmd *cobra.Command, given []string, o *restoreOptions, cat *catalog.Catalog) error {
 		id := "latest"
 		if len(given) == 3 {
 			id = given[1]

@@ -184,14 +184,23 @@ func explainCommand() *cobra.Command {
 	return cmd
 }
 
-// onCatalog runs a command that reads the catalogue.
+// onCatalog runs a command that reads the catalogue, and creates none.
 func onCatalog[P interface{ catalogue() *stateOptions }](read func(map[string]option.Value) (P, error), do func(cmd *cobra.Command, given []string, o P, cat *catalog.Catalog) error) func(*cobra.Command, []string) error {
+	return withCatalog(read, (*stateOptions).readCatalog, do)
+}
+
+// intoCatalog runs a command that is recorded in the catalogue.
+func intoCatalog[P interface{ catalogue() *stateOptions }](read func(map[string]option.Value) (P, error), do func(cmd *cobra.Command, given []string, o P, cat *catalog.Catalog) error) func(*cobra.Command, []string) error {
+	return withCatalog(read, (*stateOptions).openCatalog, do)
+}
+
+func withCatalog[P interface{ catalogue() *stateOptions }](read func(map[string]option.Value) (P, error), open func(*stateOptions) (*catalog.Catalog, error), do func(cmd *cobra.Command, given []string, o P, cat *catalog.Catalog) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, given []string) error {
 		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		cat, err := o.catalogue().openCatalog()
+		cat, err := open(o.catalogue())
 		if err != nil {
 			return err
 		}
@@ -207,7 +216,7 @@ func completeRuns[P interface{ catalogue() *stateOptions }](read func(map[string
 		if err != nil || len(given) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		cat, err := o.catalogue().openCatalog()
+		cat, err := o.catalogue().readCatalog()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -87,7 +87,7 @@ capture runs.`,
 		if err != nil || len(given) > 1 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		cat, err := o.openCatalog()
+		cat, err := o.readCatalog()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
