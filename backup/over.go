@@ -492,7 +492,7 @@ const writable = 0o600
 func (x *Restore) protect() error {
 	for i := range x.over.protected {
 		t := &x.over.protected[i]
-		if err := os.Chmod(x.path(t), os.FileMode(t.mode)); err != nil {
+		if err := os.Chmod(x.path(t), os.FileMode(t.mode).Perm()); err != nil {
 			return writeFailed(x.path(t), err)
 		}
 	}

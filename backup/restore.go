@@ -418,7 +418,7 @@ func (x *Restore) putFile(t *target, parts []part, plain []byte) error {
 	if x.over != nil {
 		flags = os.O_RDWR | os.O_CREATE
 	}
-	f, err := os.OpenFile(path, flags, os.FileMode(t.mode))
+	f, err := os.OpenFile(path, flags, os.FileMode(t.mode).Perm())
 	if err != nil {
 		return writeFailed(path, err)
 	}

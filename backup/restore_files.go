@@ -68,7 +68,7 @@ func (x *Restore) makeFolders(folders []repo.File, spaces map[string]string) err
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return writeFailed(at, err)
 		}
-		if err := os.Chmod(at, os.FileMode(f.Mode)); err != nil {
+		if err := os.Chmod(at, os.FileMode(f.Mode).Perm()); err != nil {
 			return writeFailed(at, err)
 		}
 		if err := x.ownPath(at); err != nil {
@@ -124,7 +124,7 @@ func (x *Restore) makeFile(t *target) error {
 
 // create creates a new file with its mode and owner, and fills it.
 func (x *files) create(path string, mode uint32, fill func(*os.File) error) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, os.FileMode(mode))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, os.FileMode(mode).Perm())
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (x *files) create(path string, mode uint32, fill func(*os.File) error) erro
 
 // own sets a file's mode, whatever the process's umask is, and its owner.
 func (x *files) own(f *os.File, mode uint32) error {
-	if err := f.Chmod(os.FileMode(mode)); err != nil {
+	if err := f.Chmod(os.FileMode(mode).Perm()); err != nil {
 		return err
 	}
 	if x.give {

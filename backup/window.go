@@ -233,7 +233,7 @@ func (x *Restore) makeList() error {
 	m.name, m.path = name, x.place(name)
 	mode := 0o600 | x.mode&0o040 // like the server's own files: also for users who may read the folder
 	var err error
-	if m.f, err = os.OpenFile(m.path+notYet, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, os.FileMode(mode)); err != nil {
+	if m.f, err = os.OpenFile(m.path+notYet, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, os.FileMode(mode).Perm()); err != nil {
 		return writeFailed(m.path+notYet, err)
 	}
 	x.made = m

@@ -139,6 +139,10 @@ func lastLines(text string, n int) string {
 // enter it, and fetch the log if a recovery needs it.
 func (o *restoreOptions) tryOut(ctx context.Context, warn io.Writer, m *repo.Manifest, dir string) error {
 	u := userOf(m)
+	if !u.other && os.Geteuid() == 0 {
+		screen.Warn(warn, o.json, tidemark.Finding{Severity: tidemark.Warning, Object: dir, Text: "the backup does not say which user's files these were, or that they were root's: they will belong to root, as whom PostgreSQL does not start",
+			Hint: "Give them to the server's user afterwards: chown -R postgres " + dir + "."})
+	}
 	folders := []string{dir}
 	for _, t := range m.Tablespaces {
 		to := t.Path
