@@ -7,6 +7,25 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
+// TestKeysOfADump: MariaDB calls the action of a foreign key that names none RESTRICT, of which its
+// dumps say nothing: either way the target has what another source's key without an action becomes.
+func TestKeysOfADump(t *testing.T) {
+	t.Parallel()
+	src := testdb.MariaDB(t).NewDatabase(t, "keys")
+	testdb.Query(t, src, "CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, a int, b int, FOREIGN KEY (a) REFERENCES p (id), FOREIGN KEY (b) REFERENCES p (id) ON DELETE CASCADE ON UPDATE SET NULL)")
+	file := testdb.MySQLDump(t, src)
+	for _, from := range []string{src, file} {
+		dst := pg15(t).NewDatabase(t, "keys")
+		must(t, "copy", from, dst)
+		if o := cli(t, "diff", "--definitions=only", src, dst); o.code != 0 {
+			t.Errorf("%s: %s", from, o.out)
+		}
+		if got := testdb.Query(t, dst, "SELECT confupdtype::text || confdeltype::text FROM pg_constraint WHERE contype = 'f' ORDER BY 1"); got != "aa\nnc" {
+			t.Errorf("%s: actions %q", from, got)
+		}
+	}
+}
+
 // TestDefinitionsAfterACopyAcross: after a copy between engines that ended well the definitions are
 // equal, however each server writes defaults, checks and numbering; what is changed then is found.
 func TestDefinitionsAfterACopyAcross(t *testing.T) {

@@ -76,7 +76,7 @@ const oldTime = " /* mariadb-5.3 */"
 
 // same compares an item's texts on source and target.
 func (a *altering) same(w, h string) bool {
-	w, h = strings.ReplaceAll(w, oldTime, ""), strings.ReplaceAll(h, oldTime, "")
+	w, h = hexDigits(strings.ReplaceAll(w, oldTime, "")), hexDigits(strings.ReplaceAll(h, oldTime, ""))
 	if tokens := sqltext.Scan(w); a.d.Across && sqltext.Find(tokens, "collate") < 0 {
 		h = withoutCollation(h, sqltext.Find(tokens, "character") < 0) // the default of its character set, or the table's
 	}
@@ -89,16 +89,31 @@ func (a *altering) same(w, h string) bool {
 	return plainly(w) == plainly(h) || isComputed(w) && isComputed(h)
 }
 
-// collatedOnly removes a column's character set where its collation is said, which implies it:
-// servers write it depending on what the table had when it was made.
+// collatedOnly removes a character set that the collation implies. MySQL shows such a set only where
+// a statement has named the collation, as those that repeat its text do.
 func collatedOnly(s string) string {
 	tokens := sqltext.Scan(s)
-	i := sqltext.Find(tokens, "character")
-	if i < 0 || sqltext.Find(tokens, "collate") < 0 {
+	i, j := sqltext.Find(tokens, "character"), sqltext.Find(tokens, "collate")
+	set := sqltext.Skip(tokens, sqltext.Skip(tokens, i+1)+1)
+	collation := sqltext.At(tokens, sqltext.Skip(tokens, j+1)).Text
+	if 0 <= i && i < j && sqltext.Skip(tokens, set+1) == j && strings.HasPrefix(collation, sqltext.At(tokens, set).Text+"_") {
+		tokens = slices.Concat(tokens[:i], tokens[j:])
+	}
+	return sqltext.Join(tokens)
+}
+
+// hexDigits returns a text with 0x61 as x'61'.
+func hexDigits(s string) string {
+	if !strings.Contains(s, "0x") {
 		return s
 	}
-	end := sqltext.Skip(tokens, sqltext.Skip(tokens, i+1)+1)
-	return sqltext.Join(slices.Concat(sqltext.Trim(tokens[:i]), tokens[min(end+1, len(tokens)):]))
+	tokens := slices.Clone(sqltext.Scan(s))
+	for i := range tokens {
+		if digits, ok := strings.CutPrefix(tokens[i].Text, "0x"); ok && tokens[i].Kind == sqltext.Word {
+			tokens[i].Text = "x'" + digits + "'"
+		}
+	}
+	return sqltext.Join(tokens)
 }
 
 // withoutCollation removes a column's collation, and its character set if asked to.

@@ -104,7 +104,13 @@ func (d *describer) readForeignKeys() error {
 	actions := map[fkID][2]string{}
 	err := d.each("SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE "+
 		d.inScope("CONSTRAINT_SCHEMA"), func(r rowReader) {
-		actions[fkID{r.id(), r.text(2)}] = [2]string{r.text(3), r.text(4)}
+		rules := [2]string{r.text(3), r.text(4)}
+		for i := range rules {
+			if d.e.MariaDB && rules[i] == "RESTRICT" { // what it calls its default; SHOW CREATE, and so dumps, say nothing
+				rules[i] = "NO ACTION"
+			}
+		}
+		actions[fkID{r.id(), r.text(2)}] = rules
 	})
 	if err != nil {
 		return err

@@ -194,7 +194,7 @@ func sortedKeys[T any](m map[string]T) []string {
 }
 
 func (d *Definitions) same(a, b string) bool {
-	return a == b || (d.Loose || d.Across) && loosely(a) == loosely(b)
+	return a == b || respelled(a) == respelled(b) || (d.Loose || d.Across) && loosely(a) == loosely(b)
 }
 
 // sameCheck reports whether two definitions of a check are the same.

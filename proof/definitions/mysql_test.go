@@ -99,6 +99,27 @@ func TestMySQLChanges(t *testing.T) {
 	}
 }
 
+// TestMySQLNamesTheCharset: a MySQL server shows the character set of a column whose collation a
+// statement named, though its own text of the source's column does not: the same column.
+func TestMySQLNamesTheCharset(t *testing.T) {
+	server := testdb.MySQL(t)
+	src, dst := server.NewDatabase(t, "src"), server.NewDatabase(t, "dst")
+	testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, a varchar(9) NOT NULL DEFAULT '', b text) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci")
+	testdb.Must(t, "copy", src, dst)
+	if a, b := showAll(t, src), showAll(t, dst); a == b {
+		t.Fatalf("the server shows both alike:\n%s", a)
+	}
+	if r := compare(t, src, dst); !r.Definitions.Equal {
+		t.Errorf("after a complete copy: %+v", r.Definitions)
+	}
+	for _, change := range []string{"COLLATE utf8mb4_bin", "CHARACTER SET latin1", "CHARACTER SET utf8mb3 COLLATE utf8mb3_unicode_ci"} {
+		testdb.Query(t, dst, "ALTER TABLE t MODIFY a varchar(9) "+change+" NOT NULL DEFAULT ''")
+		if r := compare(t, src, dst); r.Definitions.Equal {
+			t.Errorf("%s: not reported", change)
+		}
+	}
+}
+
 func mysqlRound(t *testing.T, server *testdb.Server, i int, round []string) {
 	src, dst := server.NewDatabase(t, fmt.Sprint("src", i)), server.NewDatabase(t, fmt.Sprint("dst", i))
 	session := testdb.NewSession(src)

@@ -300,3 +300,25 @@ func unlike(a, b string) string {
 	}
 	return "the target has more:\n" + strings.Join(y[len(x):min(len(y), len(x)+10)], "\n")
 }
+
+// TestPostgresListsOfText: the server shows v IN ('a', 'b') in another way once it has read its own
+// text of it, as a copy makes it do. It is the same condition.
+func TestPostgresListsOfText(t *testing.T) {
+	server := testdb.Postgres(t, 15)
+	src, dst := server.NewDatabase(t, "src"), server.NewDatabase(t, "dst")
+	testdb.Query(t, src, `CREATE TABLE t (id int PRIMARY KEY, v varchar(9) DEFAULT 'a' CHECK (v IN ('a', 'it''s', 'c')), w varchar(9));
+		CREATE UNIQUE INDEX active ON t (id) WHERE v IN ('a', 'it''s'); CREATE INDEX first ON t ((w IN ('a', 'b')));
+		CREATE VIEW seen AS SELECT id FROM t WHERE v IN ('a', 'it''s') AND w NOT IN ('x', 'y')`)
+	testdb.Must(t, "copy", src, dst)
+	const shown = "SELECT pg_get_indexdef('active'::regclass)"
+	if a, b := testdb.Query(t, src, shown), testdb.Query(t, dst, shown); a == b {
+		t.Fatalf("the server shows both alike: %s", a)
+	}
+	if o := testdb.Run(t, "diff", src, dst, "--definitions=only"); o.Code != 0 {
+		t.Errorf("after a complete copy: %s", o.Out)
+	}
+	testdb.Query(t, dst, `DROP INDEX active; CREATE UNIQUE INDEX active ON t (id) WHERE v IN ('a', 'its')`)
+	if o := testdb.Run(t, "diff", src, dst, "--definitions=only"); o.Code != 1 {
+		t.Errorf("another condition: exit %d\n%s", o.Code, o.Out)
+	}
+}
