@@ -5,6 +5,7 @@
 //	Terms       the tokens of an expression: numbers and operators whole, strings and names as values
 //	Reader      reads the tokens of a text other than blanks and comments, and resolves comments that only some servers run
 //	Server      decides which of these comments a server runs
+//	SpreadCasts a text as PostgreSQL shows it once it has read its own
 //	Definition  the kind of an element in the list of a MySQL CREATE TABLE
 //
 // bytes.go has functions on the bytes of incomplete texts, for readers of files of any size.

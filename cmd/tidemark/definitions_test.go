@@ -7,15 +7,42 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
+// TestTypesOfPostgresOnly: an empty default of bytes, which MySQL shows as 0x and cannot read; and
+// what check says once for all columns and keys.
+func TestTypesOfPostgresOnly(t *testing.T) {
+	t.Parallel()
+	src := pg15(t).NewDatabase(t, "only")
+	testdb.Query(t, src, `CREATE TABLE i (id int PRIMARY KEY, none bytea NOT NULL DEFAULT '', a bytea NOT NULL DEFAULT '\x00ff27', u uuid, v uuid,
+		p int REFERENCES i DEFERRABLE, q int REFERENCES i DEFERRABLE INITIALLY DEFERRED); INSERT INTO i VALUES (1)`)
+	for _, to := range []*testdb.Server{mysql8(t), testdb.MariaDB(t)} {
+		dst := to.NewDatabase(t, "only")
+		o := must(t, "check", src, dst)
+		if said := strings.Count(o.out, "deferrable"); said != 1 || strings.Contains(o.out, "note: uuid becomes char(36), with its hyphens (in 2 places)") != (to.Engine == "mysql") {
+			t.Errorf("%s: %s", to.Engine, o.out)
+		}
+		must(t, "copy", src, dst)
+		testdb.Query(t, dst, "INSERT INTO i (id) VALUES (2)")
+		if got := testdb.Query(t, dst, "SELECT id, HEX(none), HEX(a) FROM i ORDER BY id"); got != "1\t\t00FF27\n2\t\t00FF27" {
+			t.Errorf("%s: %q", to.Engine, got)
+		}
+		if o := cli(t, "diff", "--definitions=only", src, dst); o.code != 0 {
+			t.Errorf("%s: %s", to.Engine, o.out)
+		}
+	}
+}
+
 // TestKeysOfADump: MariaDB calls the action of a foreign key that names none RESTRICT, of which its
 // dumps say nothing: either way the target has what another source's key without an action becomes.
 func TestKeysOfADump(t *testing.T) {
 	t.Parallel()
 	src := testdb.MariaDB(t).NewDatabase(t, "keys")
-	testdb.Query(t, src, "CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, a int, b int, FOREIGN KEY (a) REFERENCES p (id), FOREIGN KEY (b) REFERENCES p (id) ON DELETE CASCADE ON UPDATE SET NULL)")
+	testdb.Query(t, src, "CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, a int, b int, FOREIGN KEY (a) REFERENCES p (id), FOREIGN KEY (b) REFERENCES p (id) ON DELETE CASCADE ON UPDATE SET NULL); CREATE TABLE Big (Id int); CREATE TABLE small (Id int, jobId int)")
 	file := testdb.MySQLDump(t, src)
 	for _, from := range []string{src, file} {
 		dst := pg15(t).NewDatabase(t, "keys")
+		if o := must(t, "check", from, dst); !strings.Contains(o.out, "PostgreSQL reads others in lower case: public.Big, public.small\n") {
+			t.Errorf("%s: of names that need quotes: %s", from, o.out)
+		}
 		must(t, "copy", from, dst)
 		if o := cli(t, "diff", "--definitions=only", src, dst); o.code != 0 {
 			t.Errorf("%s: %s", from, o.out)
@@ -46,15 +73,22 @@ func TestDefinitionsAfterACopyAcross(t *testing.T) {
 					b32 binary(32) NOT NULL DEFAULT '` + strings.Repeat(`\0`, 32) + `', b4 binary(4) DEFAULT 'ab', vb varbinary(8) DEFAULT 'x', e enum('a','b') DEFAULT 'a',
 					x int CHECK (x > 0), y int, CONSTRAINT yy CHECK (y < 5), r varchar(20), nn text NOT NULL, CONSTRAINT rr CHECK (r REGEXP '^[a-z]+$'), UNIQUE KEY uk (y), KEY ix (x),
 					CONSTRAINT fk FOREIGN KEY (pid) REFERENCES p (id))`,
-				"CREATE TABLE bin (id int PRIMARY KEY, e enum('x','y'), s set('a','b'), q enum('q','w') NOT NULL DEFAULT 'w', vb varbinary(255) NOT NULL DEFAULT '') DEFAULT CHARSET=binary",
+				"CREATE TABLE bin (id int PRIMARY KEY, ok tinyint(1), e enum('x','y'), s set('a','b'), q enum('q','w') NOT NULL DEFAULT 'w', vb varbinary(255) NOT NULL DEFAULT '') DEFAULT CHARSET=binary",
 				"CREATE TABLE em (id int PRIMARY KEY, e enum('a','😀','b?') CHARACTER SET utf8mb4 DEFAULT '😀', s set('x','😀y') CHARACTER SET utf8mb4)",
 				"INSERT INTO em VALUES (1, '😀', 'x,😀y')",
-				"INSERT INTO p (x) VALUES (1)", "INSERT INTO d (pid, r, nn) VALUES (1, 'abc', 'n')", "INSERT INTO bin VALUES (1, 'y', 'a,b', 'q', 'x')"} {
+				"INSERT INTO p (x) VALUES (1)", "INSERT INTO d (pid, r, nn) VALUES (1, 'abc', 'n')", "INSERT INTO bin VALUES (1, 1, 'y', 'a,b', 'q', 'x')"} {
 				testdb.Query(t, src, sql)
 			}
 			o := must(t, "copy", src, dst)
 			if said := strings.Contains(o.out+o.errOut, "1 columns are NOT NULL and cannot have a plain default on MySQL"); said != (pair.to == pg) {
 				t.Errorf("a column without a default: %v: %s", said, o.out)
+			}
+			const flags = "becomes smallint, which PostgreSQL does not compare with true or false: public.bin.ok\n"
+			if said := strings.Contains(o.out+o.errOut, flags); said != (pair.to == pg) {
+				t.Errorf("a number where applications have a boolean: %v: %s", said, o.out)
+			}
+			if o := must(t, "check", src, dst, "--tinyint1-bool", "--prep", "drop"); strings.Contains(o.out+o.errOut, "tinyint") {
+				t.Errorf("a boolean: %s", o.out)
 			}
 			if o := cli(t, "diff", "--definitions", src, dst); !strings.Contains(o.out, "objects, all equal") {
 				t.Errorf("%s", o.out)

@@ -295,7 +295,7 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey, computed
 		return
 	}
 	if f.Deferrable {
-		r.find(tidemark.Note, name, "is deferrable on the source; here it is checked with every statement", "")
+		r.once(tidemark.Note, "a foreign key that is deferrable on the source is checked with every statement here")
 	}
 	o := tidemark.Object{ID: name, Kind: "foreign key", Phase: tidemark.AfterRows, Table: m.To.TableID,
 		Depends: []string{"table " + m.To.String(), "table " + p.To.String(), "index " + m.To.String(), "index " + p.To.String()}}

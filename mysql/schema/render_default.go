@@ -99,10 +99,10 @@ func (c *builtColumn) literalDefault(v string) (sql, why string) {
 		}
 		return "b'" + v + "'", ""
 	case tidemark.Binary, tidemark.Varbinary, tidemark.Blob:
-		if h, ok := strings.CutPrefix(v, `\x`); ok {
+		if h, ok := strings.CutPrefix(v, `\x`); ok && h != "" { // MySQL cannot read its own text of x''
 			sql = "x'" + h + "'"
 		} else {
-			sql = server.Literal(v)
+			sql = server.Literal(strings.TrimPrefix(v, `\x`))
 		}
 	case tidemark.Date, tidemark.DateTime, tidemark.Timestamp:
 		v = strings.TrimSuffix(v, "+00")

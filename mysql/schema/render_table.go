@@ -207,6 +207,9 @@ func (b *builder) typeOf(c *builtColumn) {
 	} else if sql, collation, ok := strings.Cut(c.sql, " COLLATE "); ok && t.Kind == tidemark.Other {
 		c.sql, c.attr = sql, " COLLATE "+collation
 	}
+	if t.Kind == tidemark.UUID && c.attr == ascii {
+		b.r.once(tidemark.Note, "uuid becomes char(36), with its hyphens")
+	}
 	if rule.Loses != "" && !(t.Kind == tidemark.JSON && b.r.to.mariadb) {
 		b.r.loses(rule, b.m.To.String()+"."+c.col.Name)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // Definitions turns one definition on PostgreSQL into another (define.Dialect). It serves one
@@ -194,7 +195,7 @@ func sortedKeys[T any](m map[string]T) []string {
 }
 
 func (d *Definitions) same(a, b string) bool {
-	return a == b || respelled(a) == respelled(b) || (d.Loose || d.Across) && loosely(a) == loosely(b)
+	return a == b || sqltext.SpreadCasts(a) == sqltext.SpreadCasts(b) || (d.Loose || d.Across) && loosely(a) == loosely(b)
 }
 
 // sameCheck reports whether two definitions of a check are the same.

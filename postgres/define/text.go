@@ -1,7 +1,6 @@
 package define
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -89,21 +88,6 @@ func renameIn(s, from, to string) string {
 		}
 	}
 	return sqltext.Join(tokens)
-}
-
-// An array of literals that is cast as a whole, and one of its literals.
-var (
-	castArray = regexp.MustCompile(`\(ARRAY\[((?:'(?:[^']|'')*'::[a-z ]+(?:, )?)+)\]\)::([a-z ]+)\[\]`)
-	castText  = regexp.MustCompile(`'(?:[^']|'')*'::[a-z ]+`)
-)
-
-// respelled returns a text as if the server had read its own text of it: what it shows of a varchar
-// v IN ('a', 'b') is a cast of an array, of which it makes casts of the elements.
-func respelled(s string) string {
-	return castArray.ReplaceAllStringFunc(s, func(array string) string {
-		m := castArray.FindStringSubmatch(array)
-		return "ARRAY[" + castText.ReplaceAllString(m[1], "(${0})::"+m[2]) + "]"
-	})
 }
 
 // behindType are words that can follow the first word of a type's name.
