@@ -200,15 +200,26 @@ func (c *copying) begin(ctx context.Context) (err error) {
 	}
 	recorded = true
 	c.env.Watch.Planned(c.run.ID, p)
-	if err := c.clearFirst(ctx); err != nil {
-		c.giveUp(ctx, true)
-		return c.end(ctx, nil, err)
+	if err = c.clearFirst(ctx); err == nil {
+		err = c.tgt.Begin(ctx, c.run.ID)
 	}
-	if err := c.tgt.Begin(ctx, c.run.ID); err != nil {
-		c.giveUp(ctx, true)
-		return c.end(ctx, nil, err)
+	if err != nil {
+		return endEarly(ctx, c, err)
 	}
 	return nil
+}
+
+// endEarly ends a run that is recorded and has written nothing. Its claims stay if it can succeed
+// later with the same command line: --resume finds it by them.
+func endEarly(ctx context.Context, c *copying, err error) error {
+	switch tidemark.KindOf(err) {
+	case tidemark.Transient, tidemark.Unreachable, tidemark.Full, tidemark.Cancelled:
+	default:
+		if !errors.Is(err, tidemark.ErrSessionLost) {
+			c.giveUp(ctx, true)
+		}
+	}
+	return c.end(context.WithoutCancel(ctx), nil, err)
 }
 
 // record writes the whole plan to the catalogue.
@@ -287,7 +298,8 @@ func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progres
 	return rep, c.end(context.WithoutCancel(ctx), rep, err)
 }
 
-// end writes the run's final state; then it removes the markers on the target, once nothing is left
+// end writes the run's final state, with how to resume it unless its claims were given up; then it
+// removes the markers on the target, once nothing is left
 // to resume.
 func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	c.flush(ctx, true)
@@ -299,7 +311,7 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	}
 	if err != nil {
 		c.run.Error, c.run.Hint = err.Error(), tidemark.HintOf(err)
-		if c.run.State == catalog.Failed && rep != nil {
+		if c.run.State == catalog.Failed && c.claims.Claim != nil {
 			err = resumable(err, c.run.ID)
 		}
 	}

@@ -117,10 +117,10 @@ func (im *importJob) begin(ctx context.Context) (err error) {
 		c.unmarked = true // until the first database is there: see ledger
 		return nil
 	}
-	if err = c.tgt.Begin(ctx, c.run.ID); err != nil {
-		c.giveUp(ctx, true) // it has written nothing
+	if err := c.tgt.Begin(ctx, c.run.ID); err != nil {
+		return endEarly(ctx, c, err)
 	}
-	return err
+	return nil
 }
 
 func (im *importJob) resume(ctx context.Context) error {
