@@ -18,10 +18,13 @@ var (
 	userForm    = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,;=%-]*$`)
 	secretParam = regexp.MustCompile(`(?i)((?:pass(?:word|wd|phrase)?|pwd?|psw|secret(?:[-_]?(?:access[-_]?)?key)?|token|account[-_]?key|sig(?:nature)?|credentials?|auth)["']?\s*=\s*)(?:'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^&;\s]+)`)
 	urlInText   = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S*`)
-	locatorForm = regexp.MustCompile(`(?:^|\s)(?:host|hostaddr|dbname|service|port|user)\s*=`)
-	keywordForm = regexp.MustCompile(`^\s*([A-Za-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']\S*|$)?`)
-	optionName  = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
-	dumpName    = regexp.MustCompile(`\.(?:sql|dump|gz|zst|xz|bz2|lz4|json|ya?ml|csv|cnf|pem)$`)
+	// options as hints recommend them, which are no secrets
+	recommended  = regexp.MustCompile(`^(?:require_auth=password|plain-password=true)$`)
+	secretInText = regexp.MustCompile(`\b(?:require_auth=password|plain-password=true)\b|` + secretParam.String())
+	locatorForm  = regexp.MustCompile(`(?:^|\s)(?:host|hostaddr|dbname|service|port|user)\s*=`)
+	keywordForm  = regexp.MustCompile(`^\s*([A-Za-z_]+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']\S*|$)?`)
+	optionName   = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+	dumpName     = regexp.MustCompile(`\.(?:sql|dump|gz|zst|xz|bz2|lz4|json|ya?ml|csv|cnf|pem)$`)
 )
 
 // plainOptions are the options of connection strings whose values are printed: those of all our
@@ -235,7 +238,12 @@ func MaskText(s string) string {
 		body := strings.TrimRight(u, ".,;:)]}>'\"`")
 		return MaskURL(body) + u[len(body):]
 	})
-	return secretParam.ReplaceAllString(s, "${1}"+Hidden)
+	return secretInText.ReplaceAllStringFunc(s, func(found string) string {
+		if recommended.MatchString(found) {
+			return found
+		}
+		return secretParam.ReplaceAllString(found, "${1}"+Hidden)
+	})
 }
 
 // ParseURL parses a connection string, and refuses what others may read differently. Its errors

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/tidemarkdb/tidemark"
 )
 
 // avoided are words with a better one in their place: one word for each idea, and the field's own.
@@ -94,6 +96,29 @@ func TestCommentsAreNarrow(t *testing.T) {
 }
 
 var lower = regexp.MustCompile("^[a-z]+('s)?[ ,;:]")
+
+// TestSentencesAreNotMasked: what hides secrets leaves our own sentences as they are.
+func TestSentencesAreNotMasked(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			text, err := strconv.Unquote(lit.Value)
+			if err != nil || !strings.HasSuffix(text, ".") || !strings.Contains(text, " ") {
+				return true
+			}
+			if masked := tidemark.MaskText(text); strings.Contains(masked, "="+tidemark.Hidden) {
+				t.Errorf("%s:%d: the user reads %q", s.path, s.set.Position(lit.Pos()).Line, masked)
+			}
+			return true
+		})
+	}
+}
 
 // TestHints: a hint is a sentence, or begins with a command of ours.
 func TestHints(t *testing.T) {

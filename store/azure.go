@@ -72,7 +72,7 @@ func openAzure(u *url.URL) (Store, error) {
 		if errors.As(err, &own) {
 			return nil, err
 		}
-		return fail("the keys in the environment are invalid", "Set AZURE_STORAGE_KEY in base64, as Azure shows it, or AZURE_STORAGE_CONNECTION_STRING with AccountName=...;AccountKey=...")
+		return fail("the keys in the environment are invalid", "Set AZURE_STORAGE_KEY in base64, as Azure shows it, or AZURE_STORAGE_CONNECTION_STRING with AccountName and AccountKey.")
 	}
 	s := &azure{c: c, prefix: strings.Trim(u.Path, "/")}
 	s.url = strings.TrimSuffix("azblob://"+u.Host+"/"+s.prefix, "/")
