@@ -27,6 +27,7 @@ var (
 	_ = []load.Target{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []load.Distant{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []load.Pipeliner{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []load.Releaser{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []load.Joiner{(*postgres.Engine)(nil)}
 	_ = []load.Ledger{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []diff.Side{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}

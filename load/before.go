@@ -31,6 +31,7 @@ type defining struct {
 	busy   map[string]bool    // IDs of those that are being created
 	tables map[tidemark.TableID]bool
 	err    error
+	short  bool // a server has no connection left
 }
 
 func newDefining(r *Run, lanes int, objects []tidemark.Object, built map[string]bool) *defining {
@@ -55,7 +56,7 @@ func newDefining(r *Run, lanes int, objects []tidemark.Object, built map[string]
 // is no connection, it leaves them to others.
 func (d *defining) work(ctx context.Context, c *flow.Clock, lane int, patient bool) error {
 	for most := maxAhead; ; {
-		some, err := d.take(ctx, c, most)
+		some, err := d.take(ctx, c, lane, most, patient)
 		if err != nil || len(some) == 0 {
 			return err
 		}
@@ -77,13 +78,14 @@ func (d *defining) work(ctx context.Context, c *flow.Clock, lane int, patient bo
 }
 
 // take returns the next objects, at most that many, as far as they need none that is still being
-// created; none once all are there.
-func (d *defining) take(ctx context.Context, c *flow.Clock, most int) (some []*tidemark.Object, err error) {
+// created; none once all are there. One that is not patient gives its session up while it waits, if
+// connections are short: what it waits for may need one.
+func (d *defining) take(ctx context.Context, c *flow.Clock, lane, most int, patient bool) (some []*tidemark.Object, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer c.Enter(c.Enter(flow.WaitWork))
 	defer crash.OnDone(ctx, func() { d.mu.Lock(); d.cond.Broadcast(); d.mu.Unlock() })()
-	for ctx.Err() == nil {
+	for keep := patient; ctx.Err() == nil; {
 		if d.err == nil && len(d.left) == 0 && len(d.busy) == 0 {
 			d.release(nil)
 			d.cond.Broadcast()
@@ -109,7 +111,14 @@ func (d *defining) take(ctx context.Context, c *flow.Clock, most int) (some []*t
 			return some, nil
 		}
 		if len(d.busy) > 0 || most == 0 {
-			d.cond.Wait()
+			if keep || !d.short {
+				d.cond.Wait()
+				continue
+			}
+			keep = true
+			d.mu.Unlock()
+			d.run.release(lane)
+			d.mu.Lock()
 		}
 	}
 	return nil, ctx.Err()

@@ -44,6 +44,7 @@ type board struct {
 	failed   error
 	rejected map[int]bool // moves that were rejected
 	gone     map[int]bool // lanes that were given up
+	short    bool         // a server has no connection left: finishers of small objects end
 	bundles  bundles
 	held     held
 	failures []Failed // the reasons, and other objects that could not be created before the rows
@@ -414,8 +415,9 @@ func (b *board) allow(lanes int) {
 
 // nextObjects returns a finisher's next object; none when none remain. If it is small, or only
 // small ones are wanted, it returns several: each finisher gets its share of those that may be
-// built now, up to most.
-func (b *board) nextObjects(ctx context.Context, c *flow.Clock, small bool, most int) ([]*work, error) {
+// built now, up to most. If leave is set, and connections are short, it does not wait: more may
+// remain.
+func (b *board) nextObjects(ctx context.Context, c *flow.Clock, small, leave bool, most int) (_ []*work, more bool, _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var some []*work
@@ -424,16 +426,17 @@ func (b *board) nextObjects(ctx context.Context, c *flow.Clock, small bool, most
 			return true
 		}
 		some = b.ready(small, most)
-		return len(some) > 0
+		more = len(some) == 0 && leave && b.short
+		return len(some) > 0 || more
 	})
 	if err != nil || len(some) == 0 {
-		return nil, err
+		return nil, more, err
 	}
 	for _, w := range some {
 		w.state, w.began = running, time.Now()
 		b.progress.began(w)
 	}
-	return some, nil
+	return some, false, nil
 }
 
 // objectDone records an object's outcome; objects that depend on a failed one are skipped.

@@ -94,7 +94,7 @@ func (w *world) move(b *board, t *task) {
 func (w *world) finisher(b *board) func(context.Context, *flow.Clock) error {
 	return func(ctx context.Context, c *flow.Clock) error {
 		for {
-			some, err := b.nextObjects(ctx, c, false, 4)
+			some, _, err := b.nextObjects(ctx, c, false, false, 4)
 			if err != nil || len(some) == 0 {
 				return err
 			}

@@ -13,12 +13,15 @@ import (
 // If a server has no connections left, a run continues with the sessions it has. A lane or a
 // finisher without a connection is dropped for the run; one of each stays. The last finisher waits
 // until all rows are loaded, and takes the session of the first one, which created the tables.
+// The other finishers close their sessions while nothing is ready for them, since the rows may need
+// these; those of small objects end then.
 
 // fewer records what a run has given up. Run.lanesMu guards it.
 type fewer struct {
 	lanes, finishers int
 	gone             map[int]bool
-	why              error // of the first time
+	why              error  // of the first time
+	shorten          func() // of those that create what the rows need
 }
 
 // A Shrinker is a Sink that is notified, once, that a run continues with fewer sessions.
@@ -38,8 +41,30 @@ func (r *Run) note(why error) {
 		return
 	}
 	r.fewer.why, r.fewer.gone = why, map[int]bool{}
+	r.board.mu.Lock()
+	r.board.short = true
+	r.board.cond.Broadcast()
+	r.board.mu.Unlock()
+	if r.fewer.shorten != nil {
+		r.fewer.shorten()
+	}
 	if s, ok := r.sink.(Shrinker); ok {
 		crash.Go(func() { s.Fewer(why) })
+	}
+}
+
+// shortOf is note for who gives nothing up.
+func (r *Run) shortOf(why error) {
+	r.lanesMu.Lock()
+	defer r.lanesMu.Unlock()
+	r.unwatch()
+	r.note(why)
+}
+
+// release closes the session in which a lane runs statements.
+func (r *Run) release(lane int) {
+	if to, is := r.tgt.(Releaser); is {
+		to.Release(lane)
 	}
 }
 
@@ -107,6 +132,14 @@ func (b *board) laneGone(lane int, t *task, all int) {
 	b.active = max(b.active, all)
 	b.pending = append([]*task{{r: t.r, attempt: t.attempt, failing: t.failing, alone: t.alone}}, b.pending...)
 	b.cond.Broadcast()
+}
+
+// shorten notes that connections are short.
+func (d *defining) shorten() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.short = true
+	d.cond.Broadcast()
 }
 
 // putBack returns an object that was handed out.

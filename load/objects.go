@@ -67,6 +67,9 @@ func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object, patient bo
 		case err == nil || kind == tidemark.Exists:
 			return nil
 		case passing(err) && (patient || !errors.Is(err, tidemark.ErrNoConnection)) && failing.left(r.opt.RetryFor) > 0:
+			if errors.Is(err, tidemark.ErrNoConnection) {
+				r.shortOf(err)
+			}
 			r.sink.Retry(o.ID, err, failing.left(r.opt.RetryFor))
 			if err := flow.Sleep(ctx, backoff(attempt)); err != nil {
 				return err
@@ -88,7 +91,13 @@ func (r *Run) finisher(lane int, d *defining) func(context.Context, *flow.Clock)
 		}
 		f := &finishing{run: r, lane: lane, patient: r.feed != nil, light: lane >= r.opt.LaneCount()+r.opt.Finishers}
 		for {
-			some, err := r.board.nextObjects(ctx, c, f.light, maxAhead)
+			some, more, err := r.board.nextObjects(ctx, c, f.light, lane > r.opt.LaneCount(), maxAhead)
+			if more { // the rows may need its session
+				if r.release(lane); f.light {
+					return nil
+				}
+				some, _, err = r.board.nextObjects(ctx, c, false, false, maxAhead)
+			}
 			if err != nil || len(some) == 0 {
 				return err
 			}

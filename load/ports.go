@@ -74,6 +74,12 @@ type Pipeliner interface {
 	ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int, took time.Duration))
 }
 
+// A Releaser is a Target that can close the session in which a lane runs statements. Its next
+// statement opens another.
+type Releaser interface {
+	Release(lane int)
+}
+
 // A Joiner is a Target that makes what is small in fewer steps.
 type Joiner interface {
 	// Join returns objects of Render, in their order, with small ones joined where one statement

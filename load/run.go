@@ -124,6 +124,7 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	r.board.due.finishers = r.opt.Finishers + light
 	r.board.mu.Unlock()
 	r.lanesMu.Lock()
+	r.fewer.shorten = d.shorten
 	r.group = flow.NewGroup(ctx)
 	r.lanesMu.Unlock()
 	r.Status.begin()

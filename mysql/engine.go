@@ -56,3 +56,6 @@ func (e *Engine) RoundTrip(ctx context.Context) (time.Duration, error) {
 	shortest, err := roundtrip.Shortest(s.Client.Ping)
 	return shortest, e.Fail("ask", "", err)
 }
+
+// Release closes the session in which a lane runs statements. See load.Releaser.
+func (e *Engine) Release(lane int) { bulk.CloseLane(e.Bulk, lane) }

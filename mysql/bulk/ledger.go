@@ -307,6 +307,15 @@ func (e *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
 	return nil
 }
 
+// CloseLane closes a lane's session. The lane opens another when it needs one.
+func CloseLane(e *Bulk, lane int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if lane < len(e.writes) && e.writes[lane] != nil {
+		e.writes[lane].Close()
+	}
+}
+
 // ExecEach pipelines, on a lane's own session, the objects that have one statement. The server
 // executes them in order, and answers each whatever became of the others. ExecEach calls done for
 // each object that was made; it does not try the others.

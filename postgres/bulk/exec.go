@@ -194,6 +194,17 @@ func execReady(ctx context.Context, l *lane) error {
 	return l.s.Fail(ctx, "connect", l.s.Object, l.Exec(ctx, set))
 }
 
+// Release closes the session in which a lane runs statements. See load.Releaser.
+func (b *Bulk) Release(lane int) {
+	b.lanesMu.Lock()
+	l := b.execs[lane]
+	delete(b.execs, lane)
+	b.lanesMu.Unlock()
+	if l != nil {
+		l.Close()
+	}
+}
+
 // laneOf returns the lane with this number, in a session prepared by ready.
 func (b *Bulk) laneOf(lanes map[int]*lane, id int, ready func(context.Context, *lane) error) *lane {
 	b.lanesMu.Lock()

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/internal/roundtrip"
 )
 
@@ -67,7 +68,8 @@ type Server struct {
 	Distance roundtrip.Distance
 	plain    pgconn.DialFunc // of connections whose turns are not counted
 
-	noTLS atomic.Bool // the URL prefers TLS, and the server has none: asking again costs a round trip
+	open  atomic.Int32 // sessions
+	noTLS atomic.Bool  // the URL prefers TLS, and the server has none: asking again costs a round trip
 
 	pidsMu sync.Mutex
 	pids   []uint32 // of all sessions so far
@@ -214,11 +216,19 @@ func (s *Server) dial(ctx context.Context) (*pgx.Conn, error) {
 		cfg.TLSConfig, cfg.Fallbacks = nil, nil
 	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err == nil && oneHost(cfg) {
+	if err != nil {
+		return nil, err
+	}
+	if oneHost(cfg) {
 		_, encrypted := conn.PgConn().Conn().(*tls.Conn)
 		s.noTLS.Store(!encrypted)
 	}
-	return conn, err
+	s.open.Add(1)
+	crash.Go(func() {
+		<-conn.PgConn().CleanupDone()
+		s.open.Add(-1)
+	})
+	return conn, nil
 }
 
 // plainText is a finding if the URL leaves it to the server whether there is TLS (sslmode=prefer,

@@ -33,13 +33,17 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 		out.Kind, out.Hint = s.refused(pg)
 		full := poolIsFull(pg)
 		if full {
-			out.Kind, out.Hint = tidemark.Transient, "Give the pooler more sessions (default_pool_size, max_client_conn), use fewer lanes, or connect to the server itself."
+			out.Kind, out.Hint = tidemark.Transient, poolHint
 		}
 		if full || pg.Code == "53300" {
 			out.Err = fmt.Errorf("%w: %s", tidemark.ErrNoConnection, PlainCause(err))
 		}
 	case isCleartext(err):
 		out.Kind, out.Err, out.Hint = tidemark.Denied, errCleartext, cleartextHint
+	case pgconn.Timeout(err) && (!errors.As(err, &op) || op.Op != "dial") && s.open.Load() > 0:
+		// A pooler lets clients wait until a session is free. Others of ours are open, and work.
+		out.Kind, out.Hint = tidemark.Transient, poolHint
+		out.Err = fmt.Errorf("%w: %d sessions are open, and another login did not end within %s", tidemark.ErrNoConnection, s.open.Load(), s.Config.ConnectTimeout)
 	case pgconn.Timeout(err) && (!errors.As(err, &op) || op.Op != "dial"):
 		out.Kind, out.Err = tidemark.Unreachable, fmt.Errorf("the server did not complete the login within %s", s.Config.ConnectTimeout)
 		out.Hint = "Check host and port: it may be another kind of server, or one that is overloaded. connect_timeout=SECONDS in the URL gives it longer."
@@ -62,6 +66,8 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 	}
 	return out
 }
+
+const poolHint = "Give the pooler more sessions (default_pool_size, max_client_conn), use fewer lanes, or connect to the server itself."
 
 // poolIsFull reports whether pgbouncer has no session left, or takes no more clients. Their code,
 // 08P01, has other meanings too.

@@ -133,13 +133,13 @@ func TestSmallPool(t *testing.T) {
 	t.Parallel()
 	s := postgres(t)
 	from, to := shop(t, s), s.NewDatabase(t, "dst")
-	dst := s.Pooled(t, "session", "default_pool_size = 6", "query_wait_timeout = 2")(to)
+	dst := s.Pooled(t, "session", "default_pool_size = 5", "query_wait_timeout = 2")(to)
 	if code, out := run(t, "copy", from, dst); code != 0 {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	compareShop(t, from, to)
 
-	for _, sessions := range []int{1, 3, 5} {
+	for _, sessions := range []int{1, 3} {
 		t.Run(fmt.Sprint(sessions), func(t *testing.T) {
 			t.Parallel()
 			dst := s.Pooled(t, "session", fmt.Sprint("default_pool_size = ", sessions), "query_wait_timeout = 1")(s.NewDatabase(t, "dst"))
@@ -147,6 +147,50 @@ func TestSmallPool(t *testing.T) {
 			if code != 10 || !strings.Contains(out, "no connection") || !strings.Contains(out, "default_pool_size") {
 				t.Errorf("exit %d\n%s", code, out)
 			}
+		})
+	}
+}
+
+// TestManyObjectsFewSessions copies many objects into servers that have fewer sessions left than
+// those that build small objects alone would take, and through a pooler that lets the others wait
+// for longer than a login may take.
+func TestManyObjectsFewSessions(t *testing.T) {
+	t.Parallel()
+	s, maria := postgres(t), testdb.MariaDB(t)
+	var load strings.Builder
+	var rows []string
+	for i := range 260 {
+		fmt.Fprintf(&load, "CREATE TABLE t%d (id int PRIMARY KEY, v int); CREATE INDEX i%[1]d ON t%[1]d (v); INSERT INTO t%[1]d VALUES (1, 1), (2, %[1]d);\n", i)
+		rows = append(rows, fmt.Sprintf("SELECT %d AS t, v FROM t%[1]d", i))
+	}
+	from := s.NewDatabase(t, "src")
+	testdb.Load(t, from, strings.NewReader(load.String()))
+	// as is a user who may have six sessions.
+	as := func(db, create string) string {
+		u, err := url.Parse(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(u.Path, "/")
+		for _, sql := range strings.Split(strings.ReplaceAll(create, "DB", name), ";") {
+			testdb.Query(t, db, sql)
+		}
+		u.User = url.UserPassword("few_"+name, "few")
+		return u.String()
+	}
+	a, b, c := s.NewDatabase(t, "few"), maria.NewDatabase(t, "few"), s.NewDatabase(t, "few")
+	for name, to := range map[string][2]string{
+		"PostgreSQL": {a, as(a, "CREATE ROLE few_DB LOGIN PASSWORD 'few' CONNECTION LIMIT 6;GRANT ALL ON SCHEMA public TO few_DB;GRANT ALL ON DATABASE DB TO few_DB")},
+		"MariaDB":    {b, as(b, "CREATE USER few_DB@'%' IDENTIFIED BY 'few' WITH MAX_USER_CONNECTIONS 6;GRANT ALL ON DB.* TO few_DB@'%'")},
+		"pgbouncer":  {c, s.Pooled(t, "session", "default_pool_size = 7")(c) + "&connect_timeout=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out := run(t, "copy", from, to[1], "--target-schema", schema(to[0]))
+			if code != 0 || !strings.Contains(out, "a server has none left") {
+				t.Fatalf("exit %d\n%s", code, out)
+			}
+			same(t, from, to[0], strings.Join(rows, " UNION ALL ")+" ORDER BY 1, 2")
 		})
 	}
 }

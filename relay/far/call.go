@@ -170,6 +170,10 @@ func (c *call) do(ctx context.Context) (err error) {
 				res.Made = append(res.Made, made{object, took})
 			})
 		}
+	case "release":
+		if r, ok := db.(load.Releaser); ok {
+			r.Release(req.Lane)
+		}
 	case "write":
 		if req.Rejects {
 			req.Write.Reject = c.reject

@@ -201,6 +201,11 @@ func (d *Database) ExecEach(ctx context.Context, lane int, objects [][]string, d
 	}
 }
 
+// Release closes a lane's session at the relay.
+func (d *Database) Release(lane int) {
+	_, _ = d.call(context.Background(), request{Method: "release", Lane: lane}) // the session's end does it too
+}
+
 // Write sends batches, which the relay commits with their marker.
 func (d *Database) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
 	in := &rows{take: take, reject: w.Reject}
