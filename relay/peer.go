@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -155,6 +156,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: quietTime / 3, Interval:
 func (p *Peer) explain(err error) error {
 	out := &tidemark.Error{Kind: tidemark.Unreachable, Op: "connect", Object: p.String(), Err: err, Hint: "Start tidemark relay on that host, and let its port through the firewalls."}
 	var call *net.OpError
+	var dns *net.DNSError
 	var sys *os.SyscallError
 	var record tls.RecordHeaderError
 	var proof *tls.CertificateVerificationError
@@ -165,6 +167,8 @@ func (p *Peer) explain(err error) error {
 		out.Kind, out.Hint = tidemark.Denied, "Give both sides the same shared secret, or certificates of one CA; the relay's must be for its host's name."
 	case errors.As(err, &record), errors.Is(err, errGreeting):
 		out.Err, out.Hint = errors.New("what answers there is not a relay"), "Name the host and port of tidemark relay, as it has printed them."
+	case errors.As(err, &dns) && dns.IsNotFound:
+		out.Err, out.Hint = fmt.Errorf("no such host: %s", dns.Name), "Check the host name."
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
 		out.Err = errors.New("it does not answer")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

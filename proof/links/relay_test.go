@@ -282,6 +282,7 @@ func TestRelayRefuses(t *testing.T) {
 	}{
 		{dst, "127.0.0.1:" + r.port() + "?secret-file=" + wrong, 4, "the shared secret differs"},
 		{dst, "127.0.0.1:2?secret-file=" + r.file, 3, "connection refused"},
+		{dst, "nowhere.invalid:2?secret-file=" + r.file, 3, "no such host: nowhere.invalid\nhint: Check the host name."},
 		{dst, r.at(u.Port()), 3, ""},
 		{nowhere, r.at(r.port()), 3, "127.0.0.1:1"},
 		{other, r.at(r.port()), 5, "does not connect to that server"},

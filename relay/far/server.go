@@ -130,7 +130,7 @@ func (s *Server) session(ctx context.Context, hello *attach) (*session, error) {
 	x := s.sessions[hello.Session]
 	s.mu.Unlock()
 	if x == nil || !x.attach() {
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "continue", Object: "copy", Err: &known{"the relay has lost this copy: it was restarted, or did not hear from here for a minute", tidemark.ErrSessionLost}, Hint: "What is committed is kept."}
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "continue", Object: "copy", Err: &known{"the relay has lost this copy: it was restarted, or did not hear from here for a minute", tidemark.ErrSessionLost}, Hint: "Make sure that tidemark relay runs there."}
 	}
 	return x, nil
 }
