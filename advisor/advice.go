@@ -117,11 +117,3 @@ func plural(n int, what string) string {
 	}
 	return grouped(int64(n)) + " " + what + "s"
 }
-
-// some lists the first of many names.
-func some(names []string, most int) string {
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/db2/text"
 )
 
@@ -72,7 +73,7 @@ func oddState(s text.Space) string {
 	if s.State == "" || strings.Trim(s.State, "0x") == "" {
 		return ""
 	}
-	return fmt.Sprintf("in state %s (%s)", s.State, some(s.States, 3))
+	return fmt.Sprintf("in state %s (%s)", s.State, tidemark.Some(s.States, 3))
 }
 
 // freeSpaces advises on table spaces of which a quarter or more below the mark is free.
@@ -173,7 +174,7 @@ func oversized(spaces []text.Space) (Advice, bool) {
 	}
 	return Advice{
 		Do:       "Reduce containers before the backup: a restore creates them at their full size, and on file systems without fast allocation (ext3) it writes every page of them first.",
-		Evidence: []string{fmt.Sprintf("%s: %s of containers, of which %s were ever used, and %s are.", some(names, 5), size(total), size(mark), size(used))},
+		Evidence: []string{fmt.Sprintf("%s: %s of containers, of which %s were ever used, and %s are.", tidemark.Some(names, 5), size(total), size(mark), size(used))},
 		Settings: []Setting{{Name: "containers", Now: size(total), Propose: "about " + size(mark), Run: fmt.Sprintf("ALTER TABLESPACE %s REDUCE", names[0])}, {Name: "DB2_USE_FAST_PREALLOCATION", Now: "not in the text", Propose: "ON", Run: "db2set DB2_USE_FAST_PREALLOCATION=ON"}},
 		Gain:     fmt.Sprintf("%s less to allocate in a restore: %s at 100 MB/s where the file system writes them", size(total-mark), secs(time.Duration(float64(total-mark)/(100<<20)*float64(time.Second)))),
 		Sure:     Likely, If: "the target of the restore is slow to allocate",

@@ -158,7 +158,7 @@ func (p *Plan) existing(states []tidemark.TableState, prep Prep) (map[tidemark.T
 		exists[s.Table] = true
 	}
 	if len(full) > 0 {
-		return nil, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "target", Err: fmt.Errorf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), shorten(full, 5)), Hint: "Choose --prep drop, truncate or keep, or an empty target. Nothing was changed."}
+		return nil, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "target", Err: fmt.Errorf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), tidemark.Some(full, 5)), Hint: "Choose --prep drop, truncate or keep, or an empty target. Nothing was changed."}
 	}
 	return exists, nil
 }
@@ -338,19 +338,4 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-// shorten joins names, at most n of them.
-func shorten(names []string, n int) string {
-	s := ""
-	for i, name := range names {
-		if i == n {
-			return fmt.Sprintf("%s and %d more", s, len(names)-n)
-		}
-		if i > 0 {
-			s += ", "
-		}
-		s += name
-	}
-	return s
 }

@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -116,13 +115,10 @@ const maxListed = 8
 
 // listed formats a list of names.
 func listed(names []string) string {
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		return "; it has none"
-	case len(names) > maxListed:
-		return fmt.Sprintf("; it has %s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 	}
-	return "; it has " + strings.Join(names, ", ")
+	return "; it has " + tidemark.Some(names, maxListed)
 }
 
 // boundsFit checks boundaries against the table: its columns exist, and the boundaries ascend, as

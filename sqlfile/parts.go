@@ -147,11 +147,7 @@ func (f *folder) findings() []tidemark.Finding {
 	if len(f.ignored) == 0 {
 		return nil
 	}
-	text := strings.Join(f.ignored[:min(len(f.ignored), 5)], ", ")
-	if n := len(f.ignored) - 5; n > 0 {
-		text += fmt.Sprintf(" and %d more", n)
-	}
-	return []tidemark.Finding{{Severity: tidemark.Note, Object: "folder", Text: "not read, since they are no SQL of a dump: " + text}}
+	return []tidemark.Finding{{Severity: tidemark.Note, Object: "folder", Text: "not read, since they are no SQL of a dump: " + tidemark.Some(f.ignored, 5)}}
 }
 
 // stamp changes when one of the files does.

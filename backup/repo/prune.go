@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -444,11 +443,8 @@ func (p *pruner) unlessKept(name string, bytes int64, err error) error {
 }
 
 func (p *pruner) noteKept() {
-	if n := len(p.kept); n > 0 {
-		p.out.Notes = append(p.out.Notes, fmt.Sprintf("not removed, because of an object lock, a hold or a retention rule; prune again once that expires: %s", strings.Join(p.kept[:min(n, 5)], ", ")))
-		if n > 5 {
-			p.out.Notes[len(p.out.Notes)-1] += fmt.Sprintf(" and %d more", n-5)
-		}
+	if len(p.kept) > 0 {
+		p.out.Notes = append(p.out.Notes, "not removed, because of an object lock, a hold or a retention rule; prune again once that expires: "+tidemark.Some(p.kept, 5))
 	}
 }
 

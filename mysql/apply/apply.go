@@ -400,11 +400,11 @@ func (e *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (f
 		}
 	}
 	if len(fire) > 0 {
-		found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: "triggers", Text: "the target's triggers fire for the stream's changes, which already contain what the source's triggers did: " + server.Some(fire),
+		found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: "triggers", Text: "the target's triggers fire for the stream's changes, which already contain what the source's triggers did: " + tidemark.Some(fire, 10),
 			Hint: "Drop them on the target until the cutover, where they write what the source writes."})
 	}
 	if len(plain) > 0 {
-		found = append(found, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: "storage engine", Text: "a stream cannot fill non-transactional tables: " + server.Some(plain),
+		found = append(found, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: "storage engine", Text: "a stream cannot fill non-transactional tables: " + tidemark.Some(plain, 10),
 			Hint: "ALTER TABLE ... ENGINE=InnoDB."})
 	}
 	return found, nil

@@ -191,7 +191,7 @@ func (n *needs) logTables(context.Context) error {
 		}
 	}
 	if len(acted) > 0 && (n.e.MariaDB || !n.on("innodb_native_foreign_keys")) {
-		n.Add(tidemark.Need{Severity: tidemark.Warning, Name: "foreign keys with CASCADE, SET NULL", Have: server.Some(acted), Want: "none", Why: "what they do to rows is not in the log: the target's keys have to do the same",
+		n.Add(tidemark.Need{Severity: tidemark.Warning, Name: "foreign keys with CASCADE, SET NULL", Have: tidemark.Some(acted, 10), Want: "none", Why: "what they do to rows is not in the log: the target's keys have to do the same",
 			Hint: "Keep these foreign keys on the target."})
 	}
 	for _, t := range plain {
@@ -268,7 +268,7 @@ func (n *needs) acting(ctx context.Context) error {
 	}
 	have := "none"
 	if len(names) > 0 {
-		have = server.Some(names)
+		have = tidemark.Some(names, 10)
 	}
 	n.Add(tidemark.Need{Severity: tidemark.Warning, Name: "triggers of the target's tables", Have: have, Want: "none", Met: len(names) == 0, Why: "they fire for the stream's changes, which already contain what the source's triggers did",
 		Hint: "DROP TRIGGER, and create them again when the applications move."})

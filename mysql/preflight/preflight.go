@@ -217,7 +217,7 @@ func (p *preflight) sourceSettings(ctx context.Context) error {
 		}
 	}
 	if len(names) > 0 {
-		p.say(tidemark.Warning, 0, "storage engine", "non-transactional tables are not part of the snapshot; they are read as they are at that moment: "+server.Some(names),
+		p.say(tidemark.Warning, 0, "storage engine", "non-transactional tables are not part of the snapshot; they are read as they are at that moment: "+tidemark.Some(names, 10),
 			"Keep writers away from them during the copy, or ALTER TABLE ... ENGINE=InnoDB.")
 	}
 	return nil
@@ -311,7 +311,7 @@ func (p *preflight) targetNames(context.Context) error {
 		}
 	}
 	if len(changed) > 0 {
-		p.say(tidemark.Warning, 0, "lower_case_table_names", "the target stores names in lower case: "+server.Some(changed), "")
+		p.say(tidemark.Warning, 0, "lower_case_table_names", "the target stores names in lower case: "+tidemark.Some(changed, 10), "")
 	}
 	return nil
 }
@@ -330,10 +330,10 @@ func (p *preflight) targetTables(context.Context) error {
 		}
 	}
 	if len(keyless) > 0 && p.on("sql_require_primary_key") {
-		p.say(tidemark.Blocker, tidemark.Invalid, "sql_require_primary_key", "the target takes no tables without a primary key: "+server.Some(keyless), "SET GLOBAL sql_require_primary_key = 0 for the time of the copy.")
+		p.say(tidemark.Blocker, tidemark.Invalid, "sql_require_primary_key", "the target takes no tables without a primary key: "+tidemark.Some(keyless, 10), "SET GLOBAL sql_require_primary_key = 0 for the time of the copy.")
 	}
 	if len(plain) > 0 && (p.db.Engine == "mysql" || p.db.Engine == "mariadb") {
-		p.say(tidemark.Warning, 0, "storage engine", "these tables have no transactions: each is copied in one piece, and emptied and copied anew if that fails: "+server.Some(plain), "Copy them into InnoDB.")
+		p.say(tidemark.Warning, 0, "storage engine", "these tables have no transactions: each is copied in one piece, and emptied and copied anew if that fails: "+tidemark.Some(plain, 10), "Copy them into InnoDB.")
 	}
 	return nil
 }

@@ -245,7 +245,7 @@ func (r *renderer) programs() {
 		crossed++
 	}
 	if len(r.definers) > 0 {
-		r.find(tidemark.Note, "", "views, triggers, routines and events are made under the names of their definers, who must exist on the target: "+someOf(r.definers),
+		r.find(tidemark.Note, "", "views, triggers, routines and events are made under the names of their definers, who must exist on the target: "+tidemark.Some(r.definers, 3),
 			"The definer option makes them under the name of the account that copies.")
 	}
 	if crossed > 0 && !r.same {

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"fmt"
 	"math/big"
 	"strings"
 
@@ -9,15 +8,6 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
-
-// someOf lists the first names and counts the others.
-func someOf(names []string) string {
-	list := strings.Join(names[:min(3, len(names))], ", ")
-	if n := len(names) - 3; n > 0 {
-		list += fmt.Sprintf(" and %d more", n)
-	}
-	return list
-}
 
 // defaultSQL returns a column's DEFAULT clause, with a blank before it; empty if the column has
 // none, or none that can be translated.

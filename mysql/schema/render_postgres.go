@@ -77,7 +77,7 @@ func (b *builder) sharedNumbers(c *builtColumn, object string) {
 		}
 	}
 	if len(others) > 0 {
-		b.r.find(tidemark.Warning, object, "has numbers of its own here; on the source the sequence "+of+" also numbers "+someOf(others), "")
+		b.r.find(tidemark.Warning, object, "has numbers of its own here; on the source the sequence "+of+" also numbers "+tidemark.Some(others, 3), "")
 	}
 }
 

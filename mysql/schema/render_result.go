@@ -88,12 +88,12 @@ func (r *rendered) tellLosses() {
 			if rule.From != rule.To {
 				change += " becomes " + rule.To
 			}
-			r.find(tidemark.Warning, "", change+": "+rule.Loses+" ("+someOf(columns)+")", "A transformation that changes the data type to text keeps such values as they are.")
+			r.find(tidemark.Warning, "", change+": "+rule.Loses+" ("+tidemark.Some(columns, 3)+")", "A transformation that changes the data type to text keeps such values as they are.")
 		default:
 			refused = append(refused, columns...)
 		}
 	}
 	if len(refused) > 0 {
-		r.find(tidemark.Note, "", "NaN, infinities and dates outside of the years 1 to 9999 have no place here; a row with one is refused ("+someOf(refused)+")", "")
+		r.find(tidemark.Note, "", "NaN, infinities and dates outside of the years 1 to 9999 have no place here; a row with one is refused ("+tidemark.Some(refused, 3)+")", "")
 	}
 }

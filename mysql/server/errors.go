@@ -266,14 +266,6 @@ type EmitError struct{ Err error }
 
 func (e *EmitError) Error() string { return e.Err.Error() }
 
-// Some lists at most ten names, and counts the others.
-func Some(names []string) string {
-	if len(names) > 10 {
-		return strings.Join(names[:10], ", ") + fmt.Sprintf(" and %d more", len(names)-10)
-	}
-	return strings.Join(names, ", ")
-}
-
 func IsCode(err error, code uint16) bool {
 	var my *gomysql.MyError
 	return errors.As(err, &my) && my.Code == code

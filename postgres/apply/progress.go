@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -40,12 +39,8 @@ func (t *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([
 	if err != nil || len(fire) == 0 {
 		return nil, t.Fail(ctx, "check", t.Object, err)
 	}
-	list := strings.Join(fire[:min(len(fire), 5)], ", ")
-	if n := len(fire) - 5; n > 0 {
-		list += fmt.Sprintf(" and %d more", n)
-	}
 	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "triggers",
-		Text: "the target's triggers fire for the stream's changes, which already contain what the source's triggers did: " + list,
+		Text: "the target's triggers fire for the stream's changes, which already contain what the source's triggers did: " + tidemark.Some(fire, 5),
 		Hint: fmt.Sprintf("As a superuser, on PostgreSQL 15 or later: GRANT SET ON PARAMETER session_replication_role TO %s; or disable them.", server.QuoteIdent(t.Config.User))}}, nil
 }
 
