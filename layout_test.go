@@ -203,6 +203,7 @@ var rooms = map[string]room{
 	"proof/twoservers": {floor: 90},
 	"proof/values":     {floor: 90},
 	"proof/ways":       {floor: 90},
+	"proof/words":      {floor: 90},
 
 	// Rooms of the engine for MySQL and MariaDB.
 	"mysql/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door internal/crash internal/plainfile"},

@@ -34,6 +34,7 @@ type CopySpec struct {
 	Run            string             // the ID of the run, if not ""
 	Pace           *Pace              // nil: as fast as it can
 	Volumes        []advisor.Volume   // of the user, for the advice
+	Bools          bool               // tinyint(1) becomes boolean
 }
 
 // Copy carries out a copy, or with PlanOnly only plans it. It gives the run's ID, and the report

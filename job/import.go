@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -444,11 +445,29 @@ func (im *importJob) computed(p *tidemark.Piece) error {
 func (im *importJob) leftBehind(p *tidemark.Piece) []tidemark.Finding {
 	what, _, _ := strings.Cut(p.What, " (line ")
 	create := strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!0123456789 ")), "CREATE")
+	if kind, _, _ := strings.Cut(what, " "); kind == "trigger" || kind == "routine" {
+		if kind == "trigger" && p.Table.Name != "" && !im.spec.Rules.Wants(tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}) {
+			return nil
+		}
+		what = programName(p.SQL, what)
+	}
 	if p.What == "" || !create || im.told[what] {
 		return nil
 	}
 	im.told[what] = true
-	return []tidemark.Finding{{Severity: tidemark.Warning, Object: what, Text: "is written in MySQL's SQL and was not copied", Hint: "Rewrite it for " + im.tgt.Name() + "."}}
+	return []tidemark.Finding{{Severity: tidemark.Warning, Object: what, Text: "is not copied: it is written in MySQL's SQL", Hint: "Rewrite it for " + im.tgt.Name() + "."}}
+}
+
+// program finds what a CREATE of a dump makes, without the comments in which mysqldump writes it.
+var program = regexp.MustCompile("(?is)\\b(trigger|procedure|function|event)\\s+(?:if\\s+not\\s+exists\\s+)?((?:`(?:[^`]|``)+`|[\\w$]+)(?:\\.(?:`(?:[^`]|``)+`|[\\w$]+))?)")
+
+// programName names a trigger or routine by the SQL that creates it.
+func programName(sql, otherwise string) string {
+	m := program.FindStringSubmatch(strings.ReplaceAll(sql, "*/", " "))
+	if m == nil {
+		return otherwise
+	}
+	return strings.ToLower(m[1]) + " " + strings.ReplaceAll(m[2], "`", "")
 }
 
 // Speaks reports whether the target runs the SQL of a dump.
@@ -504,6 +523,7 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 		return nil, err
 	}
 	im.find(found)
+	im.find(applications(db.Engine, moves, im.tgt.Name(), im.spec.Bools))
 	if !slices.ContainsFunc(im.tables, func(t *tidemark.Table) bool { return len(t.ForeignKeys) > 0 }) {
 		return nil, nil
 	}

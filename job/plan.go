@@ -14,12 +14,14 @@ import (
 // planAll is load.MakePlan with what only a job can find: what is not copied between engines, and
 // whether existing tables have the columns.
 func planAll(ctx context.Context, src load.Source, tgt Destination, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
+	apart := beside(spec.Rules, db, moves)
 	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
 	if p == nil {
 		return nil, err
 	}
 	p.Position = at
-	p.Findings = append(append(append([]tidemark.Finding(nil), findings...), notCarried(db, tgt, moves)...), p.Findings...)
+	p.Findings = slices.Concat(findings, notCarried(db, tgt, moves), applications(db.Engine, moves, tgt.Name(), spec.Bools), p.Findings)
+	p.Findings = slices.DeleteFunc(p.Findings, func(f tidemark.Finding) bool { return f.Severity < tidemark.Blocker && apart[f.Object] })
 	if err == nil {
 		err = sameColumns(ctx, src, tgt, p)
 	}

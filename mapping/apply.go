@@ -140,7 +140,7 @@ func (a *applier) choose() {
 		case t.Form == tidemark.Partition:
 		case t.Form == tidemark.Foreign:
 			if ok {
-				a.p.warn(tableOf(t.TableID), "", "it is a foreign table: its rows are on another server and are not copied")
+				a.p.warn(tableOf(t.TableID), "", "its rows are on another server and are not copied (it is a foreign table)")
 			}
 		case ok:
 			s := &shape{from: t}

@@ -39,6 +39,16 @@ func (r *Rules) Everything() bool {
 	return r.everything && len(r.changes) == 0 && len(r.settings) == 0
 }
 
+// Chosen reports whether the rules name the tables that move, not only those that do not.
+func (r *Rules) Chosen() bool {
+	if r.everything || r.narrowed {
+		return r.narrowed
+	}
+	return !slices.ContainsFunc(r.selections, func(s selection) bool {
+		return !s.exclude && len(s.where.table.steps) == 1 && s.where.table.steps[0].kind == anyRun
+	})
+}
+
 func (r *Rules) everythingSelected() {
 	r.everything = true
 	r.selections = append(r.selections, selection{

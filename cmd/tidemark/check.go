@@ -62,7 +62,7 @@ exit code is 1 if something would stop the copy or the stream, or lose data.`,
 
 func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: o.targetSchema, Plan: o.plan,
-		Load: o.load, Lob: o.lob, RejectLimit: o.rejectLimit, Findings: r.findings}
+		Load: o.load, Lob: o.lob, RejectLimit: o.rejectLimit, Findings: r.findings, Bools: o.engine.Postgres.TinyInt1Bool}
 	spec.Load.RejectTables = o.rejectTables
 	env := job.Env{Open: r.opener(&o.engineOptions), Far: o.far(&o.engineOptions)}
 	var found *job.Checked
@@ -90,8 +90,8 @@ func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 	} else {
 		fmt.Fprintf(w, "%s to %s: %s, about %s rows, %s\n", found.Source, found.Target, screen.Count(found.Tables, "table"), screen.Commas(found.Rows), screen.Bytes(found.Bytes))
 		screen.Needs(w, found.Needs)
-		screen.Lobs(w, found.Lobs)
-		screen.Findings(w, found.Findings)
+		screen.Lobs(w, found.Lobs, o.verbose)
+		screen.Findings(w, found.Findings, o.verbose)
 		if len(found.Findings) == 0 && !slices.ContainsFunc(found.Needs, func(n tidemark.Need) bool { return !n.Met }) {
 			fmt.Fprintln(w, "no problems found")
 		}

@@ -200,7 +200,7 @@ done.`,
 // copySpec is the copy that a request describes.
 func (o *movingOptions) copySpec(r *request) job.CopySpec {
 	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: o.targetSchema, Plan: o.plan, Load: o.load,
-		RejectLimit: o.rejectLimit, Lob: o.lob, Resume: o.resume, Volumes: o.volumes, PlanOnly: o.planOnly, Findings: r.findings}
+		RejectLimit: o.rejectLimit, Lob: o.lob, Resume: o.resume, Volumes: o.volumes, PlanOnly: o.planOnly, Findings: r.findings, Bools: o.engine.Postgres.TinyInt1Bool}
 	spec.Plan.Lanes, spec.Load.RejectTables = o.load.Lanes, o.rejectTables
 	if address.OnThisMachine(r.source) && address.OnThisMachine(r.target) && !o.load.Auto {
 		spec.Load.MaxLanes = max(2, runtime.NumCPU()) // all of it shares these processors
@@ -268,6 +268,6 @@ func (o *movingOptions) copied(cmd *cobra.Command, cat *catalog.Catalog, watch s
 	default:
 		screen.ShortTables(cmd.OutOrStdout(), tables)
 	}
-	o.report(cmd, run, rep)
+	o.report(cmd, watch, run, rep)
 	return err
 }

@@ -26,7 +26,7 @@ type outputOptions struct {
 func (o *outputOptions) progressTable() option.Table {
 	return option.Table{
 		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress: auto uses bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy load forecast diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
-		option.New("verbose", "on/off", "off", "Print the full report: all tables, and the times of all workers.", option.OnOff(&o.verbose)).For("copy diff backup restore replicate capture apply").Also("copy diff backup restore replicate capture apply", "v"),
+		option.New("verbose", "on/off", "off", "Print the full report: all tables and findings, and the times of all workers.", option.OnOff(&o.verbose)).For("copy check diff backup restore replicate capture apply").Also("copy check diff backup restore replicate capture apply", "v"),
 		option.New("quiet", "on/off", "off", "Show no progress.", func(v string) error {
 			on, err := option.ParseOnOff(v)
 			if on {
@@ -45,9 +45,11 @@ func (o *outputOptions) jsonTable() option.Table {
 
 func (o *outputOptions) table() option.Table { return option.Join(o.progressTable(), o.jsonTable()) }
 
-// report prints a run's report at its end.
-func (o *outputOptions) report(cmd *cobra.Command, run string, rep *job.Report) {
-	screen.Report(cmd.OutOrStdout(), rep, o.verbose)
+// report prints a run's report at its end, without the findings that were printed with its plan.
+func (o *outputOptions) report(cmd *cobra.Command, watch screen.Watcher, run string, rep *job.Report) {
+	shown := *rep
+	shown.Findings = watch.Unsaid(rep.Findings)
+	screen.Report(cmd.OutOrStdout(), &shown, o.verbose)
 	o.again(cmd.OutOrStdout(), run)
 }
 
@@ -62,7 +64,9 @@ func (o *outputOptions) again(w io.Writer, run string) {
 
 func (o *outputOptions) asJSON() bool { return o.json }
 
-func (o *outputOptions) view() screen.View { return screen.View{Progress: o.progress, JSON: o.json} }
+func (o *outputOptions) view() screen.View {
+	return screen.View{Progress: o.progress, JSON: o.json, Whole: o.verbose}
+}
 
 // stateOptions locate the catalogue.
 type stateOptions struct {

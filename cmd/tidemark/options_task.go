@@ -139,5 +139,5 @@ func (o *movingOptions) table() option.Table {
 }
 
 func (o *movingOptions) view() screen.View {
-	return screen.View{Progress: o.progress, JSON: o.json, PlanOnly: o.planOnly}
+	return screen.View{Progress: o.progress, JSON: o.json, PlanOnly: o.planOnly, Whole: o.verbose}
 }

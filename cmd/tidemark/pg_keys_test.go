@@ -34,7 +34,7 @@ func TestKeysOfPostgresOnMySQL(t *testing.T) {
 		CREATE INDEX wide_c ON wide (c)`)
 	for name, srv := range mysqlServers(t) {
 		dst := srv.NewDatabase(t, "keys")
-		o := must(t, "copy", src, dst)
+		o := must(t, "copy", src, dst, "-v")
 		said := o.out + o.errOut
 		show := func(table string) string { return testdb.Query(t, dst, "SHOW CREATE TABLE "+table) }
 		k := show("k")

@@ -150,7 +150,7 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream
 			Report *job.Report `json:"report"`
 		}{"report", run, rep})
 	default:
-		o.report(cmd, run, rep)
+		o.report(cmd, watch, run, rep)
 	}
 	return err
 }

@@ -211,7 +211,14 @@ func (p *preflight) sourceSettings(ctx context.Context) error {
 		return err
 	}
 	var names []string
+	wanted := map[tidemark.TableID]bool{}
+	for _, t := range p.db.Tables {
+		wanted[t.TableID] = true
+	}
 	for i := range r.RowNumber() {
+		if t := (tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}); len(wanted) > 0 && !wanted[t] {
+			continue
+		}
 		if !schema.Transactional(server.Cell(r, i, 2)) {
 			names = append(names, server.Cell(r, i, 0)+"."+server.Cell(r, i, 1)+" ("+server.Cell(r, i, 2)+")")
 		}

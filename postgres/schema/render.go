@@ -56,10 +56,6 @@ type renderer struct {
 	names     *server.Names                       // those of the target, and of earlier calls for a database in pieces
 	unique    map[tidemark.TableID][]uniqueKey    // by target table: what a foreign key can refer to
 	dependsOn map[tidemark.TableID][]string       // what a logical table needs
-	implicit  []string                            // columns to which MySQL may give a value that no INSERT names
-	flags     []string                            // columns of tinyint(1), which MySQL's applications use as booleans
-	capitals  []string                            // tables with names that PostgreSQL reads only in quotes
-	folded    int                                 // number of columns that the source compares case-insensitively
 
 	objects  []tidemark.Object
 	findings []tidemark.Finding

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -17,7 +16,7 @@ func (mk *maker) uniqueText() {
 	keys := slices.Clone(mk.t.Indexes)
 	if mk.t.Key != nil {
 		k := *mk.t.Key
-		k.Unique, k.Name = true, "primary key"
+		k.Unique = true
 		keys = append([]tidemark.Index{k}, keys...)
 	}
 	told := map[string]bool{}
@@ -26,23 +25,18 @@ func (mk *maker) uniqueText() {
 		if !x.Unique {
 			continue
 		}
-		name := "its unique key " + x.Name
-		if x.Name == "primary key" {
-			name = "the primary key"
-		}
 		for _, p := range x.Parts {
 			c := mk.t.Column(p.Column)
 			if c == nil || told[c.Name] || mk.dropped[c.Name] {
 				continue
 			}
-			collation := mk.collationOf(c)
-			ignores, hint := ignored(collation)
+			ignores, hint := ignored(mk.collationOf(c))
 			if ignores == "" {
 				continue
 			}
 			told[c.Name] = true
 			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name,
-				fmt.Sprintf("%s ignores %s on the source (%s); here values that differ only in that are distinct, and can be inserted", name, ignores, collation), hint)
+				"is in a unique key that ignores "+ignores+" on the source; here values that differ only in that are distinct, and can be inserted", hint)
 		}
 	}
 }

@@ -45,30 +45,6 @@ func (r *renderer) build() {
 	for _, m := range r.logical {
 		r.foreignKeys(m)
 	}
-	if len(r.flags) > 0 {
-		r.find(tidemark.Warning, "", "tinyint(1), which applications use for booleans, becomes smallint, which PostgreSQL does not compare with true or false: "+firstOf(r.flags),
-			"--tinyint1-bool makes it boolean.")
-	}
-	if len(r.capitals) > 0 {
-		r.find(tidemark.Warning, "", "names with capitals are kept, and need quotes: PostgreSQL reads others in lower case: "+firstOf(r.capitals), "rename: with lower(*), in a task file, makes them lower case.")
-	}
-	if n := len(r.implicit); n > 0 {
-		r.find(tidemark.Note, "", fmt.Sprintf("%d columns are NOT NULL and cannot have a plain default on MySQL, which takes an empty value if sql_mode is not strict; here an INSERT has to name them: %s", n, firstOf(r.implicit)),
-			"ALTER TABLE ... ALTER COLUMN ... SET DEFAULT '' where an application relies on it.")
-	}
-	if r.folded > 0 {
-		r.find(tidemark.Note, "", fmt.Sprintf("%d text columns are compared without regard to case on the source; on PostgreSQL the comparison is exact", r.folded),
-			"Where queries rely on it, make the column citext, or give it a nondeterministic collation.")
-	}
-}
-
-// firstOf lists the first names of several.
-func firstOf(names []string) string {
-	list := strings.Join(names[:min(len(names), 3)], ", ")
-	if n := len(names) - 3; n > 0 {
-		list += fmt.Sprintf(" and %d more", n)
-	}
-	return list
 }
 
 func keyOf(t *tidemark.Table) []tidemark.Index {
@@ -186,9 +162,6 @@ func (mk *maker) column(c *tidemark.Column) {
 	if mk.r.same && c.Type.Collation != "" {
 		line += " COLLATE " + c.Type.Collation
 	}
-	if !mk.r.same && strings.HasSuffix(mk.collationOf(c), "_ci") {
-		mk.r.folded++
-	}
 	if c.Generated != "" {
 		expr, err := mk.generated(c)
 		if err != nil {
@@ -206,15 +179,6 @@ func (mk *maker) column(c *tidemark.Column) {
 	}
 	if c.NotNull && !mk.nullDate(c, typ, who) {
 		line += " NOT NULL"
-	}
-	if k := c.Type.Kind; c.NotNull && c.Default == nil && c.Generated == "" && tidemark.Family(mk.r.db.Engine) == "mysql" && (k == tidemark.Text || k == tidemark.Blob || k == tidemark.JSON) {
-		mk.r.implicit = append(mk.r.implicit, mk.t.String()+"."+c.Name)
-	}
-	if n := mk.t.String(); strings.ToLower(n+c.Name) != n+c.Name && tidemark.Family(mk.r.db.Engine) == "mysql" && (len(mk.r.capitals) == 0 || mk.r.capitals[len(mk.r.capitals)-1] != n) {
-		mk.r.capitals = append(mk.r.capitals, n)
-	}
-	if c.Type.Width1 && !mk.r.opt.TinyInt1Bool && c.Identity == nil {
-		mk.r.flags = append(mk.r.flags, mk.t.String()+"."+c.Name)
 	}
 	if c.Identity != nil && c.Generated == "" {
 		line += mk.identity(c, typ)

@@ -191,7 +191,6 @@ func TestRenderFromMySQL(t *testing.T) {
 	db := mysqlShop()
 	objects, findings := (&Schema{Server: &server.Server{}}).Render(db, all(db))
 	want := []string{
-		"note: : 1 text columns are compared without regard to case on the source; on PostgreSQL the comparison is exact",
 		"note: column shop.customer.full: the virtual column becomes a stored one",
 		"note: index name of shop.customer: it has all of name, not only its first 10 characters",
 		"note: index notes of shop.customer: queries use it only where they compare left(notes, 20)",

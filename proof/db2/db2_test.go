@@ -90,13 +90,13 @@ func TestCopyToPostgres(t *testing.T) {
 		p := newProgram(t)
 		src, tgt := server.NewDatabase(t, "shop"), testdb.Postgres(t, 15).NewDatabase(t, "fromdb2")
 		testdb.Load(t, src, strings.NewReader(shop+grow(10)))
-		out := p.must("check", src, tgt)
+		out := p.must("check", src, tgt, "-v")
 		for _, want := range []string{"locked in share mode"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("check does not say %q:\n%s", want, out)
 			}
 		}
-		out = p.must("copy", src, tgt)
+		out = p.must("copy", src, tgt, "-v")
 		for _, want := range []string{"CALC.TWICE: the generated column is left out", "check CODE_CK of public.CUSTOMER: left out"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("copy does not say %q:\n%s", want, out)

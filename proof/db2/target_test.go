@@ -44,7 +44,7 @@ func TestPostgresToDb2AndBack(t *testing.T) {
 			sql = strings.NewReplacer("3.4028235e38", "3.402e38", "1.7976931348623157e308", "1.79769e308").Replace(sql)
 		}
 		testdb.Query(t, src, sql)
-		out := p.must("copy", src, tgt)
+		out := p.must("copy", src, tgt, "-v")
 		for _, want := range []string{"check child_id_check of APP.child: is left out", "column APP.parent.note: becomes VARCHAR(255), because it is part of a key", "column APP.kinds.tz: becomes a timestamp in UTC"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("copy does not say %q:\n%s", want, out)

@@ -22,22 +22,30 @@ func Needs(w io.Writer, needs []tidemark.Need) {
 	}
 }
 
-const lobsPrinted = 20
+// How many of the largest values are printed: in a plain run, and with -v.
+const (
+	lobsPlain   = 3
+	lobsPrinted = 20
+)
 
 // Lobs shows the largest values that were found, the largest first.
-func Lobs(w io.Writer, lobs []tidemark.LobSize) {
+func Lobs(w io.Writer, lobs []tidemark.LobSize, whole bool) {
 	if len(lobs) == 0 {
 		return
 	}
+	most, rest := lobsPlain, "-v shows more, --json all"
+	if whole {
+		most, rest = lobsPrinted, "--json lists them"
+	}
 	fmt.Fprintln(w, "\nLargest values, by column:")
-	for _, l := range lobs[:min(len(lobs), lobsPrinted)] {
+	for _, l := range lobs[:min(len(lobs), most)] {
 		of := " (of some rows: --lobs whole reads all)"
 		if l.Whole {
 			of = ""
 		}
 		Printf(w, "%s.%s, %s: %s%s\n", l.Table, l.Column, l.Type, Bytes(l.Bytes), of)
 	}
-	if n := len(lobs) - lobsPrinted; n > 0 {
-		Printf(w, "and %s, none larger: --json lists them\n", Count(n, "more column"))
+	if n := len(lobs) - most; n > 0 {
+		Printf(w, "and %s, none larger: %s\n", Count(n, "more column"), rest)
 	}
 }

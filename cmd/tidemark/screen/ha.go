@@ -59,7 +59,7 @@ func MeasuredDisk(w io.Writer, r *measure.DiskReport) {
 		}
 	}
 	printStalls(w, r)
-	Findings(w, r.Findings)
+	Findings(w, r.Findings, true)
 }
 
 func printStalls(w io.Writer, r *measure.DiskReport) {
@@ -123,7 +123,7 @@ func MeasuredLink(w io.Writer, r *measure.LinkReport) {
 	}
 	fmt.Fprintf(w, "Rate x round trip (p99): %s. Buffers: %s.\n", Bytes(int64(r.Window)), r.Advice)
 	fmt.Fprintf(w, "The other clock is %+.3f ms off, give or take %s.\n", r.Clock.Ahead*1e3, Millis(r.Clock.Uncertain))
-	Findings(w, r.Findings)
+	Findings(w, r.Findings, true)
 }
 
 // Added describes what a proxy has added to a link; "" if there was none.

@@ -70,7 +70,7 @@ func Plan(w io.Writer, p *load.Plan) {
 			fmt.Fprintf(w, "  %s\n", Line(id.String()))
 		}
 	}
-	Findings(w, p.Findings)
+	Findings(w, p.Findings, true)
 }
 
 func printObjects(w io.Writer, p *load.Plan, phase tidemark.Phase, title string) {
@@ -86,29 +86,6 @@ func printObjects(w io.Writer, p *load.Plan, phase tidemark.Phase, title string)
 		for _, sql := range o.SQL {
 			fmt.Fprintf(w, "  %s;\n", strings.TrimRight(strings.ReplaceAll(SQL(sql), "\n", "\n  "), "; \n"))
 		}
-	}
-}
-
-// Findings lists findings under a title; nothing if there are none.
-func Findings(w io.Writer, findings []tidemark.Finding) {
-	if len(findings) == 0 {
-		return
-	}
-	fmt.Fprintln(w, "\nFindings:")
-	for _, f := range findings {
-		Finding(w, f)
-	}
-}
-
-// Finding prints a finding, and its hint in a line of its own.
-func Finding(w io.Writer, f tidemark.Finding) {
-	about := ""
-	if f.Object != "" {
-		about = f.Object + ": "
-	}
-	fmt.Fprintf(w, "%s: %s\n", f.Severity, Line(about+tidemark.MaskText(f.Text)))
-	if f.Hint != "" {
-		fmt.Fprintf(w, "    hint: %s\n", Line(tidemark.MaskText(f.Hint)))
 	}
 }
 
@@ -263,7 +240,7 @@ func Report(w io.Writer, r *job.Report, whole bool) {
 	if r.Rejected > 0 || r.Cut > 0 {
 		fmt.Fprintf(w, "\n%s rejected, %s truncated; see %s\n", Count(int(r.Rejected), "row"), Count(int(r.Cut), "value"), strings.Join(r.Files, ", "))
 	}
-	Findings(w, r.Findings)
+	Findings(w, r.Findings, whole)
 	printFailed(w, printRejected(w, printUnproved(w, r.Failed)))
 }
 

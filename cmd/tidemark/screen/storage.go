@@ -58,7 +58,7 @@ func Storage(w io.Writer, rep *job.StorageReport, whole bool) {
 	if rep.PeakRSS > 0 {
 		fmt.Fprintf(w, "Peak memory of this process: %s.\n", Bytes(rep.PeakRSS))
 	}
-	Findings(w, rep.Findings)
+	Findings(w, rep.Findings, whole)
 	for _, d := range rep.Damaged {
 		fmt.Fprintf(w, "damaged: %s\n", d)
 	}

@@ -8,6 +8,7 @@ package screen
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,7 @@ type View struct {
 	JSON     bool   // events and reports as JSON
 	PlanOnly bool   // only the plan is requested
 	Ends     bool   // a stream that is followed comes to an end by itself
+	Whole    bool   // all findings, not only those that matter most
 }
 
 // A Watcher shows a job while it runs; Stop ends the display, and ShowPlan prints the plan if only
@@ -32,6 +34,9 @@ type Watcher interface {
 	job.Watcher
 	Stop()
 	ShowPlan()
+
+	// Unsaid gives the findings that were not printed with the plan.
+	Unsaid(findings []tidemark.Finding) []tidemark.Finding
 }
 
 // Watch picks the display: JSON events to out, or bars or lines to errOut.
@@ -43,7 +48,7 @@ func Watch(v View, out, errOut io.Writer) Watcher {
 			mode = "bars"
 		}
 	}
-	base := &quiet{out: out, errOut: errOut, planOnly: v.PlanOnly, json: v.JSON, ends: v.Ends}
+	base := &quiet{out: out, errOut: errOut, planOnly: v.PlanOnly, json: v.JSON, ends: v.Ends, whole: v.Whole}
 	switch {
 	case v.JSON:
 		return &jsonWatcher{quiet: base}
@@ -61,6 +66,8 @@ type quiet struct {
 	planOnly    bool
 	ends        bool
 	json        bool
+	whole       bool
+	said        map[tidemark.Finding]bool // with the plan
 	mu          sync.Mutex
 	plan        *load.Plan
 	retries     int
@@ -75,10 +82,10 @@ func (w *quiet) Planned(run string, p *load.Plan) {
 	if w.planOnly {
 		return
 	}
+	listFindings(w.errOut, p.Findings, w.whole)
+	w.said = map[tidemark.Finding]bool{}
 	for _, f := range p.Findings {
-		if f.Severity >= tidemark.Warning {
-			Finding(w.errOut, f)
-		}
+		w.said[f] = true
 	}
 	switch {
 	case run != "" && p.Source == "":
@@ -126,6 +133,12 @@ func (w *quiet) Event(e job.Event) {
 }
 
 func (w *quiet) Stop() {}
+
+func (w *quiet) Unsaid(findings []tidemark.Finding) []tidemark.Finding {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(findings), func(f tidemark.Finding) bool { return w.said[f] })
+}
 
 func (w *quiet) ShowPlan() {
 	switch {

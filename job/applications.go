@@ -1,0 +1,143 @@
+package job
+
+import (
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// applications finds what an application may notice though every row is equal: each thing once,
+// with the number of columns that it concerns. doc/manual/after-the-copy.md says what to do.
+// bools: tinyint(1) becomes boolean.
+func applications(source string, moves []tidemark.Move, target string, bools bool) []tidemark.Finding {
+	a := &noticed{}
+	for i := range moves {
+		if m := &moves[i]; m.From.Form != tidemark.LargeObjects {
+			a.table(m)
+		}
+	}
+	switch source, target := tidemark.Family(source), tidemark.Family(target); {
+	case source == "mysql" && target == "postgres":
+		a.fromMySQL(bools)
+	case source == "postgres" && target == "mysql":
+		a.fromPostgres()
+	}
+	return a.findings
+}
+
+// noticed has the names of columns of which applications may notice something.
+type noticed struct {
+	folded           []string // text that MySQL compares without regard to case; the renderer names those of unique keys
+	implicit         []string // NOT NULL, of types for which MySQL has no plain default
+	tiny, bools      []string // tinyint(1), boolean
+	unsigned, large  []string // unsigned integers; of these, those of 64 bits
+	spans, instants  []string // time, timestamp
+	capitals         []string // tables too
+	nullable, asText []string
+
+	findings []tidemark.Finding
+}
+
+func (a *noticed) say(s tidemark.Severity, n int, text, hint string) {
+	if n > 0 {
+		a.findings = append(a.findings, tidemark.Finding{Severity: s, Object: "applications", Text: text, Hint: hint})
+	}
+}
+
+// in says which columns something is about: "3 columns: a, b and 1 more".
+func in(names []string) string {
+	return " (" + plural(len(names), "column") + ": " + tidemark.Some(names, 2) + ")"
+}
+
+func (a *noticed) table(m *tidemark.Move) {
+	if strings.ToLower(m.To.Name) != m.To.Name {
+		a.capitals = append(a.capitals, m.To.String())
+	}
+	for i := range m.To.Columns {
+		c := &m.To.Columns[i]
+		a.column(m, c, m.To.String()+"."+c.Name)
+	}
+}
+
+func (a *noticed) column(m *tidemark.Move, c *tidemark.Column, name string) {
+	if strings.ToLower(c.Name) != c.Name {
+		a.capitals = append(a.capitals, name)
+	}
+	if !c.NotNull {
+		a.nullable = append(a.nullable, name)
+	}
+	switch c.Type.Kind {
+	case tidemark.Char, tidemark.Varchar, tidemark.Text:
+		if foldsCase(c.Type.Collation, m.From.Collation, c.Type.Charset) {
+			a.folded = append(a.folded, name)
+		}
+	case tidemark.Bool:
+		a.bools = append(a.bools, name)
+	case tidemark.Int:
+		switch {
+		case c.Type.Width1:
+			a.tiny = append(a.tiny, name)
+		case c.Type.Unsigned && c.Type.Bits == 64:
+			a.large = append(a.large, name)
+			fallthrough
+		case c.Type.Unsigned:
+			a.unsigned = append(a.unsigned, name)
+		}
+	case tidemark.Time:
+		a.spans = append(a.spans, name)
+	case tidemark.Timestamp:
+		a.instants = append(a.instants, name)
+	case tidemark.Array, tidemark.Interval, tidemark.TimeTZ, tidemark.Other:
+		if !strings.HasSuffix(c.Type.Native, "citext") {
+			a.asText = append(a.asText, name)
+		}
+	}
+	switch c.Type.Kind {
+	case tidemark.Text, tidemark.Blob, tidemark.JSON:
+		if c.NotNull && c.Default == nil && c.Generated == "" {
+			a.implicit = append(a.implicit, name)
+		}
+	}
+}
+
+// foldsCase reports whether a collation of MySQL's ignores case: that of a column, or of its table,
+// or the default one of its character set, which does unless it is binary.
+func foldsCase(column, table, charset string) bool {
+	if column == "" && (charset == "" || strings.HasPrefix(table, charset)) {
+		column = table
+	}
+	if column == "" {
+		return charset != "binary"
+	}
+	return strings.HasSuffix(strings.ToLower(column), "_ci")
+}
+
+// fromMySQL is for copies from MySQL or MariaDB into PostgreSQL.
+func (a *noticed) fromMySQL(bools bool) {
+	if bools {
+		a.bools, a.tiny = append(a.bools, a.tiny...), nil
+	}
+	a.say(tidemark.Warning, len(a.folded), "comparisons of text ignore case on the source, and are exact here"+in(a.folded),
+		"Where queries or logins rely on it: citext, or a nondeterministic ICU collation.")
+	a.say(tidemark.Warning, len(a.tiny), "tinyint(1) becomes smallint, unless --tinyint1-bool makes boolean of it"+in(a.tiny), "Use it where the application expects true and false; any value but 0 becomes true.")
+	a.say(tidemark.Warning, len(a.bools), "a boolean does not compare with numbers: active = 1 fails"+in(a.bools), "Write active, or active = true.")
+	a.say(tidemark.Warning, len(a.capitals), "names with capitals are found only by SQL that quotes them ("+tidemark.Some(a.capitals, 2)+")", "Quote them in the application, or rename them in the copy (rule-action convert-lowercase).")
+	a.say(tidemark.Warning, len(a.implicit), "NOT NULL text and blobs have no default: an INSERT must name them, which MySQL demands in strict sql_mode only"+in(a.implicit),
+		"ALTER TABLE ... ALTER COLUMN ... SET DEFAULT '' where an application relies on it.")
+	large := ""
+	if len(a.large) > 0 {
+		large = ", and drivers return bigint unsigned, here numeric(20,0), as a decimal" + in(a.large)
+	}
+	a.say(tidemark.Note, len(a.unsigned), "unsigned integers take negative numbers here"+in(a.unsigned)+large, "CHECK (column >= 0) keeps the range; bigint is the better type where no number needs the 64th bit.")
+	a.say(tidemark.Note, len(a.spans), "time becomes interval"+in(a.spans), "Where it is a time of day, give it the type time (rule-action change-data-type).")
+	a.say(tidemark.Note, len(a.instants), "timestamp is shown in the time zone of the session (TimeZone), which may not be the source's (time_zone)"+in(a.instants), "ALTER ROLE ... SET timezone = '...' for the application's user.")
+	a.say(tidemark.Note, len(a.nullable), "ORDER BY puts NULLs last (on the source first), and rows with equal values in any order", "ORDER BY column NULLS FIRST, and a key as the last column.")
+}
+
+// fromPostgres is for copies from PostgreSQL into MySQL or MariaDB.
+func (a *noticed) fromPostgres() {
+	a.say(tidemark.Warning, len(a.asText), "types that only PostgreSQL has become text, without their operators"+in(a.asText), "")
+	a.say(tidemark.Warning, len(a.bools), "boolean becomes tinyint(1): drivers return 1 and 0"+in(a.bools), "")
+	a.say(tidemark.Warning, len(a.instants), "timestamptz becomes datetime in UTC, whatever the session's time zone"+in(a.instants), "Run the application in UTC.")
+	a.say(tidemark.Note, len(a.nullable), "ORDER BY puts NULLs first (on the source last), text in the order of its characters' codes, and rows with equal values in any order", "ORDER BY column IS NULL, column; COLLATE has the order of a language.")
+}
