@@ -246,11 +246,27 @@ func MaskText(s string) string {
 	})
 }
 
+// oneHost is a URL of one host, whose login has nothing in it that could be the end of another part.
+var oneHost = regexp.MustCompile(`^[A-Za-z0-9+.-]+://(?:[^@/?#]*@)?[A-Za-z0-9._-]+:([A-Za-z0-9_-]+)(?:[/?][^@]*)?$`)
+
+// badPort reports whether nothing but the port of a URL is wrong. What stands in for it may be a
+// password without its host.
+func badPort(s string) bool {
+	m := oneHost.FindStringSubmatch(s)
+	if m == nil {
+		return false
+	}
+	n, err := strconv.Atoi(m[1])
+	return err != nil || n < 1 || n > 65535
+}
+
 // ParseURL parses a connection string, and refuses what others may read differently. Its errors
 // contain nothing of s.
 func ParseURL(s string) (*url.URL, error) {
 	if _, ok := split(s); !ok {
 		switch {
+		case badPort(s):
+			return nil, errors.New("not a URL: its port is not a number from 1 to 65535")
 		case !strings.Contains(s, "://"):
 			return nil, errors.New("not a URL")
 		case strings.Contains(s, "@"):

@@ -113,7 +113,7 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 	}
 	cfg, err := pgx.ParseConfig(text)
 	if err != nil {
-		return nil, bad(parseCause(err), urlForm)
+		return nil, bad(parseCause(err), parseHint(err))
 	}
 	if u.Scheme != "" {
 		if err := checkPassfile(u, cfg); err != nil {
@@ -146,6 +146,19 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 		cfg.RuntimeParams["application_name"] = "tidemark"
 	}
 	return cfg, nil
+}
+
+// parseHint says how to correct what the driver does not accept.
+func parseHint(err error) string {
+	switch text := err.Error(); {
+	case strings.Contains(text, "service"):
+		return "Services are read from the file that servicefile or PGSERVICEFILE names, or from ~/.pg_service.conf: check that it is there, and has a part [NAME]."
+	case strings.Contains(text, "sslmode is invalid"):
+		return "sslmode is disable, allow, prefer, require, verify-ca or verify-full."
+	case strings.Contains(text, "CA file"), strings.Contains(text, "cert"), strings.Contains(text, "sslkey"):
+		return "Check the path, and that the file is in PEM form: sslrootcert, sslcert and sslkey, or the variables PGSSLROOTCERT, PGSSLCERT and PGSSLKEY."
+	}
+	return urlForm
 }
 
 // strangeOption returns an option that is neither libpq's nor another program's for one of those,

@@ -68,6 +68,8 @@ type Server struct {
 	Distance roundtrip.Distance
 	plain    pgconn.DialFunc // of connections whose turns are not counted
 
+	passfile string // where a password was looked for
+
 	open  atomic.Int32 // sessions
 	noTLS atomic.Bool  // the URL prefers TLS, and the server has none: asking again costs a round trip
 
@@ -88,7 +90,7 @@ func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 	if cfg.Database == "" {
 		cfg.Database = cfg.User // as the server does
 	}
-	s := &Server{Config: cfg, Options: opt, Object: objectOf(cfg)}
+	s := &Server{Config: cfg, Options: opt, Object: objectOf(cfg), passfile: passfileOf(url)}
 	cfg.AfterConnect = s.settle
 	s.plain = cfg.DialFunc
 	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {

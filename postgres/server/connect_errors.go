@@ -22,6 +22,7 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 	if errors.As(err, &own) {
 		return own
 	}
+	err = withoutTLS(err)
 	out := &tidemark.Error{Op: "connect", Object: s.Object, Err: errors.New(PlainCause(err))}
 	var pg *pgconn.PgError
 	var dns *net.DNSError
@@ -31,6 +32,9 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
 	case errors.As(err, &pg):
 		out.Kind, out.Hint = s.refused(pg)
+		if pg.Code == "28P01" && s.Config.Password == "" {
+			out.Err, out.Hint = errors.New("the server asks for a password, and none was given"), s.noPassword()
+		}
 		full := poolIsFull(pg)
 		if full {
 			out.Kind, out.Hint = tidemark.Transient, poolHint
@@ -60,6 +64,8 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 	case Broken(err):
 		out.Kind, out.Hint = tidemark.Transient, "The server accepted the connection and closed it: it may be starting, or not be PostgreSQL."
 		s.wrongDoor(ctx, out)
+	case s.Config.ValidateConnect != nil:
+		out.Kind, out.Hint = tidemark.Unreachable, "target_session_attrs asks for another kind of server: give the address of one, or leave it out."
 	default:
 		out.Kind, out.Hint = tidemark.Unreachable, "Check host and port: it may be another kind of server, or a proxy."
 		s.wrongDoor(ctx, out)
@@ -68,6 +74,36 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 }
 
 const poolHint = "Give the pooler more sessions (default_pool_size, max_client_conn), use fewer lanes, or connect to the server itself."
+
+// withoutTLS leaves out attempts that the server refused since it has no TLS, where another attempt
+// without TLS failed as well: its error is what has to be corrected.
+func withoutTLS(err error) error {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return err
+	}
+	var rest []error
+	for _, e := range joined.Unwrap() {
+		if !strings.Contains(e.Error(), noTLS) {
+			rest = append(rest, e)
+		}
+	}
+	if len(rest) == 0 {
+		return err
+	}
+	return errors.Join(rest...)
+}
+
+const noTLS = "server refused TLS connection"
+
+// noPassword says where a password was looked for.
+func (s *Server) noPassword() string {
+	host := s.Config.Host
+	if strings.HasPrefix(host, "/") {
+		host = "localhost"
+	}
+	return fmt.Sprintf("No line of %s matches %s:%d:%s:%s. Add one (HOST:PORT:DATABASE:USER:PASSWORD), or set PGPASSWORD.", s.passfile, host, s.Config.Port, s.Config.Database, s.Config.User)
+}
 
 // poolIsFull reports whether pgbouncer has no session left, or takes no more clients. Their code,
 // 08P01, has other meanings too.
@@ -129,11 +165,11 @@ func tlsTrouble(err error) bool {
 	var record tls.RecordHeaderError
 	var alert tls.AlertError
 	return errors.As(err, &cert) || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &record) ||
-		errors.As(err, &alert) || strings.Contains(err.Error(), "server refused TLS connection")
+		errors.As(err, &alert) || strings.Contains(err.Error(), noTLS)
 }
 
 func tlsHint(err error) string {
-	if strings.Contains(err.Error(), "server refused TLS connection") {
+	if strings.Contains(err.Error(), noTLS) {
 		return "The server, or a proxy before it, has no TLS: switch it on there (ssl = on)."
 	}
 	var host x509.HostnameError

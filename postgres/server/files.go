@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"os"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
@@ -49,6 +51,15 @@ func checkFiles(given url.Values) error {
 		}
 	}
 	return nil
+}
+
+// passfileOf is the password file that a connection string names, or the usual one.
+func passfileOf(text string) string {
+	var options url.Values
+	if u, err := tidemark.ParseURL(text); err == nil {
+		options = u.Query()
+	}
+	return cmp.Or(fileOf(options, "passfile"), "~/.pgpass")
 }
 
 // checkPassfile refuses the password of a file that others can read; libpq ignores such a file.

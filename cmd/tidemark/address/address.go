@@ -30,12 +30,38 @@ var (
 // schemes are those of the usual ports of servers, and their neighbours.
 var schemes = map[string]string{"5432": "postgres", "5433": "postgres", "5434": "postgres", "6432": "postgres", "3306": "mysql", "3307": "mysql", "3308": "mysql"}
 
+// databases are the schemes of databases: in capitals they mean the same.
+var databases = []string{"postgres", "postgresql", "mysql", "mariadb", "db2"}
+
+// socketForm is libpq's way to write a Unix socket's folder, percent-encoded, as the host.
+var socketForm = regexp.MustCompile(`^(postgres(?:ql)?://(?:[^@/?#]*@)?)(%2[Ff][^@/:?#]*)(?::([0-9]+))?(/[^?#@]*)?(?:\?([^#]*))?$`)
+
+// fromSocket moves such a host into the options, where other URLs have it.
+func fromSocket(text string) string {
+	m := socketForm.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	text = m[1] + "/" + strings.TrimPrefix(m[4], "/") + "?host=" + m[2]
+	if m[3] != "" {
+		text += "&port=" + m[3]
+	}
+	if m[5] != "" {
+		text += "&" + m[5]
+	}
+	return text
+}
+
 // URL makes a URL of a database's address. Anything else, such as the name of a file, stays as it
 // is.
 func URL(text string) (string, error) {
 	switch m := keywordForm.FindStringSubmatch(text); {
 	case strings.Contains(text, "://"):
-		return fromConfig(strings.TrimPrefix(text, "jdbc:"))
+		text = strings.TrimPrefix(text, "jdbc:")
+		if scheme, rest, _ := strings.Cut(text, "://"); slices.Contains(databases, strings.ToLower(scheme)) {
+			text = strings.ToLower(scheme) + "://" + rest
+		}
+		return fromConfig(fromSocket(text))
 	case isFile(text):
 		return text, nil
 	case m != nil && slices.Contains(keywords, m[1]):

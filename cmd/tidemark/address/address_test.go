@@ -20,6 +20,11 @@ func TestURL(t *testing.T) {
 	for _, x := range []struct{ text, want string }{
 		{"postgres://me@old/shop", "postgres://me@old/shop"},
 		{"mysql://me@old/shop?tls=false", "mysql://me@old/shop?tls=false"},
+		{"Postgres://Me@old/Shop", "postgres://Me@old/Shop"},
+		{"MySQL://me@old/shop", "mysql://me@old/shop"},
+		{"postgres://u@%2Frun%2Fpg/db", "postgres://u@/db?host=%2Frun%2Fpg"},
+		{"postgresql://u:p%40@%2Frun%2fpg:5433/db?sslmode=disable", "postgresql://u:p%40@/db?host=%2Frun%2fpg&port=5433&sslmode=disable"},
+		{"postgres://%2Frun", "postgres:///?host=%2Frun"},
 		{"file:dump.sql", "file:dump.sql"},
 		{"dump.sql.gz", "dump.sql.gz"},
 		{"/backup/main", "/backup/main"},
