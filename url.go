@@ -246,7 +246,7 @@ func MaskText(s string) string {
 	})
 }
 
-// oneHost is a URL of one host, whose login has nothing in it that could be the end of another part.
+// oneHost is a URL of one host, whose login has nothing in it that could end another part.
 var oneHost = regexp.MustCompile(`^[A-Za-z0-9+.-]+://(?:[^@/?#]*@)?[A-Za-z0-9._-]+:([A-Za-z0-9_-]+)(?:[/?][^@]*)?$`)
 
 // badPort reports whether nothing but the port of a URL is wrong. What stands in for it may be a

@@ -94,10 +94,11 @@ func Open(ctx context.Context, url string, opt Options) (Database, error) {
 		}
 		return d2{e}, nil
 	}
-	if !ok {
-		scheme = ""
+	if !ok || scheme == "file" {
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database, which is needed here"),
+			Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db or db2://user@host/DB. A dump file can be the source of copy and check: load it into a database first."}
 	}
-	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, db2://user@host/DB, or file:PATH for a dump."}
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, db2://user@host/DB."}
 }
 
 // OpenDump opens a dump file as a script of tables, rows and statements; all: of all statements

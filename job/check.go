@@ -16,8 +16,9 @@ type Checked struct {
 	Source   string             `json:"source"` // "postgres 15.18"
 	Target   string             `json:"target"`
 	Tables   int                `json:"tables"`
-	Rows     int64              `json:"rows"`  // estimate
-	Bytes    int64              `json:"bytes"` // estimate
+	Rows     int64              `json:"rows"`                          // estimate
+	Unknown  int                `json:"tables_not_analysed,omitempty"` // whose rows are not in Rows
+	Bytes    int64              `json:"bytes"`                         // estimate
 	Findings []tidemark.Finding `json:"findings"`
 	Needs    []tidemark.Need    `json:"needs,omitempty"`  // of a stream, if that was asked for
 	Lobs     []tidemark.LobSize `json:"lobs,omitempty"`   // largest values, by column
@@ -88,6 +89,9 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 	for _, m := range moves {
 		out.Tables++
 		out.Rows += max(m.From.Rows, 0)
+		if m.From.Rows < 0 && m.From.Form != tidemark.LargeObjects {
+			out.Unknown++
+		}
 		out.Bytes += m.From.Bytes
 	}
 	if err := Distinct(ctx, "check", src, tgt, moves, true); err != nil {

@@ -88,7 +88,14 @@ func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 	if o.json {
 		screen.JSON(w, found)
 	} else {
-		fmt.Fprintf(w, "%s to %s: %s, about %s rows, %s\n", found.Source, found.Target, screen.Count(found.Tables, "table"), screen.Commas(found.Rows), screen.Bytes(found.Bytes))
+		rows := "about " + screen.Commas(found.Rows) + " rows"
+		switch {
+		case found.Unknown > 0 && found.Unknown == found.Tables:
+			rows = "rows unknown (never analysed)"
+		case found.Unknown > 0:
+			rows += fmt.Sprintf(" beside those of %s never analysed", screen.Count(found.Unknown, "table"))
+		}
+		fmt.Fprintf(w, "%s to %s: %s, %s, %s\n", found.Source, found.Target, screen.Count(found.Tables, "table"), rows, screen.Bytes(found.Bytes))
 		screen.Needs(w, found.Needs)
 		screen.Lobs(w, found.Lobs, o.verbose)
 		screen.Findings(w, found.Findings, o.verbose)

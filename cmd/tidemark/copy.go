@@ -261,6 +261,9 @@ func (o *movingOptions) copied(cmd *cobra.Command, cat *catalog.Catalog, watch s
 		}{"report", run, tables, rep})
 		return err
 	}
+	if err != nil && terr == nil && len(tables) == 0 && rep.Rows == 0 && len(rep.Findings) == 0 {
+		return err // nothing was begun that a report could be about
+	}
 	switch {
 	case terr != nil:
 	case o.verbose:

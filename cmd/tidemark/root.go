@@ -8,10 +8,13 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
@@ -49,7 +52,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	given, all := help.All(args)
 	help.Install(root, all)
 	root.SetArgs(given)
-	err = root.ExecuteContext(ctx)
+	if err = help.NoSuchPage(root, given); err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if e := crashed(); e != nil {
 		err = e
 	}
@@ -114,6 +119,13 @@ and always shows what it is waiting for.`,
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(help.WrongOption)
 	root.AddCommand(copyCommand(), forecastCommand(), replicateCommand(), captureCommand(), applyCommand(), cutoverCommand(), statusCommand(), setCommand(), exceptionsCommand(), subCommand(), skipCommand(), peekCommand(), diffCommand(), repairCommand(), checkCommand(), runsCommand(), reportCommand(), explainCommand(), bundleCommand(), utilitiesCommand(), backupCommand(), restoreCommand(), backupsCommand(), verifyCommand(), pruneCommand(), archiveCommand(), haCommand(), relayCommand(), loadCommand(), adviseCommand(), enginesCommand(), manualCommand(), manCommand(), versionCommand())
+	root.InitDefaultHelpFlag() // else it would take a command after it for its value
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			isGroup(c)
+		}
+	}
 	return root
 }
 
@@ -185,8 +197,15 @@ func args(lo, hi int, usage string) cobra.PositionalArgs {
 // valueAlone is the error of a switch's value that was taken for an argument.
 func valueAlone(c *cobra.Command, given []string) error {
 	for _, arg := range given {
-		if arg == "on" || arg == "off" || arg == "true" || arg == "false" {
-			return &tidemark.Error{Op: c.Name(), Object: arg, Kind: tidemark.Invalid, Err: errors.New("is not an argument"), Hint: "Give a switch its value after an equals sign, such as --json=" + arg + "."}
+		name := "json"
+		is := arg == "on" || arg == "off" || arg == "true" || arg == "false"
+		c.Flags().Visit(func(f *pflag.Flag) {
+			if f.NoOptDefVal != "" && (is || slices.Contains(strings.Split(f.Value.Type(), "|"), arg)) {
+				name, is = f.Name, true
+			}
+		})
+		if is {
+			return &tidemark.Error{Op: c.Name(), Object: arg, Kind: tidemark.Invalid, Err: errors.New("is not an argument"), Hint: "Give a switch its value after an equals sign: --" + name + "=" + arg + "."}
 		}
 	}
 	return nil

@@ -95,6 +95,9 @@ func OpenError(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		kind, hint = tidemark.NotFound, "Check the path; a relative one is taken from the current folder."
+		if !strings.ContainsAny(name, `/\.`) {
+			hint = "Check the path; if it is a database, write postgres://user@host/" + name + " or mysql://user@host/" + name + "."
+		}
 	case errors.Is(err, fs.ErrPermission):
 		kind, hint = tidemark.Forbidden, "Give the user who runs this read permission on the file and its folders."
 	}

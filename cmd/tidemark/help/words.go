@@ -139,6 +139,7 @@ var otherOptions = []word{
 	{"restart reset fresh", "anew resume", ""}, {"drop cleanup delete stop-and-remove", "remove", "Remove a stream with tidemark replicate --remove."},
 	{"on-conflict conflict-policy error-policy", "conflict", ""},
 	{"wait follow-logs", "watch until", ""},
+	{"for", "time duration", ""},
 	{"validate verify enable-validation validation compare checksum", "definitions live", "tidemark diff compares two databases row by row."},
 	// about the run itself
 	{"dry-run plan-only noop what-if-plan check simulate-only explain", "plan dry-run", "tidemark check looks at both databases and changes nothing."},

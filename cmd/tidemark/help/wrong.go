@@ -32,6 +32,29 @@ func UnknownCommand(group *cobra.Command, name string) error {
 	return e
 }
 
+// NoSuchPage is the error of a command line that asks for the help of a command that is not there.
+func NoSuchPage(root *cobra.Command, args []string) error {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	asked := len(args) > 0 && args[0] == "help"
+	if asked {
+		args = args[1:]
+	} else if !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
+		return nil
+	}
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasSubCommands() {
+		return nil
+	}
+	for _, arg := range rest {
+		if !strings.HasPrefix(arg, "-") {
+			return UnknownCommand(cmd, arg)
+		}
+	}
+	return nil
+}
+
 func nearCommand(group *cobra.Command, name string) string {
 	var near []string
 	for _, c := range group.Commands() {
@@ -130,11 +153,17 @@ func unknownOption(cmd *cobra.Command, name, dashes string) string {
 	if near != "" && dashes == "--" {
 		return "Did you mean --" + near + "? " + cmd.CommandPath() + " --help-all lists all."
 	}
-	if have := haveOption(cmd.Root(), low); len(have) > 0 && dashes == "--" {
+	switch have := haveOption(cmd.Root(), low); {
+	case len(have) > fewCommands && dashes == "--":
+		return fmt.Sprintf("%d other commands have it. %s --help-all lists the options of this one.", len(have), cmd.CommandPath())
+	case len(have) > 0 && dashes == "--":
 		return "It is an option of " + strings.Join(have, ", ") + ". " + cmd.CommandPath() + " --help-all lists its own."
 	}
 	return cmd.CommandPath() + " --help-all lists the options."
 }
+
+// fewCommands is how many commands with an option are named.
+const fewCommands = 8
 
 // haveOption gives the commands that have an option.
 func haveOption(of *cobra.Command, name string) (out []string) {
