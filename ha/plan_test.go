@@ -67,7 +67,7 @@ func TestPlanChooses(t *testing.T) {
 
 func TestPlanRefuses(t *testing.T) {
 	none := planSpec("postgres", 1e-3, 0)
-	if _, err := MakePlan(none); tidemark.KindOf(err) != tidemark.BadInput || !strings.Contains(err.Error(), "no commits") {
+	if _, err := MakePlan(none); tidemark.KindOf(err) != tidemark.Empty || !strings.Contains(err.Error(), "no commits") {
 		t.Error(err)
 	}
 	db2 := planSpec("postgres", 1e-3, 10)

@@ -41,6 +41,11 @@ func readJSON(data []byte, object string) (*Profile, error) {
 	return &p, checkCommits(&p, object)
 }
 
+// noCommits is a line of a scan's text.
+const noCommits = "\nNo commits in this log: nothing to plan for.\n"
+
+var errNoCommits = errors.New("no commits in this log: nothing to plan for")
+
 // checkCommits returns an error if there is nothing to calculate with.
 func checkCommits(p *Profile, object string) error {
 	for _, i := range p.Intervals {
@@ -48,7 +53,7 @@ func checkCommits(p *Profile, object string) error {
 			return nil
 		}
 	}
-	return &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has no commits"), Hint: "Scan the log of a busy time: at least two commits are needed."}
+	return &tidemark.Error{Kind: tidemark.Empty, Op: "read scan", Object: object, Err: errNoCommits, Hint: "Scan the log of a busy time: at least two commits are needed."}
 }
 
 func readText(text, object string) (*Profile, error) {
@@ -57,6 +62,9 @@ func readText(text, object string) (*Profile, error) {
 		r.line(strings.TrimRight(line, "\r\n"))
 	}
 	p := r.p
+	if len(p.lines) == 0 && strings.Contains(text, noCommits) {
+		return nil, checkCommits(p, object)
+	}
 	if len(p.lines) == 0 {
 		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has no rate line (DATE TIME  n MB/s, n sec, n pg/f, ...)"), Hint: scanHint}
 	}

@@ -197,16 +197,38 @@ func TestBadScans(t *testing.T) {
 		"foreign text":      {"Dear all,\nthis is a letter: From 1 to 2, 3 numbers.\n", "no rate line"},
 		"binary":            {"\x7fELF\x00\x01\xff\xfe", "no rate line"},
 		"a log":             {"\xfebin\x00", "no rate line"},
-		"no commits":        {line, "has no commits"},
+		"no commits":        {line, "no commits"},
 		"broken JSON":       {`{"format": 1, "intervals": [`, "is not a scan in JSON"},
 		"other JSON":        {`{"name": "x"}`, "is not a scan"},
 		"list":              {`{"format": 1, "intervals": "many"}`, "is not a scan in JSON"},
-		"JSON without scan": {`{"format": 1}`, "has no commits"},
+		"JSON without scan": {`{"format": 1}`, "no commits"},
 		"negative JSON":     {`{"format": 1, "intervals": [{"seconds": -1}]}`, "negative"},
 	} {
 		_, err := ReadProfile([]byte(x.text), "f")
-		if err == nil || !strings.Contains(err.Error(), x.want) || tidemark.KindOf(err) != tidemark.BadInput || tidemark.HintOf(err) == "" {
+		kind := tidemark.BadInput
+		if x.want == "no commits" {
+			kind = tidemark.Empty // the file is as it has to be
+		}
+		if err == nil || !strings.Contains(err.Error(), x.want) || tidemark.KindOf(err) != kind || tidemark.HintOf(err) == "" {
 			t.Errorf("%s: %v (%v)", name, err, tidemark.HintOf(err))
+		}
+	}
+}
+
+// A log without commits is said to be one, instead of eight distributions of nothing; where it ends
+// and what was found is shown all the same.
+func TestNoCommits(t *testing.T) {
+	p := &Profile{Format: ProfileFormat, Engine: "postgres", EndOfLog: "a record is cut", Findings: []string{"a gap"}}
+	var out strings.Builder
+	if err := p.WriteText(&out, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadProfile([]byte(out.String()), "f"); tidemark.KindOf(err) != tidemark.Empty {
+		t.Errorf("read again: %v", err)
+	}
+	for want, n := range map[string]int{"\nNo commits in this log: nothing to plan for.\n": 1, "Total ": 0, "a record is cut": 1, "Note: a gap": 1} {
+		if strings.Count(out.String(), want) != n {
+			t.Errorf("%q is not there %d times:\n%s", want, n, out.String())
 		}
 	}
 }

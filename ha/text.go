@@ -50,8 +50,12 @@ func (p *Profile) WriteText(w io.Writer, took time.Duration) error {
 	files(len(p.Intervals))
 	t := p.Transactions
 	fmt.Fprintf(out, "\nTransactions: %d committed, %d rolled back, %d bytes; open at the end %d, %d bytes\n", t.Committed, t.RolledBack, t.Bytes, t.OpenAtEnd, t.OpenBytes)
-	for _, b := range blocks {
-		b.write(out, b.at(&p.Distributions))
+	if checkCommits(p, "") != nil {
+		fmt.Fprint(out, noCommits)
+	} else {
+		for _, b := range blocks {
+			b.write(out, b.at(&p.Distributions))
+		}
 	}
 	p.extras(out)
 	mb := float64(p.Bytes+p.Headers) / MiB
