@@ -215,7 +215,7 @@ func TestBadScans(t *testing.T) {
 	}
 }
 
-// A log without commits is said to be one, instead of eight distributions of nothing; where it ends
+// A log without commits is said to be one, not shown as distributions without values; where it ends
 // and what was found is shown all the same.
 func TestNoCommits(t *testing.T) {
 	p := &Profile{Format: ProfileFormat, Engine: "postgres", EndOfLog: "a record is cut", Findings: []string{"a gap"}}

@@ -231,7 +231,7 @@ func (c *Converter) zeroDate(f *field, kind tidemark.TypeKind, at int) error {
 		c.add([]byte(epoch[kind]))
 		return nil
 	}
-	return c.bad(at, tidemark.BadRow, "column "+f.name+": "+snippet(c.scratch)+" is not a valid date elsewhere", "Choose what zero dates become: null or epoch.")
+	return c.bad(at, tidemark.BadRow, "column "+f.name+": "+snippet(c.scratch)+" is not a valid date elsewhere", "Choose what zero dates become: --zero-dates null or --zero-dates epoch.")
 }
 
 // parseDate reads year, month, day, hour, minute, second and nanosecond as MySQL does: separated by

@@ -33,4 +33,12 @@ func TestScreensSayWhatIsKnown(t *testing.T) {
 	if o := testdb.Run(t, "copy", "shop", dst); o.Code != 6 || !strings.Contains(o.ErrOut, "write postgres://user@host/shop") {
 		t.Errorf("exit %d\n%s", o.Code, o.ErrOut)
 	}
+	dump := filepath.Join(t.TempDir(), "zero.sql")
+	if err := os.WriteFile(dump, []byte("CREATE TABLE z (id int PRIMARY KEY, d date);\nINSERT INTO z VALUES (1,'0000-00-00');\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o := testdb.Run(t, "copy", dump, dst); o.Code != 14 || !strings.Contains(o.ErrOut, "--zero-dates null or --zero-dates epoch") {
+		t.Errorf("exit %d\n%s", o.Code, o.ErrOut)
+	}
+	testdb.Must(t, "copy", dump, dst, "--zero-dates", "null", "--prep", "drop") // as the hint says
 }
