@@ -542,66 +542,6 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 	return out, nil
 }
 
-// after runs the file's other statements in their order.
-func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
-	if err := im.runAll(ctx, im.later); err != nil {
-		return im.failed, err
-	}
-	if len(im.tables) == 0 && !slices.ContainsFunc(im.later, func(p *tidemark.Piece) bool { return p.What != "" }) {
-		return im.failed, emptyFile(im.spec.Source)
-	}
-	if n := len(im.failed); n > 0 {
-		return im.failed, &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Err: fmt.Errorf("all rows were loaded, but %d statements of the file failed", n), Hint: "The report lists them with their SQL."}
-	}
-	return nil, nil
-}
-
-// runAll runs statements in their order. It retries those that fail as long as that makes one more
-// of them succeed, since the files of a folder are in the order of their names, and a view may need
-// a later one; then it lists the failures.
-func (im *importJob) runAll(ctx context.Context, list []*tidemark.Piece) error {
-	for {
-		refused, made, err := im.runOnce(ctx, list)
-		if err != nil {
-			return err
-		}
-		if len(refused) == 0 || made == 0 {
-			im.failed = append(im.failed, refused...)
-			return nil
-		}
-	}
-}
-
-// runOnce runs the statements that have not run yet, and the settings between them.
-func (im *importJob) runOnce(ctx context.Context, list []*tidemark.Piece) (refused []load.Failed, made int, err error) {
-	for _, p := range list {
-		id := fmt.Sprintf("statement at line %d", p.Line)
-		if p.What != "" {
-			id = p.What
-		}
-		if im.built[id] || im.ran[p] || p.What != "" && !im.carries(p) {
-			continue
-		}
-		if p.What != "" && im.strange(p) {
-			im.ran[p] = true
-			im.elsewhere(p)
-			continue
-		}
-		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
-		switch {
-		case ctx.Err() != nil:
-			return nil, 0, ctx.Err()
-		case p.What == "":
-		case err != nil && tidemark.KindOf(err) != tidemark.Exists:
-			refused = append(refused, load.Failed{Object: tidemark.Object{ID: id, SQL: []string{p.SQL}}, Error: err.Error()})
-		default:
-			im.ran[p] = true
-			made++
-		}
-	}
-	return refused, made, nil
-}
-
 type importProgress struct {
 	*load.Status
 	dump Dump
