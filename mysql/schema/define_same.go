@@ -89,8 +89,8 @@ func (a *altering) same(w, h string) bool {
 	return plainly(w) == plainly(h) || isComputed(w) && isComputed(h)
 }
 
-// collatedOnly removes a character set that the collation implies. MySQL shows such a set only where
-// a statement has named the collation, as those that repeat its text do.
+// collatedOnly removes a character set that the collation implies. MySQL shows such a set only
+// where a statement has named the collation, as those that repeat its text do.
 func collatedOnly(s string) string {
 	tokens := sqltext.Scan(s)
 	i, j := sqltext.Find(tokens, "character"), sqltext.Find(tokens, "collate")
