@@ -26,7 +26,7 @@ type promise struct {
 
 // promised returns what a plan of a copy between servers promises.
 func promised(plan *load.Plan) promise {
-	p := promise{from: plan.From}
+	p := promise{from: plan.From.Database()}
 	p.from.Engine = cmp.Or(p.from.Engine, plan.Source) // plans of versions before have no From
 	for _, o := range plan.Objects {
 		if i, ok := plan.Owner[o.Table.String()]; !ok || plan.Fresh[i] {

@@ -9,11 +9,26 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
+// An Origin is the database that a plan was made of, without what it has.
+type Origin struct {
+	Engine  string `json:"engine"`
+	Version string `json:"version,omitempty"`
+	Major   int    `json:"major,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Charset string `json:"charset,omitempty"`
+	Collate string `json:"collate,omitempty"`
+}
+
+// Database returns the origin as a database without tables.
+func (o *Origin) Database() tidemark.Database {
+	return tidemark.Database{Engine: o.Engine, Version: o.Version, Major: o.Major, Name: o.Name, Charset: o.Charset, Collate: o.Collate}
+}
+
 // A Plan is everything that a copy will do. It holds no connection and no secret, so it can be
 // printed, stored, and resumed by another process.
 type Plan struct {
 	Source   string             `json:"source"` // engine names
-	From     tidemark.Database  `json:"from"`   // the source, without tables and objects
+	From     Origin             `json:"from"`
 	Target   string             `json:"target"`
 	Position tidemark.Position  `json:"position"`
 	Moves    []tidemark.Move    `json:"moves"`
@@ -74,8 +89,7 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 	if err != nil {
 		return p, err
 	}
-	p.From = *db
-	p.From.Tables, p.From.Objects, p.From.Findings = nil, nil, nil
+	p.From = Origin{db.Engine, db.Version, db.Major, db.Name, db.Charset, db.Collate}
 	db.Handed = true
 	objects, findings := tgt.Render(db, moves)
 	p.Findings = append(p.Findings, findings...)

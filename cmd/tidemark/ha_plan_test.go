@@ -212,7 +212,7 @@ func TestHAPlanBadInput(t *testing.T) {
 		{"ha-plan-no-peer", func(t *testing.T) []string {
 			return []string{"--scan", scan(t), disk, "--standby", closed}
 		}, 3},
-		{"ha-plan-no-commits", func(t *testing.T) []string { return []string{"--scan", writtenFile(t, "a.scan", none), disk, near} }, 15},
+		{"ha-plan-no-commits", func(t *testing.T) []string { return []string{"--scan", writtenFile(t, "a.scan", none), disk, near} }, 20},
 		{"ha-plan-of-db2", func(t *testing.T) []string {
 			return []string{"--scan", writtenFile(t, "a.scan", published), disk, near}
 		}, 7},

@@ -73,7 +73,7 @@ func TestHABadInput(t *testing.T) {
 		}, 2},
 		{"ha-calculate-no-commits", func(t *testing.T) []string {
 			return []string{"ha", "calculate", writtenFile(t, "a.scan", none), disk, wan}
-		}, 15},
+		}, 20},
 		{"ha-calculate-foreign-text", func(t *testing.T) []string {
 			return []string{"ha", "calculate", writtenFile(t, "letter.txt", "Dear all,\nfrom 1 to 2 MB/s.\n"), disk, wan}
 		}, 15},
