@@ -132,8 +132,12 @@ func systemName(t, next sqltext.Token) string {
 	}
 	name := strings.ToLower(t.Name())
 	if t.Kind == sqltext.Word { // other bytes can be blanks in the session's character set
-		name = name[strings.LastIndexFunc(name, func(r rune) bool { return r >= 0x80 })+1:]
-		name = strings.TrimLeft(name, "\xa0")
+		for i := len(name) - 1; i >= 0; i-- {
+			if name[i] >= 0x80 {
+				name = name[i+1:]
+				break
+			}
+		}
 	}
 	if slices.Contains(systemDatabases, name) {
 		return name
