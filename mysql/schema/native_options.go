@@ -55,6 +55,11 @@ func (w *rewriter) key(it *tableItem) bool {
 		if expression {
 			return drop("MariaDB has no indexes on expressions")
 		}
+		if c := w.computedIn(it); c != "" {
+			it.tokens[sqltext.Find(it.tokens, "primary")] = sqltext.Token{Kind: sqltext.Word, Text: "UNIQUE"}
+			*it = newTableItem(it.tokens)
+			w.r.find(tidemark.Warning, "primary key "+w.m.From.String(), "is a unique key here: MariaDB takes no column into it that is computed as "+c+" is", "")
+		}
 		if parser != "" {
 			w.r.find(tidemark.Warning, name, "is made without the parser "+parser, "")
 		}
@@ -89,6 +94,19 @@ func (w *rewriter) key(it *tableItem) bool {
 		}
 	}
 	return true
+}
+
+// computedIn returns a generated column of a primary key; "" if there is none.
+func (w *rewriter) computedIn(it *tableItem) string {
+	if it.kind != sqltext.PrimaryKey {
+		return ""
+	}
+	for _, name := range it.keyColumns() {
+		if c := w.m.From.Column(name); c != nil && c.Generated != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 const tooLongPrefix = "MySQL has no prefix that is longer than its column can be"

@@ -306,6 +306,9 @@ func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
 	}
 	p := newExpr(d.Text, mk.r.db.Engine, nil)
 	if sql, _, err := p.parse(); err == nil {
+		if typ == "bytea" {
+			return "convert_to((" + sql + ")::text, 'UTF8')"
+		}
 		return "(" + sql + ")"
 	}
 	mk.r.find(tidemark.Warning, who, "its default is left out: it is SQL of the source: "+d.Text, "Set it by hand: ALTER TABLE "+mk.sql+" ALTER COLUMN "+server.QuoteIdent(c.Name)+" SET DEFAULT ...")
