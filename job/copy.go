@@ -93,7 +93,7 @@ func CopyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src o
 	if err != nil {
 		return c.run.ID, nil, err
 	}
-	report, err := c.carryOut(ctx)
+	report, err := c.carryOut(ctx, nil)
 	return c.run.ID, report, err
 }
 
@@ -231,8 +231,8 @@ func (c *copying) record(ctx context.Context) error {
 	return c.env.Catalog.PutTables(ctx, c.run.ID, planned(c.run.ID, c.p))
 }
 
-// carryOut runs the plan and finishes the run's record.
-func (c *copying) carryOut(ctx context.Context) (*Report, error) {
+// carryOut runs the plan and finishes the run's record. followed: see promised.
+func (c *copying) carryOut(ctx context.Context, followed []bool) (*Report, error) {
 	opt := c.options()
 	dropLeft(ctx, c)
 	pace, stop, err := startPace(ctx, c)
@@ -249,7 +249,7 @@ func (c *copying) carryOut(ctx context.Context) (*Report, error) {
 		pace.run = run
 		pace.mu.Unlock()
 	}
-	return c.watchOver(ctx, run, copyProgress{run.Status}, func() promise { return promised(c.p) }, nil)
+	return c.watchOver(ctx, run, copyProgress{run.Status}, func() promise { return promised(c.p, followed) }, nil)
 }
 
 // options are the run's load options, with the places of rejected rows and truncated values, and

@@ -91,7 +91,7 @@ func (c *resuming) do(ctx context.Context) (*Report, error) {
 	if err := c.running(ctx); err != nil {
 		return nil, err
 	}
-	return c.carryOut(ctx)
+	return c.carryOut(ctx, c.kept)
 }
 
 // keepWhole tells for each move whether its rows stay: all of them are on the target, as they were

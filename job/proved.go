@@ -24,17 +24,20 @@ type promise struct {
 	shapes  bool            // tables are promised by their logical shape, whatever text created them
 }
 
-// promised returns what a plan of a copy between servers promises.
-func promised(plan *load.Plan) promise {
+// promised returns what a plan of a copy between servers promises. followed are moves whose tables
+// a stream may have altered since, as their source's were; with types then.
+func promised(plan *load.Plan, followed []bool) promise {
 	p := promise{from: plan.From.Database()}
 	p.from.Engine = cmp.Or(p.from.Engine, plan.Source) // plans of versions before have no From
+	stays := slices.Contains(followed, true)
+	ours := func(i int) bool { return plan.Fresh[i] && !(stays && followed[i]) }
 	for _, o := range plan.Objects {
-		if i, ok := plan.Owner[o.Table.String()]; !ok || plan.Fresh[i] {
+		if i, of := plan.Owner[o.Table.String()]; of && ours(i) || !of && !stays {
 			p.objects = append(p.objects, o)
 		}
 	}
 	for i := range plan.Moves {
-		if m := &plan.Moves[i]; plan.Fresh[i] && m.From.Form != tidemark.LargeObjects {
+		if m := &plan.Moves[i]; ours(i) && m.From.Form != tidemark.LargeObjects {
 			p.moves = append(p.moves, *m)
 		}
 	}

@@ -24,7 +24,7 @@ func (c *copying) resume(ctx context.Context) error {
 		return err
 	}
 	if c.run.State == catalog.Incomplete {
-		l, err := proving{c.tgt, promised(c.p)}.lacking(ctx)
+		l, err := proving{c.tgt, promised(c.p, nil)}.lacking(ctx)
 		if err != nil {
 			return err
 		}
