@@ -162,7 +162,7 @@ func Certificates(tb testing.TB) string {
 func writeCertificates(data string) error {
 	write := func(name, kind string, der []byte) ([]byte, error) {
 		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-		return text, os.WriteFile(filepath.Join(data, name), text, 0o644)
+		return text, os.WriteFile(filepath.Join(data, name), text, 0o600) // the program refuses keys that others can read
 	}
 	signed := func(serial int64, parent *x509.Certificate, signer *ecdsa.PrivateKey) (cert *x509.Certificate, key *ecdsa.PrivateKey, der, keyDER []byte, err error) {
 		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {

@@ -19,8 +19,6 @@ var loggedStops = map[string]string{
 	"detach and attach":               "with rows that are not on the target",
 	"truncate partition":              "p2 was truncated",
 	"drop table":                      "no longer on the source",
-	"replace table":                   "no longer on the source",
-	"exchange tables":                 "was renamed to public.w",
 	"rename table":                    "", // followed by the log, or because the old name is gone
 }
 
