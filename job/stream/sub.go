@@ -72,8 +72,7 @@ func (r *stream) subscribe(ctx context.Context, moves []tidemark.Move) (*subscri
 	}
 	for id := range s.of {
 		if !there[id] && !r.awaits(ctx, s.of[id]) {
-			err := s.stop(ctx, id, &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: id.String(), Err: errors.New("is no longer on the source under this name, or the rules leave it out"), Hint: "If it was renamed: tidemark sub start NEWNAME."})
-			if err != nil {
+			if err := s.stop(ctx, id, notThere("replicate", id)); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -227,6 +226,10 @@ func Remedy(id tidemark.TableID, hint, stream string) string {
 }
 
 var endsInReload = regexp.MustCompile(`tidemark sub reload \S+$`)
+
+func notThere(op string, id tidemark.TableID) error {
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: id.String(), Err: errors.New("is no longer on the source under this name, or the rules leave it out"), Hint: "If it was renamed: tidemark sub start NEWNAME."}
+}
 
 // forget removes a table from the stream: another one has its rows from now on.
 func (s *subscriptions) forget(ctx context.Context, id tidemark.TableID) error {

@@ -147,7 +147,7 @@ func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.Str
 		}
 		at := slices.IndexFunc(known, func(t catalog.StreamTable) bool { return t.Table == is.Table })
 		if at < 0 {
-			return nil // another command was quicker
+			return notThere("sub", is.Table) // it was stopped, and is forgotten by now
 		}
 		switch t := known[at]; {
 		case t.State == catalog.TableStopped:
