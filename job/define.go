@@ -112,13 +112,18 @@ func identity(tgt Database, moves []tidemark.Move, there *tidemark.Database, rul
 		if !filled[t.TableID] && !rules.Wants(tidemark.TableID{Schema: schema, Name: t.Name}) {
 			continue
 		}
-		m := tidemark.Move{From: t, To: t, Direct: !across && (direct[t.TableID] || !filled[t.TableID])}
-		for _, c := range t.Stored() {
-			m.Source = append(m.Source, c.Name)
-		}
-		out = append(out, m)
+		out = append(out, ontoItself(t, !across && (direct[t.TableID] || !filled[t.TableID])))
 	}
 	return out
+}
+
+// ontoItself gives the move of a table of the target onto itself: rendered, it is what there is.
+func ontoItself(t *tidemark.Table, direct bool) tidemark.Move {
+	m := tidemark.Move{From: t, To: t, Direct: direct}
+	for _, c := range t.Stored() {
+		m.Source = append(m.Source, c.Name)
+	}
+	return m
 }
 
 // A scope says what of the target is compared.

@@ -214,17 +214,12 @@ func into(tgt Destination, moves []tidemark.Move) map[tidemark.TableID]*tidemark
 	return out
 }
 
-// onto returns moves of the target's tables onto themselves: rendered, they are what there is.
+// onto returns moves onto themselves of those tables of the target that are filled.
 func onto(tables []*tidemark.Table, filled map[tidemark.TableID]*tidemark.Move, direct bool) (out []tidemark.Move) {
 	for _, t := range tables {
-		if filled[t.TableID] == nil {
-			continue
+		if filled[t.TableID] != nil {
+			out = append(out, ontoItself(t, direct))
 		}
-		m := tidemark.Move{From: t, To: t, Direct: direct}
-		for _, col := range t.Stored() {
-			m.Source = append(m.Source, col.Name)
-		}
-		out = append(out, m)
 	}
 	return out
 }
