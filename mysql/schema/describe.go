@@ -85,6 +85,7 @@ type describer struct {
 	sequence []tidemark.TableID
 	auto     map[tidemark.TableID]uint64 // next AUTO_INCREMENT value
 	json     map[columnID]bool           // MariaDB: columns whose check makes them JSON
+	session  *server.Session             // see asking
 }
 
 // A columnID names a column.
@@ -109,6 +110,11 @@ func (d *describer) run(ctx context.Context) error {
 			return err
 		}
 	}
+	defer func() {
+		if d.session != nil {
+			d.session.Close()
+		}
+	}()
 	if err := d.readLabels(ctx); err != nil {
 		return err
 	}

@@ -18,21 +18,13 @@ import (
 // readDefaults reads defaults anew of which the catalogue may not tell the truth, and corrects what
 // was described.
 func (d *describer) readDefaults(ctx context.Context) error {
-	var s *server.Session
-	defer func() {
-		if s != nil {
-			s.Close()
-		}
-	}()
 	read := map[tidemark.TableID]map[string]string{} // literals of MariaDB
 	for _, id := range d.bases {
 		var shown *createTable
 		for c := range d.dubious(id) {
-			var err error
-			if s == nil {
-				if s, err = d.e.NewSession(ctx); err != nil {
-					return err
-				}
+			s, err := d.asking(ctx)
+			if err != nil {
+				return err
 			}
 			if d.e.MariaDB && c.Default.Kind == tidemark.Literal && !c.Type.Kind.Bytes() {
 				literal, err := readDefault(ctx, s, id, c)
@@ -57,11 +49,7 @@ func (d *describer) readDefaults(ctx context.Context) error {
 			shown.redefault(c)
 		}
 	}
-	for i := range d.db.Objects {
-		if o := &d.db.Objects[i]; o.Kind == "table" && len(o.SQL) == 1 && read[o.Table] != nil {
-			o.SQL = []string{withDefaults(o.SQL[0], read[o.Table])}
-		}
-	}
+	rewriteTables(d, read, withDefaults)
 	return nil
 }
 
@@ -156,17 +144,9 @@ func (it *tableItem) defaultValue() (from, end int) {
 
 // withDefaults returns a CREATE TABLE in which columns have these literals for defaults.
 func withDefaults(create string, of map[string]string) string {
-	c, ok := parseCreateTable(create)
-	if !ok {
-		return create
-	}
-	keep := make([]bool, len(c.items))
-	for i := range c.items {
-		it := &c.items[i]
-		keep[i] = true
-		if from, end := it.defaultValue(); it.kind == sqltext.Column && of[it.name] != "" && end > from {
+	return withColumns(create, func(it *tableItem) {
+		if from, end := it.defaultValue(); of[it.name] != "" && end > from {
 			it.tokens = slices.Concat(it.tokens[:from], []sqltext.Token{{Kind: sqltext.String, Text: of[it.name]}}, it.tokens[end:])
 		}
-	}
-	return c.create(targetOf(create), keep)
+	})
 }

@@ -20,12 +20,6 @@ import (
 // readLabels reads labels of ENUM and SET columns that have a question mark, and corrects what was
 // described.
 func (d *describer) readLabels(ctx context.Context) error {
-	var s *server.Session
-	defer func() {
-		if s != nil {
-			s.Close()
-		}
-	}()
 	changed := map[tidemark.TableID]map[string][]string{}
 	for _, id := range d.bases {
 		t := d.tables[id]
@@ -34,11 +28,9 @@ func (d *describer) readLabels(ctx context.Context) error {
 			if !doubtful(c) {
 				continue
 			}
-			var err error
-			if s == nil {
-				if s, err = d.e.NewSession(ctx); err != nil {
-					return err
-				}
+			s, err := d.asking(ctx)
+			if err != nil {
+				return err
 			}
 			labels, err := d.labelsOf(ctx, s, id, c)
 			switch {
@@ -56,12 +48,46 @@ func (d *describer) readLabels(ctx context.Context) error {
 			}
 		}
 	}
+	rewriteTables(d, changed, withLabels)
+	return nil
+}
+
+// asking returns a session for what the catalogue does not tell, which run closes: few databases
+// need one.
+func (d *describer) asking(ctx context.Context) (*server.Session, error) {
+	if d.session == nil {
+		s, err := d.e.NewSession(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.session = s
+	}
+	return d.session, nil
+}
+
+// rewriteTables corrects the CREATE TABLE of tables by what was read of their columns.
+func rewriteTables[T any](d *describer, read map[tidemark.TableID]map[string]T, rewritten func(create string, of map[string]T) string) {
 	for i := range d.db.Objects {
-		if o := &d.db.Objects[i]; o.Kind == "table" && len(o.SQL) == 1 && changed[o.Table] != nil {
-			o.SQL = []string{withLabels(o.SQL[0], changed[o.Table])}
+		if o := &d.db.Objects[i]; o.Kind == "table" && len(o.SQL) == 1 && read[o.Table] != nil {
+			o.SQL = []string{rewritten(o.SQL[0], read[o.Table])}
 		}
 	}
-	return nil
+}
+
+// withColumns returns a CREATE TABLE whose columns were changed.
+func withColumns(create string, change func(column *tableItem)) string {
+	c, ok := parseCreateTable(create)
+	if !ok {
+		return create
+	}
+	keep := make([]bool, len(c.items))
+	for i := range c.items {
+		keep[i] = true
+		if c.items[i].kind == sqltext.Column {
+			change(&c.items[i])
+		}
+	}
+	return c.create(targetOf(create), keep)
 }
 
 // doubtful reports whether a column's labels may have characters that the catalogue cannot.
@@ -150,17 +176,10 @@ func literals(labels []string) string {
 
 // withLabels returns a CREATE TABLE in which columns have these labels.
 func withLabels(create string, of map[string][]string) string {
-	c, ok := parseCreateTable(create)
-	if !ok {
-		return create
-	}
-	keep := make([]bool, len(c.items))
-	for i := range c.items {
-		it := &c.items[i]
-		keep[i] = true
+	return withColumns(create, func(it *tableItem) {
 		labels := of[it.name]
-		if it.kind != sqltext.Column || labels == nil {
-			continue
+		if labels == nil {
+			return
 		}
 		it.tokens = slices.Clone(it.tokens)
 		var old []string
@@ -176,6 +195,5 @@ func withLabels(create string, of map[string][]string) string {
 				it.tokens[j].Text = server.Literal(renamedLabels(sqltext.Unquote(t.Text, true), old, labels))
 			}
 		}
-	}
-	return c.create(targetOf(create), keep)
+	})
 }

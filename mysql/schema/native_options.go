@@ -58,7 +58,7 @@ func (w *rewriter) key(it *tableItem) bool {
 		if c := w.computedIn(it); c != "" {
 			it.tokens[sqltext.Find(it.tokens, "primary")] = sqltext.Token{Kind: sqltext.Word, Text: "UNIQUE"}
 			*it = newTableItem(it.tokens)
-			w.r.find(tidemark.Warning, "primary key "+w.m.From.String(), "is a unique key here: MariaDB takes no column into it that is computed as "+c+" is", "")
+			w.r.find(tidemark.Warning, "primary key "+w.m.From.String(), w.r.to.uniqueInstead(c), "")
 		}
 		if parser != "" {
 			w.r.find(tidemark.Warning, name, "is made without the parser "+parser, "")

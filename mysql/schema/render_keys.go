@@ -26,7 +26,7 @@ func (b *builder) primaryKey() {
 	}
 	b.leading[leadingKey(k.Parts)] = true
 	if c := b.computedIn(k); c != nil {
-		b.r.find(tidemark.Warning, object, "is a unique key here: "+b.r.to.name()+" takes no column into it that is computed as "+c.col.Name+" is", "")
+		b.r.find(tidemark.Warning, object, b.r.to.uniqueInstead(c.col.Name), "")
 		b.now = append(b.now, "UNIQUE KEY ("+parts+")")
 		return
 	}
@@ -35,6 +35,11 @@ func (b *builder) primaryKey() {
 	}
 	b.primary = k
 	b.now = append(b.now, "PRIMARY KEY ("+parts+")"+b.indexComment(object, k))
+}
+
+// uniqueInstead says why a primary key with a computed column is a unique key.
+func (d dialect) uniqueInstead(column string) string {
+	return "is a unique key here: " + d.name() + " takes no column into it that is computed as " + column + " is"
 }
 
 // computedIn returns a column of a key that the server does not accept in a primary key: MariaDB
