@@ -46,9 +46,14 @@ func TestBalances(t *testing.T) {
 				s := testdb.NewSession(dst)
 				defer s.Close()
 				for ; goesOn(stop); looks.Add(1) {
-					// A single statement sees a single snapshot.
-					got, err := s.Try(`SELECT (SELECT sum(balance) FROM account) + (SELECT sum(balance) FROM savings), (SELECT count(*) - max(id) FROM move),
-						(SELECT sum(balance) FROM savings) - 800 - (SELECT sum(amount) FROM move), (SELECT max(id) FROM move)`)
+					// A single statement sees a single snapshot, but not on MariaDB: see
+					// "Guarantees" in doc/manual/replicate.md.
+					begin, end := "", ""
+					if strings.HasPrefix(dst, "mariadb:") {
+						begin, end = "START TRANSACTION WITH CONSISTENT SNAPSHOT; ", "; COMMIT"
+					}
+					got, err := s.Try(begin + `SELECT (SELECT sum(balance) FROM account) + (SELECT sum(balance) FROM savings), (SELECT count(*) - max(id) FROM move),
+						(SELECT sum(balance) FROM savings) - 800 - (SELECT sum(amount) FROM move), (SELECT max(id) FROM move)` + end)
 					f := strings.FieldsFunc(got, func(c rune) bool { return c == '\t' || c == '|' })
 					if err == nil && (len(f) != 4 || f[0] != "1600" || f[1] != "1" || f[2] != "0") {
 						t.Errorf("look %d: the target has %q", looks.Load(), got)
