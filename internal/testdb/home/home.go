@@ -48,6 +48,7 @@ func Make(base string) (dir string, remove func(), err error) {
 		return "", nil, err
 	}
 	defer unlock()
+	sweep()
 	if dir, err = os.MkdirTemp(base, pattern); err != nil {
 		return "", nil, err
 	}
