@@ -51,8 +51,9 @@ func TestVerifyKeepsNothingOfPieces(t *testing.T) {
 	if len(v.Damages) > 0 || v.Files != packs*files || v.Packs != packs+1 {
 		t.Fatalf("%+v", v)
 	}
-	// 30,000 files with 120,000 extents; with a record for each extent it would be 9 MB.
-	if looks == 0 || most > 4<<20 {
+	// 30,000 files with 120,000 extents: 1.4 to 2.9 MB, and 4.5 once beside a load. With a record
+	// for each extent it would be 9 MB.
+	if looks == 0 || most > 6<<20 {
 		t.Errorf("while it reads packs it keeps %d bytes", most)
 	}
 }
