@@ -162,7 +162,11 @@ func Certificates(tb testing.TB) string {
 func writeCertificates(data string) error {
 	write := func(name, kind string, der []byte) ([]byte, error) {
 		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-		return text, os.WriteFile(filepath.Join(data, name), text, 0o600) // the program refuses keys that others can read
+		mode := os.FileMode(0o644) // the server is another user's
+		if kind == "PRIVATE KEY" {
+			mode = 0o600 // the program refuses keys that others can read
+		}
+		return text, os.WriteFile(filepath.Join(data, name), text, mode)
 	}
 	signed := func(serial int64, parent *x509.Certificate, signer *ecdsa.PrivateKey) (cert *x509.Certificate, key *ecdsa.PrivateKey, der, keyDER []byte, err error) {
 		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {

@@ -213,7 +213,7 @@ func initialised(name string, sp spec, as *syscall.Credential) (string, error) {
 }
 
 // templateVersion changes when an initdb or config function here does.
-const templateVersion = 2
+const templateVersion = 3
 
 func makeDir(dir string, as *syscall.Credential) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
