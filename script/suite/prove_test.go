@@ -66,6 +66,7 @@ func (t tree) prove(limit time.Duration, wantOK bool) (said string, ran []string
 // TestProve: what is proved runs again only if what it is built of has changed; what failed does
 // not pass unseen; a record without its units' file still counts.
 func TestProve(t *testing.T) {
+	t.Setenv("CGO_ENABLED", "1") // as make prove has it: the suite runs this test without
 	w := tree{t, t.TempDir()}
 	w.git("init", "-q")
 	w.write(map[string]string{
