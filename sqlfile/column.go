@@ -157,6 +157,8 @@ func (p *ddl) attribute(c *tidemark.Column, t sqltext.Token) bool {
 		p.unique(c.Name)
 	case t.Is("INVISIBLE"):
 		c.Invisible = true
+	case t.Is("SRID"):
+		c.Type.Native += " SRID " + p.Next().Text // as a server describes it
 	case t.Is("ON"):
 		if p.Accept("UPDATE") {
 			c.OnUpdate = true
@@ -207,8 +209,8 @@ func (p *ddl) generated(c *tidemark.Column) bool {
 	return true
 }
 
-// columnCheck reads the expression of a CHECK. MariaDB writes JSON as longtext
-// with a check that it is JSON.
+// columnCheck reads the expression of a CHECK, which on MariaDB has the column's name (mysqldump
+// writes none at columns). MariaDB writes JSON as longtext with a check that it is JSON.
 func (p *ddl) columnCheck(c *tidemark.Column) bool {
 	start := p.At
 	end, ok := p.Close()
@@ -224,7 +226,7 @@ func (p *ddl) columnCheck(c *tidemark.Column) bool {
 		return true
 	}
 	p.At = start
-	return p.check("")
+	return p.check(c.Name)
 }
 
 // columnDefault reads what follows DEFAULT.

@@ -27,6 +27,7 @@ type ddl struct {
 func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 	text = ses.utf8(text)
 	p := &ddl{Reader: ses.reader(text), t: &tidemark.Table{Rows: -1}}
+	p.Attributes = true
 	p.t.Schema = ses.Database
 	p.Accept("CREATE")
 	p.Accept("OR", "REPLACE")
@@ -299,8 +300,8 @@ func (p *ddl) check(name string) bool {
 	if !ok {
 		return false
 	}
-	p.checks++
 	if name == "" {
+		p.checks++
 		name = fmt.Sprintf("%s_chk_%d", p.t.Name, p.checks)
 	}
 	enforced := !p.Accept("NOT", "ENFORCED")

@@ -39,6 +39,8 @@ type Reader struct {
 	At   int // offset of the unread text
 	Dialect
 	Server Server
+	// Attributes reads attributes such as INVISIBLE also from comments that Server does not run.
+	Attributes bool
 
 	last     Token // the last result of Next: read from offset from, followed by offset to
 	from, to int
@@ -73,7 +75,9 @@ func (r *Reader) Skip() {
 			return
 		}
 		if kind == Open && !r.Server.Runs(string(r.Text[r.At:end])) {
-			end, _ = blockEnd(r.Text, end)
+			if after, _ := blockEnd(r.Text, end); !r.Attributes || !attribute.Match(r.Text[end:after]) {
+				end = after
+			}
 		}
 		r.At = end
 	}

@@ -1,10 +1,18 @@
 package sqltext
 
-import "bytes"
+import (
+	"bytes"
+	"regexp"
+)
+
+// attribute matches comments that say what a column or key is in words that no server runs as
+// anything else. Who translates a definition for another server has to see them.
+var attribute = regexp.MustCompile(`(?i)^\s*(invisible|srid\s+[0-9]+|compressed)\s*\*/$`)
 
 // Resolve returns a text of MySQL or MariaDB as this server reads it: comments that it does not run
-// are gone, and so are the marks around those that it runs. Other comments stay. What is left has
-// one meaning, whatever the server thinks of versions and of comments within comments.
+// are gone, but for attributes such as INVISIBLE, and so are the marks around those that it runs.
+// Other comments stay. What is left has one meaning, whatever the server thinks of versions and of
+// comments within comments.
 func (x Dialect) Resolve(text []byte, v Server) []byte {
 	if !bytes.Contains(text, []byte("/*!")) && !bytes.Contains(text, []byte("/*M!")) {
 		return text
@@ -18,8 +26,12 @@ func (x Dialect) Resolve(text []byte, v Server) []byte {
 			open++
 			out = append(out, ' ')
 		case kind == Open:
-			end, _ = blockEnd(text, end)
-			out = append(out, ' ')
+			from := end
+			if end, _ = blockEnd(text, end); attribute.Match(text[from:end]) {
+				out = append(out, text[i:end]...)
+			} else {
+				out = append(out, ' ')
+			}
 		case kind == Close && open > 0:
 			open--
 			out = append(out, ' ')

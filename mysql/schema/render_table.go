@@ -248,6 +248,11 @@ func (b *builder) ownType(c *builtColumn) {
 
 func (b *builder) charset(c *builtColumn) {
 	t := &c.col.Type
+	labels := t.Kind == tidemark.Enum || t.Kind == tidemark.Set
+	if labels && (t.Charset == "" || t.Charset == "binary") { // servers name none for labels of bytes
+		c.attr = " CHARACTER SET binary"
+		return
+	}
 	if t.Charset == "" || t.Kind == tidemark.JSON {
 		return
 	}

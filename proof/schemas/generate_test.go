@@ -11,6 +11,7 @@ import (
 type maker struct {
 	*rand.Rand
 	engine string // postgres, mysql or mariadb
+	dumps  bool   // a dump file is copied, not the server
 	sql    []string
 	tables []made
 	types  []string // enum types of PostgreSQL

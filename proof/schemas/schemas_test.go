@@ -45,15 +45,21 @@ func TestRandomSchemas(t *testing.T) {
 	if testdb.Long() || os.Getenv("TIDEMARK_SCHEMAS") != "" {
 		seed = testdb.Seed(t)
 	}
-	for _, from := range engines {
-		for _, to := range engines {
-			t.Run(from+" "+to, func(t *testing.T) {
-				for i := range rounds() {
-					m := &maker{Rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), engine: from}
-					m.try(t, fmt.Sprintf("TIDEMARK_SEED=%d", seed+uint64(i)), to, m.schema())
-				}
-			})
+	for _, to := range engines {
+		for _, from := range engines {
+			m := maker{engine: from}
+			t.Run(from+" "+to, func(t *testing.T) { m.tries(t, seed, to) })
+			if m.dumps = from != "postgres"; m.dumps {
+				t.Run("dump of "+from+" "+to, func(t *testing.T) { m.tries(t, seed, to) })
+			}
 		}
+	}
+}
+
+func (m maker) tries(t *testing.T, seed uint64, to string) {
+	for i := range rounds() {
+		m := maker{Rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), engine: m.engine, dumps: m.dumps}
+		m.try(t, fmt.Sprintf("TIDEMARK_SEED=%d", seed+uint64(i)), to, m.schema())
 	}
 }
 
@@ -76,7 +82,11 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 		t.Helper()
 		t.Errorf("%s %s to %s: %s: exit %d\n%s\n%s\n%s", seed, from, to, what, o.Code, strings.Join(taken, "\n"), o.Out, o.ErrOut)
 	}
-	checked := testdb.Run(t, "check", src, dst)
+	copies := src // or a dump of it
+	if m.dumps {
+		copies = testdb.MySQLDump(t, src)
+	}
+	checked := testdb.Run(t, "check", copies, dst)
 	switch checked.Code {
 	case 0:
 	case 1:
@@ -85,7 +95,7 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 		fail("check", checked)
 		return
 	}
-	copied := testdb.Run(t, "copy", src, dst)
+	copied := testdb.Run(t, "copy", copies, dst)
 	if copied.Code != 0 {
 		fail("check is 0, and copy", copied)
 		return
