@@ -199,8 +199,14 @@ func initialised(name string, sp spec, as *syscall.Credential) (string, error) {
 	if err := makeDir(building, as); err != nil {
 		return "", err
 	}
+	temp := template + ".tmp" // the server's user may not write to the folder of this process
+	if err := makeDir(temp, as); err != nil && !os.IsExist(err) {
+		return "", err
+	}
+	defer os.RemoveAll(temp)
 	for _, cmd := range sp.initdb(building) {
 		cmd.Dir = building
+		cmd.Env = append(cmd.Environ(), "TMPDIR="+temp)
 		cmd.SysProcAttr = procAttr(as, syscall.SIGKILL)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%s: %w\n%s", cmd.Path, err, out)
