@@ -45,7 +45,8 @@ func changed(t *testing.T, m *maker, to, src, dst string, fail func(string, test
 	manual, named := false, 0
 	for _, d := range c.Definitions.Differences {
 		manual = manual || d.Manual != ""
-		if strings.Contains(short(d.Object), short(about.table)) || strings.Contains(short(d.Object), short(about.named)) {
+		object := short(strings.ReplaceAll(d.Object, `""`, `"`))
+		if strings.Contains(object, short(about.table)) || strings.Contains(object, short(about.named)) {
 			named++
 		}
 	}
