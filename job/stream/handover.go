@@ -12,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/described"
 )
 
 // needsServer refuses a queue that two processes on two hosts cannot share.
@@ -64,7 +65,7 @@ func (r *setup) head(ctx context.Context) error {
 		return err
 	}
 	now := r.env.Time()
-	return log.Append(ctx, []*change.Tx{{Place: place - 1, End: place, Time: now, Put: now, Changes: tablesMessage(place-1, text)}})
+	return log.Append(ctx, []*change.Tx{{Place: place - 1, End: place, Time: now, Put: now, Changes: described.Message(place-1, text)}})
 }
 
 // beginApply waits until a capture has started, and copies the rows that existed before it.
@@ -77,7 +78,7 @@ func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, er
 		return "", nil, err
 	}
 	r.rec = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying,
-		Place: place, Tables: string(r.shape.(described).text), Started: r.env.Time()}
+		Place: place, Tables: string(r.shape.(described.Source).Text), Started: r.env.Time()}
 	if err := r.openTarget(ctx); err != nil {
 		return "", nil, err
 	}
@@ -136,7 +137,7 @@ func (r *setup) awaitHead(ctx context.Context) (place uint64, err error) {
 		if err != nil || m.Prefix != change.TablesPrefix || tx.End != tx.Place+1 {
 			return &tidemark.Error{Kind: tidemark.Lost, Op: "apply", Object: r.spec.Name, Err: errors.New("the beginning of the queue is gone"), Hint: "Start the capture again: tidemark capture --anew."}
 		}
-		if r.shape, err = newDescribed(slices.Clone(m.Data)); err != nil {
+		if r.shape, err = described.SourceOf(slices.Clone(m.Data)); err != nil {
 			return err
 		}
 		return head

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/described"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -244,7 +245,7 @@ func (b *binder) described(m change.LogicalMessage) error {
 }
 
 // stoppedHere are the tables that capture has stopped.
-func (s *subscriptions) stoppedHere() (out []stoppedTable) {
+func (s *subscriptions) stoppedHere() (out []described.Stopped) {
 	if s == nil {
 		return nil
 	}
@@ -252,9 +253,9 @@ func (s *subscriptions) stoppedHere() (out []stoppedTable) {
 	defer s.mu.Unlock()
 	for id, t := range s.of {
 		if t.State == catalog.TableStopped {
-			out = append(out, stoppedTable{id, t.Reason, t.Hint, loadOf(t).Answered})
+			out = append(out, described.Stopped{Table: id, Reason: t.Reason, Hint: t.Hint, Answered: loadOf(t).Answered})
 		}
 	}
-	slices.SortFunc(out, func(a, b stoppedTable) int { return strings.Compare(a.Table.String(), b.Table.String()) })
+	slices.SortFunc(out, func(a, b described.Stopped) int { return strings.Compare(a.Table.String(), b.Table.String()) })
 	return out
 }

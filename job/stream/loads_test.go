@@ -12,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/described"
 )
 
 // An apply resumes from a place before, within or behind a load: what a table is there follows from
@@ -153,12 +154,12 @@ func TestStoppedAndAsked(t *testing.T) {
 		if _, _, err := Subscribe(ctx, env, "s", ReloadTable, "t", false); err != nil {
 			t.Fatal(err)
 		}
-		said := stoppedTable{Table: id, Reason: "no key"}
+		said := described.Stopped{Table: id, Reason: "no key"}
 		if answered {
 			x := tablesOf(t, env)[0]
 			said.Answered = x.Since.UnixMicro()
 		}
-		text, err := json.Marshal(description{Schema: "s", Database: &tidemark.Database{}, Stopped: []stoppedTable{said}})
+		text, err := json.Marshal(described.Description{Schema: "s", Database: &tidemark.Database{}, Stopped: []described.Stopped{said}})
 		if err != nil {
 			t.Fatal(err)
 		}

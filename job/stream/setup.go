@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/described"
 )
 
 // A setup begins a stream, resumes the copy before it, or removes it.
@@ -41,7 +42,7 @@ func (r *setup) checkKnown(ctx context.Context) error {
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: errors.New("has the queue " + s.Queue + ", which may hold changes that the source no longer has"), Hint: "Leave --queue out, or copy again with --anew."}
 	}
 	if s.Tables != "" {
-		known, err := newDescribed([]byte(s.Tables))
+		known, err := described.SourceOf([]byte(s.Tables))
 		if err != nil {
 			return err
 		}

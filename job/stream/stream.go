@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/described"
 )
 
 // A stream is what is known of one in this process: its spec, its record in the catalogue, and its
@@ -27,8 +28,8 @@ type stream struct {
 	from  capture.Source // src
 	shape shape          // the known tables of the source
 	tgt   job.Database
-	to    apply.Target // tgt
-	known *described   // the source, as it was when it answered last: see openEnds
+	to    apply.Target      // tgt
+	known *described.Source // the source, as it was when it answered last: see openEnds
 
 	filter *capture.Filter // of the session; nil: none, or the source filters
 	looks  looks           // at the tables, when the source began to keep its log
@@ -167,9 +168,9 @@ func (r *stream) into() job.End {
 		return r.tgt
 	}
 	if strings.HasPrefix(r.spec.Copy.Target, "postgres") {
-		return named{"postgres", "public"}
+		return described.Target{Engine: "postgres", Schema: "public"}
 	}
-	return named{"mysql", ""}
+	return described.Target{Engine: "mysql"}
 }
 
 // describe gives the source's selected tables as they are now, and the stopped ones of subs, if
@@ -180,18 +181,18 @@ func (r *stream) describe(ctx context.Context, subs *subscriptions) ([]byte, *ti
 		return nil, nil, err
 	}
 	db.Objects, db.Findings = nil, nil // useless without the source
-	text, err := json.Marshal(description{r.src.Default(), db, subs.stoppedHere()})
+	text, err := json.Marshal(described.Description{Schema: r.src.Default(), Database: db, Stopped: subs.stoppedHere()})
 	return text, db, err
 }
 
 // described receives a capture's description of its source.
-func (r *stream) described(ctx context.Context, m change.LogicalMessage) (description, error) {
+func (r *stream) described(ctx context.Context, m change.LogicalMessage) (described.Description, error) {
 	text := slices.Clone(m.Data)
-	d, err := parseDescription(text)
+	d, err := described.Parse(text)
 	if err != nil || r.rec.Tables == string(text) {
 		return d, err
 	}
-	r.shape, r.rec.Tables = described{text, d.Database.Engine, d.Schema}, string(text)
+	r.shape, r.rec.Tables = d.Source(text), string(text)
 	return d, r.env.Catalog.PutStream(ctx, r.rec)
 }
 
@@ -213,9 +214,11 @@ func (r *stream) remember(db *tidemark.Database) error {
 	}
 	bare := *db
 	bare.Objects, bare.Findings = nil, nil
-	text, err := json.Marshal(description{r.src.Default(), &bare, nil})
+	d := described.Description{Schema: r.src.Default(), Database: &bare}
+	text, err := json.Marshal(d)
 	if err == nil {
-		r.known = &described{text, bare.Engine, r.src.Default()}
+		s := d.Source(text)
+		r.known = &s
 	}
 	return err
 }
