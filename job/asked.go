@@ -14,6 +14,7 @@ import (
 // name the engines that implement them, so that an engine that loses one breaks the build and not a
 // user's run. What verbs ask for is in package engines.
 var (
+	_ = []fencer{engines.Postgres{}}
 	_ = []follower{engines.Postgres{}, engines.MySQL{}}
 	_ = []spacer{engines.Postgres{}}
 	_ = []versioner{engines.Postgres{}, engines.MySQL{}}

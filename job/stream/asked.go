@@ -14,7 +14,6 @@ var (
 	_ = []ender{engines.Postgres{}, engines.MySQL{}}
 	_ = []eventFinder{engines.MySQL{}}
 	_ = []exceptionNoter{engines.Postgres{}, engines.MySQL{}}
-	_ = []fencer{engines.Postgres{}}
 	_ = []finder{engines.Postgres{}, engines.MySQL{}}
 	_ = []looker{engines.Postgres{}, engines.MySQL{}}
 	_ = []monitored{engines.Postgres{}, engines.MySQL{}}

@@ -4,85 +4,24 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/contact"
 )
 
 const (
 	// askEvery is how often source and target are asked for a sign of life, and the source for the
 	// end of its log.
 	askEvery = time.Second
-	// askPatience is how long an answer may take, and silence how long a server may not answer
-	// before it counts as unavailable.
+	// askPatience is how long an answer may take.
 	askPatience = 10 * time.Second
-	silence     = 20 * time.Second
 	// keptEvery is how often the source is asked how much log it keeps.
 	keptEvery = 5 * time.Second
 )
-
-// A contact records when a server answered last, and since when it has not. Its methods may be
-// called from any goroutine.
-type contact struct {
-	mu    sync.Mutex
-	good  time.Time
-	since time.Time // zero: it answers
-	needs string    // what has to be done before it can be used again; "": nothing is known
-}
-
-// heard records an answer, or the lack of one. An answer may be a refusal. It reports whether the
-// state has changed.
-func (c *contact) heard(now time.Time, err error) (changed bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	had := c.needs
-	if c.needs = ""; errors.As(err, new(handed)) {
-		c.needs = err.Error()
-	}
-	switch {
-	case err == nil || !silent(err) && tidemark.KindOf(err) != tidemark.Cancelled:
-		changed = !c.since.IsZero()
-		c.good, c.since = now, time.Time{}
-	case !c.since.IsZero():
-		changed = c.needs != "" && c.needs != had
-	case silent(err) || now.Sub(c.good) > silence: // a server that is busy may answer the next question
-		c.since, changed = now, !c.good.IsZero()
-	}
-	return changed
-}
-
-func (c *contact) read() (good, since time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.good, c.since
-}
-
-// needed tells what has to be done before the server can be used again, after a colon; "": nothing
-// is known.
-func (c *contact) needed() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.needs == "" {
-		return ""
-	}
-	return ": " + c.needs
-}
-
-// A handed error is one that waiting alone does not resolve.
-type handed interface {
-	error
-	NeedsHand()
-}
-
-// silent reports whether an error means that no server answers.
-func silent(err error) bool {
-	kind := tidemark.KindOf(err)
-	return kind == tidemark.Unreachable || kind == tidemark.Transient || kind == tidemark.Lost
-}
 
 // The ends of a stream, by their contacts.
 const (
@@ -94,13 +33,13 @@ var endNames = [...]string{"source", "target"}
 
 // heardOf records whether a server answers, and reports changes.
 func (r *life) heardOf(ctx context.Context, end int, err error) {
-	if ctx.Err() != nil || !r.pulse.ends[end].heard(r.env.Time(), err) {
+	if ctx.Err() != nil || !r.pulse.ends[end].Heard(r.env.Time(), err) {
 		return
 	}
 	text := "the " + endNames[end] + " answers again"
 	if err != nil {
 		text = "the " + endNames[end] + " does not answer: " + err.Error()
-		if errors.As(err, new(handed)) {
+		if errors.As(err, new(contact.Handed)) {
 			text = "waits for the " + endNames[end] + ": " + err.Error() + ". " + strings.TrimRight(tidemark.HintOf(err), ". ")
 		}
 		if end == targetEnd && r.parts() {
@@ -229,7 +168,7 @@ func (r *sentry) askKept(ctx context.Context) error {
 	if err == nil {
 		r.life.pulse.kept.Store(&kept)
 	}
-	if errors.Is(err, context.DeadlineExceeded) || silent(err) {
+	if errors.Is(err, context.DeadlineExceeded) || contact.Silent(err) {
 		return err
 	}
 	return nil

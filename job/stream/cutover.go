@@ -12,7 +12,6 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
-	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -45,13 +44,6 @@ func (p *Proof) Equal() bool {
 	return p.Compared.Equal && (p.Definitions == nil || p.Definitions.Equal || p.Accepted)
 }
 
-// A fencer is a source that can be made read-only.
-type fencer interface {
-	Fence(ctx context.Context) error
-	// Unfence is the SQL that undoes Fence.
-	Unfence() string
-}
-
 // Cutover applies everything in the source's log, advances the target's sequences, and compares
 // both sides.
 func Cutover(ctx context.Context, env job.Env, spec CutoverSpec) (*Proof, error) {
@@ -78,7 +70,7 @@ func Cutover(ctx context.Context, env job.Env, spec CutoverSpec) (*Proof, error)
 		if err := r.sameEnds(); err != nil && !moved { // swapped ends: the target must not become read-only
 			return nil, err
 		}
-		if p.Unfence, err = fence(ctx, env, spec.Stream.Copy); err != nil {
+		if p.Unfence, err = job.Fence(ctx, env, spec.Stream.Copy); err != nil {
 			return nil, err
 		}
 	}
@@ -132,27 +124,4 @@ func CutOver(ctx context.Context, cat *catalog.Catalog, name string) error {
 		return err
 	}
 	return cat.Update(ctx, run)
-}
-
-// fence makes the source read-only, unless it is the target as well. It gives the SQL that undoes
-// it.
-func fence(ctx context.Context, env job.Env, spec job.CopySpec) (undo string, err error) {
-	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	f, ok := src.(fencer)
-	if !ok {
-		return "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("cannot be made read-only by tidemark"), Hint: "Stop everything that writes to it, and leave --fence out."}
-	}
-	if k, _, err := engines.Relate(ctx, src, tgt); err != nil || k != tidemark.Apart {
-		if err == nil && k > tidemark.Same {
-			err = job.OfKin("cutover", tidemark.MaskURL(spec.Source), k)
-		} else if err == nil {
-			err = &tidemark.Error{Kind: tidemark.Invalid, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("source and target are the same database, which --fence would make read-only"), Hint: "Nothing was changed. Give the source and the target of the stream."}
-		}
-		return "", err
-	}
-	return f.Unfence(), f.Fence(ctx)
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/contact"
 	"github.com/tidemarkdb/tidemark/job/stream/limit"
 	"github.com/tidemarkdb/tidemark/lag"
 )
 
 // A pulse takes samples of a stream as long as its process lives, whatever happens to its sessions.
 type pulse struct {
-	ends  [2]contact
+	ends  [2]contact.Contact
 	marks lag.Marks
 	asked atomic.Bool // the source has reported the end of its log
 	kept  atomic.Pointer[tidemark.LogKept]
@@ -186,8 +187,8 @@ func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 	under, failed, since := p.oldest, p.failed, p.since
 	p.mu.Unlock()
 	var away [2]time.Time
-	out.SourceContact, away[sourceEnd] = p.ends[sourceEnd].read()
-	out.TargetContact, away[targetEnd] = p.ends[targetEnd].read()
+	out.SourceContact, away[sourceEnd] = p.ends[sourceEnd].Read()
+	out.TargetContact, away[targetEnd] = p.ends[targetEnd].Read()
 	out.SourceAway, out.TargetAway = away[sourceEnd], away[targetEnd]
 	out.LogRoom = -1
 	if k := p.kept.Load(); k != nil {
@@ -203,9 +204,9 @@ func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 	case !away[sourceEnd].IsZero() && !away[targetEnd].IsZero():
 		out.State, out.Doing = job.Retrying, "retrying: source and "+text("target unreachable", slices.MinFunc(away[:], time.Time.Compare))
 	case !away[sourceEnd].IsZero():
-		out.State, out.Doing = job.Retrying, "retrying: "+text("source unreachable", away[sourceEnd])+p.ends[sourceEnd].needed()
+		out.State, out.Doing = job.Retrying, "retrying: "+text("source unreachable", away[sourceEnd])+p.ends[sourceEnd].Needed()
 	case !away[targetEnd].IsZero():
-		out.State, out.Doing = job.Retrying, "retrying: "+text("target unreachable", away[targetEnd])+p.ends[targetEnd].needed()
+		out.State, out.Doing = job.Retrying, "retrying: "+text("target unreachable", away[targetEnd])+p.ends[targetEnd].Needed()
 	case s == nil && failed != nil:
 		out.State, out.Doing = job.Retrying, "retrying "+text("", since)[1:]+": "+failed.Error()
 	case s == nil:

@@ -26,9 +26,9 @@ func TestDoing(t *testing.T) {
 	}{
 		"at first":          {func(*pulse) {}, nil, job.StreamStatus{}, job.Connecting, "connecting"},
 		"failed":            {func(p *pulse) { p.lost(now, lost) }, nil, job.StreamStatus{}, job.Retrying, "retrying since "},
-		"source away":       {func(p *pulse) { p.ends[sourceEnd].heard(now, nil); p.ends[sourceEnd].heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source unreachable since "},
-		"target away":       {func(p *pulse) { p.ends[targetEnd].heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: target unreachable since "},
-		"both away":         {func(p *pulse) { p.ends[0].heard(now, lost); p.ends[1].heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
+		"source away":       {func(p *pulse) { p.ends[sourceEnd].Heard(now, nil); p.ends[sourceEnd].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source unreachable since "},
+		"target away":       {func(p *pulse) { p.ends[targetEnd].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: target unreachable since "},
+		"both away":         {func(p *pulse) { p.ends[0].Heard(now, lost); p.ends[1].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
 		"stopped":           {func(*pulse) {}, &sampler{held: errors.New("it"), link: &link{}}, job.StreamStatus{}, job.Halted, "the queue is stopped: it"},
 		"one large":         {func(p *pulse) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Whole), job.StreamStatus{}, job.OneAlone, "applying one transaction of 12,345 rows so far"},
 		"a silent capture":  {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{LowTime: now.Add(-time.Hour)}, job.Waiting, "waiting: nothing received from capture since "},
@@ -60,21 +60,21 @@ func TestBehindWithoutASession(t *testing.T) {
 	}{
 		"nothing is known": {func(*pulse) {}, nil, 0},
 		"target lost": {func(p *pulse) {
-			p.ends[sourceEnd].heard(now.Add(-time.Second), nil)
+			p.ends[sourceEnd].Heard(now.Add(-time.Second), nil)
 			p.lost(now, lost)
 		}, nil, 1},
 		"started again": {func(p *pulse) { p.marks.Complete(now.Add(-time.Minute)) }, nil, 60},
 		"connected again": {func(p *pulse) {
 			p.marks.Add(now.Add(-30*time.Second), 7)
 			p.marks.Done(7)
-			p.ends[sourceEnd].heard(now, nil)
+			p.ends[sourceEnd].Heard(now, nil)
 			p.marks.Add(now, 9)
 		}, &sampler{half: Whole, link: &link{}, meter: &capture.Meter{}}, 30},
 		"asked all the time": {func(p *pulse) {
 			p.marks.Add(now.Add(-30*time.Second), 7)
 			p.marks.Done(7)
 			p.marks.Add(now.Add(-time.Second), 7)
-			p.ends[sourceEnd].heard(now, nil)
+			p.ends[sourceEnd].Heard(now, nil)
 			p.marks.Add(now, 9)
 		}, &sampler{half: Whole, link: &link{}, meter: &capture.Meter{}}, 0},
 	} {
@@ -82,32 +82,6 @@ func TestBehindWithoutASession(t *testing.T) {
 		x.pulse(p)
 		if p.judge(&out, x.s); out.Lag != x.want {
 			t.Errorf("%s: %.1f s behind, want %.1f", name, out.Lag, x.want)
-		}
-	}
-}
-
-// A server that refuses answers; one that is busy may be silent for a while, and only then is away.
-func TestContact(t *testing.T) {
-	var c contact
-	now := time.Now()
-	slow := &tidemark.Error{Kind: tidemark.Cancelled, Op: "ask", Err: errors.New("took too long")}
-	for i, x := range []struct {
-		after   time.Duration
-		err     error
-		changed bool
-		away    bool
-	}{
-		{0, nil, false, false},
-		{time.Second, &tidemark.Error{Kind: tidemark.Denied, Op: "ask", Err: errors.New("no")}, false, false},
-		{2 * time.Second, slow, false, false},
-		{2*time.Second + silence, slow, true, true},
-		{time.Minute, slow, false, true},
-		{2 * time.Minute, nil, true, false},
-		{3 * time.Minute, &tidemark.Error{Kind: tidemark.Unreachable, Op: "ask", Err: errors.New("gone")}, true, true},
-	} {
-		changed := c.heard(now.Add(x.after), x.err)
-		if _, since := c.read(); changed != x.changed || since.IsZero() == x.away {
-			t.Errorf("%d: changed %v, away since %v", i, changed, since)
 		}
 	}
 }
