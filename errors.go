@@ -19,7 +19,7 @@ const (
 	Forbidden               // logged in, but a privilege is missing; the Hint names the GRANT
 	NotFound                // a database, table, file or run does not exist
 	Unsupported             // a server version or feature that is not handled
-	NotEmpty                // the target holds rows or objects already; nothing was changed
+	NotEmpty                // the target holds rows or objects already, or the queue messages of another stream; nothing was changed
 	Full                    // no space left on the target
 	Transient               // may succeed when tried again: cut connection, deadlock, restart
 	Lost                    // something that cannot be had again, such as a snapshot

@@ -133,7 +133,7 @@ var rooms = map[string]room{
 	"job/stream/contact": {floor: 54, imports: "."},
 
 	// What a capture says of its source to an apply elsewhere.
-	"job/stream/described": {floor: 54, imports: ". change"},
+	"job/stream/described": {floor: 54, imports: ". change queue"},
 
 	// The moments at which it begins and ends.
 	"job/stream/point": {floor: 54, imports: ". change engines"},

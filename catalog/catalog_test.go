@@ -545,7 +545,7 @@ func TestLockIsExclusive(t *testing.T) {
 func TestStreams(t *testing.T) {
 	c, ctx := fresh(t), t.Context()
 	started := time.Date(2026, 11, 21, 1, 2, 3, 456000, time.UTC)
-	s := Stream{Name: "shop", Source: "postgres://me:secret@a/x", Target: "mysql://b/y", State: StreamCopying, Place: 1<<63 + 7, Queue: "direct", Copy: "C", Started: started}
+	s := Stream{Name: "shop", Source: "postgres://me:secret@a/x", Target: "mysql://b/y", State: StreamCopying, Place: 1<<63 + 7, Queue: "direct", Copy: "C", Started: started, Identity: 1<<32 - 1}
 	must(t, c.PutStream(ctx, s))
 	s.State, s.Run = StreamFollowing, "R"
 	must(t, c.PutStream(ctx, s))
@@ -554,6 +554,12 @@ func TestStreams(t *testing.T) {
 	s.Source = "postgres://me@a/x"
 	if got != s {
 		t.Errorf("got %+v, want %+v", got, s)
+	}
+	if err := c.BeginStream(ctx, Stream{Name: "new", State: StreamCopying, Started: started}, "none", "shop"); tidemark.KindOf(err) != tidemark.Exists || !strings.Contains(err.Error(), "from postgres://me@a/x to mysql://b/y") {
+		t.Errorf("beside another one: %v", err)
+	}
+	if _, err := c.Stream(ctx, "new"); tidemark.KindOf(err) != tidemark.NotFound {
+		t.Errorf("a stream that was refused: %v", err)
 	}
 	if _, err := c.Stream(ctx, "other"); tidemark.KindOf(err) != tidemark.NotFound {
 		t.Errorf("a stream that is not there: %v", err)

@@ -38,19 +38,43 @@ type Stream struct {
 	// FirstEpoch and Epoch are the first and the last epoch of its apply, as far as this catalogue
 	// knows; 0: none.
 	FirstEpoch, Epoch int64  `json:"-"`
+	Identity          uint32 `json:"-"` // which messages of a queue are its own: a random number, that of its capture; 0: not known
 	Filters           string `json:"-"` // the row filters of its tables, if the source does not store them: JSON
 }
 
 // PutStream writes a stream, new or known.
 func (c *Catalog) PutStream(ctx context.Context, s Stream) error {
+	return c.keep(ctx, "write stream", func(tx *sql.Tx) error { return putStream(ctx, tx, s) })
+}
+
+// BeginStream writes a new stream, unless there is one with any of the names beside; Kind Exists:
+// there is.
+func (c *Catalog) BeginStream(ctx context.Context, s Stream, beside ...string) error {
 	return c.keep(ctx, "write stream", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO stream (name, source, target, state, place, queue, copy, run, started, tables, begins, filters, first_epoch, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		if err := putStream(ctx, tx, s); err != nil {
+			return err
+		}
+		for _, name := range beside {
+			var source, target string
+			err := tx.QueryRowContext(ctx, "SELECT source, target FROM stream WHERE name = ?", name).Scan(&source, &target)
+			if err == nil {
+				return &tidemark.Error{Kind: tidemark.Exists, Op: "begin", Object: "stream " + s.Name, Err: fmt.Errorf("this catalogue has the stream %s, from %s to %s, which has the same name", name, source, target), Hint: "Nothing was changed. Choose another --name, or another catalogue with --state."}
+			}
+			if !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func putStream(ctx context.Context, tx *sql.Tx, s Stream) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO stream (name, source, target, state, place, queue, copy, run, started, tables, begins, filters, first_epoch, epoch, identity) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET source = excluded.source, target = excluded.target, state = excluded.state, place = excluded.place,
 			queue = excluded.queue, copy = excluded.copy, run = excluded.run, started = excluded.started, tables = excluded.tables, begins = excluded.begins, filters = excluded.filters,
-			first_epoch = excluded.first_epoch, epoch = excluded.epoch`,
-			s.Name, tidemark.MaskURL(s.Source), tidemark.MaskURL(s.Target), s.State, strconv.FormatUint(s.Place, 10), tidemark.MaskURL(s.Queue), s.Copy, s.Run, timeText(s.Started), s.Tables, s.From, s.Filters, s.FirstEpoch, s.Epoch)
-		return err
-	})
+			first_epoch = excluded.first_epoch, epoch = excluded.epoch, identity = excluded.identity`,
+		s.Name, tidemark.MaskURL(s.Source), tidemark.MaskURL(s.Target), s.State, strconv.FormatUint(s.Place, 10), tidemark.MaskURL(s.Queue), s.Copy, s.Run, timeText(s.Started), s.Tables, s.From, s.Filters, s.FirstEpoch, s.Epoch, s.Identity)
+	return err
 }
 
 // Journal is the file, beside the catalogue's own, in which a stream's capture may keep its records
@@ -72,9 +96,9 @@ func (c *Catalog) DropStream(ctx context.Context, name string) error {
 
 // Streams gives all streams by name.
 func (c *Catalog) Streams(ctx context.Context) ([]Stream, error) {
-	return list(ctx, c, "list streams", "SELECT name, source, target, state, place, queue, copy, run, started, tables, begins, filters, first_epoch, epoch FROM stream ORDER BY name", nil, func(rows *sql.Rows) (s Stream, err error) {
+	return list(ctx, c, "list streams", "SELECT name, source, target, state, place, queue, copy, run, started, tables, begins, filters, first_epoch, epoch, identity FROM stream ORDER BY name", nil, func(rows *sql.Rows) (s Stream, err error) {
 		var place, started string
-		if err = rows.Scan(&s.Name, &s.Source, &s.Target, &s.State, &place, &s.Queue, &s.Copy, &s.Run, &started, &s.Tables, &s.From, &s.Filters, &s.FirstEpoch, &s.Epoch); err != nil {
+		if err = rows.Scan(&s.Name, &s.Source, &s.Target, &s.State, &place, &s.Queue, &s.Copy, &s.Run, &started, &s.Tables, &s.From, &s.Filters, &s.FirstEpoch, &s.Epoch, &s.Identity); err != nil {
 			return s, err
 		}
 		if s.Place, err = strconv.ParseUint(place, 10, 64); err != nil {

@@ -37,6 +37,9 @@ func (e my) Look(ctx context.Context, l Lock) (s Sight, err error) {
 	return s, err
 }
 
+// Identity distinguishes servers, as that of a PostgreSQL database does.
+func (e my) Identity(ctx context.Context) (string, error) { return server.Identity(ctx, e.Server) }
+
 // Relate reports how two open databases are related, and returns how their servers compare table
 // names. Two of different kinds, and files, are unrelated.
 func Relate(ctx context.Context, a, b any) (k tidemark.Kinship, fold func(tidemark.TableID) tidemark.TableID, err error) {

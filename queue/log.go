@@ -46,6 +46,7 @@ const (
 type Log struct {
 	store Store
 	opt   Options
+	of    uint32 // the stream that it belongs to; 0: not known
 
 	mu     sync.Mutex // of the writer
 	writes bool       // Begin was called, and no Append has failed since
@@ -99,6 +100,13 @@ func New(ctx context.Context, store Store, opt Options) (*Log, error) {
 	return l, nil
 }
 
+// Of says which stream the log belongs to, by a random number: what it appends carries that, and a
+// message of another stream is an error of Kind NotEmpty, ErrOther, in whatever method finds it,
+// before anything of it is handed on or removed. 0, as without Of, means that this is not known:
+// any stream's messages are read, and what is appended belongs to the stream of the last one. Call
+// it before anything else.
+func (l *Log) Of(stream uint32) { l.of = stream }
+
 func (l *Log) fail(kind tidemark.Kind, op string, err error, hint string) error {
 	return &tidemark.Error{Op: op, Object: l.store.Name(), Kind: kind, Hint: hint, Err: err}
 }
@@ -113,6 +121,8 @@ func (l *Log) wrap(op string, err error) error {
 		return l.fail(tidemark.Unsupported, op, err, "Let the version that wrote it apply what is there, or restart the queue from the target's position with --from-target, if the source still has its log from there.")
 	case errors.Is(err, errDamaged), errors.Is(err, errChange), errors.Is(err, ErrMissing):
 		return l.fail(tidemark.Corrupt, op, err, "Nothing after the damage was applied. --from-target restarts the queue from the target's position, if the source still has its log from there.")
+	case errors.Is(err, ErrOther):
+		return l.fail(tidemark.NotEmpty, op, ErrOther, OtherHint)
 	case errors.Is(err, errTrimmed):
 		return l.fail(tidemark.Lost, op, err, "Another process trims the queue: end any other apply from it. Capture again if the target has not reached that place.")
 	case errors.Is(err, ErrFenced):
@@ -132,6 +142,8 @@ func (l *Log) get(ctx context.Context, seq uint64) (*message, error) {
 	case err == nil:
 		if m, err = parse(b); err == nil && m.seq != seq {
 			err = fmt.Errorf("it has the number %d: %w", m.seq, errDamaged)
+		} else if err == nil && l.of != 0 && m.stream != l.of {
+			err = ErrOther
 		}
 	case errors.Is(err, ErrMissing):
 		if st, e := l.store.State(ctx); e == nil && seq < st.First {
@@ -176,7 +188,7 @@ func (l *Log) Begin(ctx context.Context, from uint64) (place, end uint64, err er
 		return 0, 0, l.wrap("append to", err)
 	}
 	if last.seq == 0 {
-		last.whole, last.end = max(from, 1)-1, from
+		last.whole, last.end, last.stream = max(from, 1)-1, from, l.of
 	}
 	l.p.begin(last, sum, rand.Uint64())
 	l.began, l.stored, l.open, l.writes = last.seq, last.seq, 0, true

@@ -47,6 +47,7 @@ type header struct {
 	whole  uint64 // Place and End of the last whole transaction at its end
 	end    uint64
 	open   uint64 // number of the message in which a transaction that is unfinished at its end begins; 0 if none is
+	stream uint32 // which it belongs to: see Log.Of
 	// Of the payload: its entries, their bytes, and their bytes including the relations after them.
 	entries uint32
 	changes uint32
@@ -81,7 +82,7 @@ func (h *header) put(b []byte) {
 	for i, v := range [...]uint64{h.seq, h.prev, h.writer, h.after, h.whole, h.end, h.open} {
 		binary.BigEndian.PutUint64(b[8+8*i:], v)
 	}
-	for i, v := range [...]uint32{h.entries, h.changes, h.size, 0} {
+	for i, v := range [...]uint32{h.entries, h.changes, h.size, h.stream} {
 		binary.BigEndian.PutUint32(b[64+4*i:], v)
 	}
 }
@@ -102,7 +103,7 @@ func parseHeader(b []byte) (h header, sum uint64, err error) {
 	for i, v := range [...]*uint64{&h.seq, &h.prev, &h.writer, &h.after, &h.whole, &h.end, &h.open} {
 		*v = binary.BigEndian.Uint64(b[8+8*i:])
 	}
-	for i, v := range [...]*uint32{&h.entries, &h.changes, &h.size} {
+	for i, v := range [...]*uint32{&h.entries, &h.changes, &h.size, &h.stream} {
 		*v = binary.BigEndian.Uint32(b[64+4*i:])
 	}
 	if h.flags&^(packedFlag|continuesFlag) != 0 || h.changes > h.size || h.size > maxUnpacked || uint64(h.entries)*entrySize > uint64(h.changes) {

@@ -38,7 +38,7 @@ type packer struct {
 // begin makes p continue after the message with this header and checksum, as a starting capture
 // does: no relation is known, and what was unfinished is abandoned.
 func (p *packer) begin(last header, sum, writer uint64) {
-	p.h = header{seq: last.seq + 1, prev: sum, writer: writer, after: last.whole, whole: last.whole, end: last.end}
+	p.h = header{seq: last.seq + 1, prev: sum, writer: writer, after: last.whole, whole: last.whole, end: last.end, stream: last.stream}
 	p.b, p.relations, p.out, p.begins, p.amid = nil, nil, nil, 0, false
 	p.declared, p.known = map[uint32]bool{}, map[uint32][]byte{}
 }
@@ -250,7 +250,7 @@ func (p *packer) seal() {
 	sum := xxh3.Hash(b)
 	p.out = append(p.out, binary.BigEndian.AppendUint64(b, sum))
 
-	p.h = header{seq: h.seq + 1, prev: sum, writer: h.writer, after: h.whole, whole: h.whole, end: h.end}
+	p.h = header{seq: h.seq + 1, prev: sum, writer: h.writer, after: h.whole, whole: h.whole, end: h.end, stream: h.stream}
 	if p.amid {
 		p.h.flags = continuesFlag
 	}

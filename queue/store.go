@@ -71,6 +71,12 @@ func WithoutRoom(err error) error {
 	return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Hint: e.Hint, Err: &NoRoom{e.Err}}
 }
 
+// ErrOther means that a queue has messages of another stream than that of its Log. OtherHint says
+// what to do.
+var ErrOther = errors.New("it has messages of another stream; they were left alone")
+
+const OtherHint = "If tidemark capture has begun its stream again (--anew), begin apply again with --anew, too. Otherwise give one of the two streams another --name, or another topic if its URL names one."
+
 // Errors of a Store.
 var (
 	ErrFull    = errors.New("the queue is full")

@@ -6,6 +6,7 @@ import "github.com/tidemarkdb/tidemark/engines"
 // them: see the list of package job.
 var (
 	_ = []alterer{engines.Postgres{}}
+	_ = []identified{engines.Postgres{}, engines.MySQL{}}
 	_ = []clocker{engines.Postgres{}, engines.MySQL{}}
 	_ = []columnAdder{engines.Postgres{}, engines.MySQL{}}
 	_ = []ddlLog{engines.Postgres{}}

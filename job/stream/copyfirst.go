@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/queue"
 )
 
 // A catchUp is the part of a stream that is applied before its copy is resumed.
@@ -65,6 +66,9 @@ func (r *setup) openCopy(ctx context.Context) (job.Database, job.Database, error
 func resumes(err error, source string) error {
 	hint := "The same command resumes the copy. " + KeepsLog(source) + "."
 	var e *tidemark.Error
+	if errors.Is(err, queue.ErrOther) {
+		return err
+	}
 	if !errors.As(err, &e) {
 		return &tidemark.Error{Op: "replicate", Kind: tidemark.KindOf(err), Err: err, Hint: hint}
 	}

@@ -64,7 +64,7 @@ func (r *setup) fromTarget(ctx context.Context) error {
 	if err := r.env.Catalog.PutStream(ctx, r.rec); err != nil {
 		return err
 	}
-	if err := r.spec.RemoveQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
+	if err := r.dropQueue(ctx, r.spec.Queue, r.rec.Identity, true); err != nil {
 		return err
 	}
 	if r.spec.Half == CaptureHalf {

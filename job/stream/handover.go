@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/described"
+	"github.com/tidemarkdb/tidemark/queue"
 )
 
 // needsServer refuses a queue that two processes on two hosts cannot share.
@@ -33,7 +33,10 @@ func (r *setup) beginCapture(ctx context.Context) (string, *job.Report, error) {
 		return "", nil, err
 	}
 	defer r.close()
-	err := r.startStream(ctx)
+	err := r.newQueue(ctx)
+	if err == nil {
+		err = r.startStream(ctx)
+	}
 	if err == nil {
 		if err = r.head(ctx); err != nil {
 			err = r.undo(ctx, "", err)
@@ -48,7 +51,7 @@ func (r *setup) beginCapture(ctx context.Context) (string, *job.Report, error) {
 // head writes the first message of a queue: the log position from which it has the source's
 // changes, and of which tables.
 func (r *setup) head(ctx context.Context) error {
-	log, err := r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue)
+	log, err := r.openQueue(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,7 +59,7 @@ func (r *setup) head(ctx context.Context) error {
 	place := r.rec.Place
 	if last, _, err := log.Begin(ctx, place-1); err != nil || last >= place-1 {
 		if err == nil {
-			err = &tidemark.Error{Kind: tidemark.Exists, Op: "capture", Object: r.spec.Name, Err: errors.New("the queue has messages of an earlier stream"), Hint: "Start again with --anew, which empties the queue."}
+			err = r.refuse(tidemark.NotEmpty, queue.ErrOther.Error(), queue.OtherHint)
 		}
 		return err
 	}
@@ -73,12 +76,15 @@ func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, er
 	if err := r.needsServer(); err != nil {
 		return "", nil, err
 	}
-	place, err := r.awaitHead(ctx)
+	place, d, err := r.awaitHead(ctx)
 	if err != nil {
 		return "", nil, err
 	}
 	r.rec = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying,
 		Place: place, Tables: string(r.shape.(described.Source).Text), Started: r.env.Time()}
+	if d.Stream != nil {
+		r.rec.Identity = d.Stream.ID
+	}
 	if err := r.openTarget(ctx); err != nil {
 		return "", nil, err
 	}
@@ -87,10 +93,17 @@ func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, er
 		return "", nil, err
 	}
 	if r.spec.NoCopy {
-		return "", nil, r.following(ctx)
+		r.rec.State = catalog.StreamFollowing
+		if err = r.isFromHere(ctx, d); err == nil {
+			err = r.env.Catalog.BeginStream(ctx, r.rec, r.beside()...)
+		}
+		return "", nil, err
 	}
 	known := r.shape
 	if err := r.openSource(ctx); err != nil {
+		return "", nil, err
+	}
+	if err := r.isFrom(ctx, d); err != nil {
 		return "", nil, err
 	}
 	tables, findings, err := r.tables(ctx)
@@ -101,7 +114,7 @@ func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, er
 		err = r.from.View(ctx, r.spec.Name)
 	}
 	if err == nil {
-		err = r.env.Catalog.PutStream(ctx, r.rec)
+		err = r.env.Catalog.BeginStream(ctx, r.rec, r.beside()...)
 	}
 	if err == nil {
 		_, _, err = r.subscribe(ctx, tables)
@@ -116,34 +129,22 @@ func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, er
 
 // awaitHead waits until the queue has messages, and reads the log position from which it has the
 // source's changes, and of which tables.
-func (r *setup) awaitHead(ctx context.Context) (place uint64, err error) {
+func (r *setup) awaitHead(ctx context.Context) (place uint64, d described.Description, err error) {
 	log, err := r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue)
 	if err != nil {
-		return 0, err
+		return 0, d, err
 	}
 	defer log.Close()
 	waiting := crash.After(2*time.Second, func() {
 		r.announce("state", "waits for tidemark capture to start")
 	})
 	defer waiting.Stop()
-	head := errors.New("that was the head") // and no more is read
-	err = log.Read(ctx, 0, func(tx *change.Tx) error {
-		place = tx.End
-		c, _, err := change.Next(tx.Changes)
-		var m change.LogicalMessage
-		if err == nil {
-			m, err = change.ParseLogicalMessage(c.Body)
-		}
-		if err != nil || m.Prefix != change.TablesPrefix || tx.End != tx.Place+1 {
-			return &tidemark.Error{Kind: tidemark.Lost, Op: "apply", Object: r.spec.Name, Err: errors.New("the beginning of the queue is gone"), Hint: "Start the capture again: tidemark capture --anew."}
-		}
-		if r.shape, err = described.SourceOf(slices.Clone(m.Data)); err != nil {
-			return err
-		}
-		return head
-	})
-	if errors.Is(err, head) {
-		err = nil
+	place, text, err := described.Head(ctx, log, r.spec.Name)
+	if err == nil {
+		d, err = described.Parse(text)
 	}
-	return place, err
+	if err == nil {
+		r.shape = d.Source(text)
+	}
+	return place, d, err
 }

@@ -379,6 +379,9 @@ func goingOn(err error, source string) error {
 	if !errors.As(err, &e) {
 		return err
 	}
+	if errors.Is(err, queue.ErrOther) {
+		return err
+	}
 	hint := "The same command resumes from there. " + KeepsLog(source) + "."
 	switch {
 	case e.Op == "apply" && e.Kind == tidemark.Lost: // another process has the stream

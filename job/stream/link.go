@@ -23,7 +23,7 @@ type link struct {
 func (r *session) connect(ctx context.Context, h *link, moves []tidemark.Move, low uint64, m *capture.Meter) (err error) {
 	from, behind := low+1, uint64(0)
 	if r.spec.Queue != directQueue {
-		if h.log, err = r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
+		if h.log, err = r.openQueue(ctx); err != nil {
 			return queue.WithoutRoom(err)
 		}
 		if err = r.lostQueue(ctx, h.log); err != nil {

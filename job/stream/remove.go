@@ -55,12 +55,12 @@ func (r *setup) remove(ctx context.Context) error {
 			}
 		}
 	}
-	if known.Name != "" && known.Queue != directQueue && r.from != nil {
-		where := known.Queue
-		if strings.Contains(where, "://") && r.spec.Queue != "" {
-			where = r.spec.Queue // with its password
-		}
-		if err := r.spec.RemoveQueue(ctx, r.spec.Name, where); err != nil {
+	where := known.Queue
+	if (known.Name == "" || strings.Contains(where, "://")) && r.spec.Queue != "" {
+		where = r.spec.Queue // with its password
+	}
+	if where != "" && where != directQueue && r.from != nil {
+		if err := r.dropQueue(ctx, where, known.Identity, known.Name != ""); err != nil {
 			return err
 		}
 	}

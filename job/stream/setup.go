@@ -61,7 +61,11 @@ func (r *setup) begin(ctx context.Context) (run string, rep *job.Report, err err
 		return "", nil, err
 	}
 	defer r.close()
-	if err := r.freeName(ctx); err != nil {
+	err = r.freeName(ctx)
+	if err == nil {
+		err = r.newQueue(ctx)
+	}
+	if err != nil {
 		return "", nil, err
 	}
 	if r.spec.NoCopy || !r.spec.From.IsZero() {
@@ -134,8 +138,8 @@ func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
 			return nil, err
 		}
 	}
-	r.rec = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.Time()}
-	if err := r.env.Catalog.PutStream(ctx, r.rec); err != nil {
+	r.rec = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.Time(), Identity: described.NewID()}
+	if err := r.env.Catalog.BeginStream(ctx, r.rec, r.beside()...); err != nil {
 		return nil, err
 	}
 	err = r.from.Hold(ctx, r.spec.Name, tables)
@@ -237,7 +241,14 @@ func (r *setup) beginHalf(ctx context.Context) (string, *job.Report, error) {
 // beginAgain begins a stream of which nothing but its name was noted.
 func (r *setup) beginAgain(ctx context.Context) (string, *job.Report, error) {
 	if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts {
-		if err := r.env.Catalog.DropStream(ctx, r.record()); err != nil {
+		var err error
+		if r.spec.Half == CaptureHalf { // of which the queue may have the first message
+			err = r.dropQueue(ctx, r.spec.Queue, r.rec.Identity, true)
+		}
+		if err == nil {
+			err = r.env.Catalog.DropStream(ctx, r.record())
+		}
+		if err != nil {
 			return "", nil, err
 		}
 	} else if err := r.remove(ctx); err != nil {

@@ -181,7 +181,11 @@ func (r *stream) describe(ctx context.Context, subs *subscriptions) ([]byte, *ti
 		return nil, nil, err
 	}
 	db.Objects, db.Findings = nil, nil // useless without the source
-	text, err := json.Marshal(described.Description{Schema: r.src.Default(), Database: db, Stopped: subs.stoppedHere()})
+	who, err := r.signed(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := json.Marshal(described.Description{Schema: r.src.Default(), Database: db, Stopped: subs.stoppedHere(), Stream: who})
 	return text, db, err
 }
 

@@ -29,6 +29,18 @@ func Look(ctx context.Context, b *Server, name string) (s Sight, err error) {
 	return s, err
 }
 
+// Identity distinguishes servers: two of different identities are different ones. "" if that is not
+// possible.
+func Identity(ctx context.Context, a *Server) (id string, err error) {
+	err = a.OnSession(ctx, "identify", a.Masked, func(s *Session) error {
+		if m := memberOf(ctx, s, a); m.Hostname != "" {
+			id = fmt.Sprintf("mysql %s %s:%d %s", m.UUID, m.Hostname, m.Port, m.ServerID)
+		}
+		return nil
+	})
+	return id, err
+}
+
 // Relate reports whether a and b, whose Look is given, are the same server, and whether that server
 // compares table names without regard to case. It tests this with a user lock: one taken by a
 // session of a is visible to all sessions of the same server and to no others, regardless of host

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/jackc/pgx/v5"
@@ -55,6 +56,22 @@ func (s *Server) Relate(ctx context.Context, look func(ctx context.Context, clas
 		return tidemark.Standby, nil
 	}
 	return tidemark.Apart, nil
+}
+
+// Identity distinguishes databases, also of one server: two of different identities are different,
+// while copies of a server's files have the same; "" if the user may not read it.
+func (s *Server) Identity(ctx context.Context) (string, error) {
+	conn, release, err := s.Control(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	var reached bool
+	c, err := withCluster(ctx, conn, &reached, "SELECT true")
+	if err != nil || c.System == 0 {
+		return "", s.Fail(ctx, "identify", s.Object, err)
+	}
+	return fmt.Sprintf("postgres %d %d", c.System, c.Database), nil
 }
 
 // A Cluster is what the control file says about a server, and which database the session is in.

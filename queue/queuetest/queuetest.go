@@ -73,6 +73,7 @@ func Run(t *testing.T, m Maker) {
 		{"pushes back when it is full", 1 << 20, queue.Options{MaxMessage: 64 << 10}, full},
 		{"refuses a transaction larger than itself", 1 << 20, queue.Options{MaxMessage: 64 << 10}, tooLarge},
 		{"fences an earlier writer", 64 << 20, queue.Options{}, fences},
+		{"leaves another stream's messages alone", 64 << 20, queue.Options{MaxMessage: 4 << 10}, strangers},
 		{"sees what an earlier writer had in flight", 64 << 20, queue.Options{}, onItsWay},
 		{"continues after an abandoned append", 64 << 20, queue.Options{MaxMessage: 4 << 10}, cancelled},
 		{"skips what was abandoned", 64 << 20, queue.Options{MaxMessage: 8 << 10}, givenUp},

@@ -37,6 +37,47 @@ func fences(b *bench) {
 	b.wantKind(other.Append(b.ctx, keep(s.some(1))), tidemark.Lost, "another process writes to the queue")
 }
 
+// strangers: a log of another stream neither reads, continues nor trims what is there; a log that
+// does not say whose it is does all of that, and what it appends stays the first one's.
+func strangers(b *bench) {
+	s := newSource(15)
+	txs := s.some(20)
+	b.log.Of(7)
+	b.begin()
+	b.append(txs...)
+	other, err := queue.New(b.ctx, b.store, b.opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	other.Of(8)
+	before, err := b.log.Stats(b.ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const text = "messages of another stream"
+	b.wantKind(other.Read(b.ctx, 0, func(*change.Tx) error { b.Fatal("it reads"); return nil }), tidemark.NotEmpty, text)
+	b.wantKind(other.Read(b.ctx, txs[0].Place, func(*change.Tx) error { b.Fatal("it reads"); return nil }), tidemark.NotEmpty, text)
+	b.wantKind(other.Trim(b.ctx, s.place+1), tidemark.NotEmpty, text)
+	_, _, err = other.Begin(b.ctx, 0)
+	b.wantKind(err, tidemark.NotEmpty, text)
+	_, err = other.Stats(b.ctx)
+	b.wantKind(err, tidemark.NotEmpty, text)
+	if after, err := b.log.Stats(b.ctx); err != nil || after.Messages != before.Messages || after.First != before.First {
+		b.Fatalf("before %+v, now %+v, %v", before, after, err)
+	}
+
+	other.Of(0)
+	if place, _, err := other.Begin(b.ctx, 0); err != nil || place != s.place {
+		b.Fatalf("it begins behind %d, %v", place, err)
+	}
+	s.restart()
+	more := s.some(3)
+	if err := other.Append(b.ctx, keep(more)); err != nil {
+		b.Fatal(err)
+	}
+	equal(b, flat(b, b.read(0, s.place)), flat(b, append(txs, more...)))
+}
+
 // onItsWay: messages of a killed writer arrive after the next one has begun. That one begins again
 // after them, and only then would the other be fenced, if it were alive.
 func onItsWay(b *bench) {

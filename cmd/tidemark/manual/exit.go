@@ -14,7 +14,7 @@ func Exits(w io.Writer, codes map[tidemark.Kind]int, changing, stops int) {
 	meaning := map[tidemark.Kind]string{
 		tidemark.Invalid: "the command line, a file it names or the request itself is wrong", tidemark.Unreachable: "no connection to the host", tidemark.Denied: "the login was rejected",
 		tidemark.Forbidden: "a privilege is missing; the hint names the GRANT", tidemark.NotFound: "a database, table, file or run does not exist",
-		tidemark.Unsupported: "a server version or feature that is not supported", tidemark.NotEmpty: "the target has rows, or another run or a stream owns its tables; nothing was changed",
+		tidemark.Unsupported: "a server version or feature that is not supported", tidemark.NotEmpty: "the target has rows, another run or a stream owns its tables, or the queue is that of another stream; nothing was changed",
 		tidemark.Full: "no space left on the target, or where a queue is kept", tidemark.Transient: "a connection kept breaking; resume later",
 		tidemark.Lost: "the snapshot of the source is gone, and resume takes a new one; or the log that a stream needs is gone, and --anew copies again", tidemark.Unmapped: "a type without a counterpart",
 		tidemark.Collision: "two sources are mapped to one target; or the archive has a file of this name with other bytes", tidemark.BadRow: "a value that the target rejects",

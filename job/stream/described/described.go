@@ -1,5 +1,6 @@
 // Package described is what a capture says of its source in the queue, for an apply in another
-// process that is not connected to it: the source's tables, and which of them are stopped.
+// process that is not connected to it: the source's tables, which of them are stopped, and whose
+// stream that is.
 //
 // Start reading at Description.
 package described
@@ -8,7 +9,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
+	"math/rand/v2"
+	"net/url"
 	"slices"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
@@ -19,6 +24,19 @@ type Description struct {
 	Schema   string             `json:"schema"` // its default one
 	Database *tidemark.Database `json:"database"`
 	Stopped  []Stopped          `json:"stopped,omitempty"`
+	Stream   *Stream            `json:"stream,omitempty"` // nil: by a version that did not say it
+}
+
+// A Stream says whose queue it is.
+type Stream struct {
+	ID     uint32    `json:"id"`               // of all its messages: see queue.Log.Of
+	Source string    `json:"source"`           // its URL for the capture, without secrets
+	Server string    `json:"server,omitempty"` // what tells that source from others; "" if nothing does
+	Began  time.Time `json:"began"`
+}
+
+func (s *Stream) String() string {
+	return "from " + s.Source + ", begun " + s.Began.Local().Format("2006-01-02 15:04:05")
 }
 
 // A Stopped is a table whose changes capture does not pass on.
@@ -27,6 +45,31 @@ type Stopped struct {
 	Reason   string           `json:"reason"`
 	Hint     string           `json:"hint,omitempty"`
 	Answered int64            `json:"answered,omitempty"` // number of the last request for it that was answered
+}
+
+// NewID makes one. 0 is none.
+func NewID() uint32 { return 1 + rand.Uint32N(math.MaxUint32) }
+
+// Differs reports whether the stream is from another source than one with this identity and default
+// schema, which a server of MySQL has many of. What is not known does not differ.
+func (d *Description) Differs(identity, schema string) bool {
+	if tidemark.Family(d.Database.Engine) == "mysql" && d.Schema != "" && schema != "" && d.Schema != schema {
+		return true
+	}
+	return identity != "" && d.Stream.Server != "" && identity != d.Stream.Server
+}
+
+// SamePlace reports whether two masked URLs name the same database at the same address: users and
+// options do not say where it is.
+func SamePlace(a, b string) bool {
+	place := func(masked string) string {
+		u, err := url.Parse(masked)
+		if err != nil || u.Host == "" {
+			return masked
+		}
+		return u.Scheme + "://" + u.Host + u.Path
+	}
+	return place(a) == place(b)
 }
 
 // Message gives a description as the changes of a transaction at a place.
