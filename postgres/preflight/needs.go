@@ -71,17 +71,19 @@ func (n *needs) room(name string, used int64, hint string) {
 }
 
 func (n *needs) slots(ctx context.Context, slot stream.Slot) error {
-	rows, err := n.conn.Query(ctx, "SELECT slot_name::text, active FROM pg_replication_slots ORDER BY 1")
+	rows, err := n.conn.Query(ctx, "SELECT slot_name::text, active, coalesce(database::text, ''), coalesce(database = current_database(), false) FROM pg_replication_slots ORDER BY 1")
 	if err != nil {
 		return err
 	}
-	var name string
-	var active, ours bool
+	var name, database, of string
+	var active, here, ours, foreign bool
 	var used int64
 	var idle []string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &active}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&name, &active, &database, &here}, func() error {
 		used++
-		ours = ours || name == slot.Name
+		if name == slot.Name {
+			ours, foreign, of = true, !here, database
+		}
 		if !active {
 			idle = append(idle, name)
 		}
@@ -98,8 +100,11 @@ func (n *needs) slots(ctx context.Context, slot stream.Slot) error {
 	if ours {
 		have = "there"
 	}
-	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Exists, Name: "slot " + slot.Name, Have: have, Want: "not there", Met: !ours,
-		Why: "a stream of this name uses it", Hint: "Give another --name; or the catalogue that knows that stream (--state), which then continues; or --anew to drop it and copy again."})
+	why, todo := "a stream of this name uses it", "Give another --name; or the catalogue that knows that stream (--state), which then continues; or --anew to drop it and copy again."
+	if foreign {
+		why, todo = "a stream of this name from the database "+of+" of this server uses it", "Give another --name."
+	}
+	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Exists, Name: "slot " + slot.Name, Have: have, Want: "not there", Met: !ours, Why: why, Hint: todo})
 	return nil
 }
 

@@ -84,7 +84,8 @@ func (s *Source) createSlot(ctx context.Context, slot Slot, temporary string) (p
 // read from it was killed, the server notices only at its next write.
 const slotPatience = 5 * time.Second
 
-// DropSlot drops slot and publication, if they exist.
+// DropSlot drops slot and publication, if they exist in this database. One of that name in another
+// database of the server is another stream's.
 func (s *Source) DropSlot(ctx context.Context, slot Slot) error {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Source) DropSlot(ctx context.Context, slot Slot) error {
 	}
 	defer release()
 	for begun := time.Now(); ; {
-		_, err = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot.Name)
+		_, err = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1 AND database = current_database()", slot.Name)
 		if server.SQLState(err) != "55006" || time.Since(begun) > slotPatience {
 			break
 		}
@@ -108,20 +109,24 @@ func (s *Source) DropSlot(ctx context.Context, slot Slot) error {
 	return s.Fail(ctx, "drop publication", slot.Publication, err)
 }
 
-// SlotBegins returns the position from which an existing slot can be followed.
+// SlotBegins returns the position from which an existing slot can be followed. Kind NotFound: there
+// is none of that name; Exists: it is one of another database of the server.
 func (s *Source) SlotBegins(ctx context.Context, slot Slot) (uint64, error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	var text string
-	err = conn.QueryRow(ctx, "SELECT coalesce(confirmed_flush_lsn, restart_lsn)::text FROM pg_replication_slots WHERE slot_name = $1 AND plugin = 'pgoutput'", slot.Name).Scan(&text)
+	var text, of, here string
+	err = conn.QueryRow(ctx, "SELECT coalesce(confirmed_flush_lsn, restart_lsn)::text, database::text, current_database()::text FROM pg_replication_slots WHERE slot_name = $1 AND plugin = 'pgoutput'", slot.Name).Scan(&text, &of, &here)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, &tidemark.Error{Kind: tidemark.NotFound, Op: "follow", Object: slot.Name, Err: errors.New("the source has no such slot, and keeps its log only from a slot's creation on"), Hint: "Create it, after its publication and before the target's rows are read: CREATE PUBLICATION " + server.QuoteIdent(slot.Publication) + " FOR TABLE ... WITH (publish_via_partition_root = true); SELECT pg_create_logical_replication_slot(" + server.QuoteLiteral(slot.Name) + ", 'pgoutput');"}
 	}
 	if err != nil {
 		return 0, s.SlotFailed(ctx, "look at slot", slot.Name, err)
+	}
+	if of != here {
+		return 0, &tidemark.Error{Kind: tidemark.Exists, Op: "look at slot", Object: slot.Name, Err: errors.New("it is that of a stream from the database " + of + " of the same server; it was left alone"), Hint: "Choose another --name."}
 	}
 	return wal.ParseLSN(text)
 }
