@@ -181,6 +181,7 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 		dropSameChecks(&a.want, &a.have)
 	}
 	a.adopt()
+	a.takeAlong()
 	a.dropItems()
 	a.columns()
 	a.addItems()
@@ -194,6 +195,25 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 	}
 	a.partitions(name)
 	return a.out
+}
+
+// takeAlong renames the columns in the target's keys that are to be renamed in its table: a server
+// does so itself, and MyISAM fails where such a key is made anew in the same statement (1034).
+func (a *altering) takeAlong() {
+	from := a.renamed(columnItems(&a.want), columnItems(&a.have))
+	for i := range a.have.items {
+		it := &a.have.items[i]
+		open := slices.IndexFunc(it.tokens, func(t sqltext.Token) bool { return t.Punct('(') })
+		if len(from) == 0 || !it.isKey() || open < 0 {
+			continue
+		}
+		it.tokens = slices.Clone(it.tokens)
+		for j := open; j < len(it.tokens); j++ {
+			if t := &it.tokens[j]; t.Kind == sqltext.Name && from[t.Name()] != "" {
+				t.Text = server.Quote(from[t.Name()])
+			}
+		}
+	}
 }
 
 // items returns everything but columns and foreign keys, by the name that ALTER TABLE uses, and

@@ -95,7 +95,7 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 		fail("check", checked)
 		return
 	}
-	copied := testdb.Run(t, "copy", copies, dst)
+	copied := testdb.Run(t, "copy", copies, dst, "-v")
 	if copied.Code != 0 {
 		fail("check is 0, and copy", copied)
 		return
