@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/making"
 )
 
 const (
@@ -506,81 +506,22 @@ func (s *subscriptions) lastMark() (place uint64) {
 	return place
 }
 
-// collision is the error of a table one of whose names something else on the target has, before
-// anything of it is created: with that name free, the same is tried again.
-func collision(m *tidemark.Move, findings []tidemark.Finding) error {
-	var taken []string
-	for _, f := range findings {
-		if f.Severity == tidemark.Blocker && f.Kind == tidemark.Collision && strings.Contains(f.Text, " "+m.To.String()+" ") {
-			taken = append(taken, f.Object)
-		}
-	}
-	if taken == nil {
-		return nil
-	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("is not created on the target, where something else has the names of its keys: " + strings.Join(taken, ", ")), Hint: "Rename what has them"}
-}
-
-// make creates the tables that the target lacks, with their keys and indexes, as a copy does. It
-// stops those that cannot be created.
+// make makes the tables that the target lacks, and stops those that cannot be made.
 func (b *binder) make(missing map[tidemark.TableID]bool) error {
 	db, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return missing[id] })
 	if err != nil {
 		return err
 	}
-	if _, err := b.r.tgt.Inspect(b.ctx, job.Targets(moves)); err != nil { // their keys get names that are free
-		return err
-	}
-	objects, findings := b.r.tgt.Render(db, moves)
-	of := map[string]*tidemark.Object{}
-	for i := range objects {
-		of[objects[i].ID] = &objects[i]
-	}
-	made := map[string]bool{}
-	var need func(o *tidemark.Object) error
-	need = func(o *tidemark.Object) error {
-		if made[o.ID] {
-			return nil
-		}
-		made[o.ID] = true
-		for _, id := range append(slices.Clone(o.Depends), o.After...) {
-			if d := of[id]; d != nil && (slices.Contains(o.Depends, id) || made[id]) {
-				if err := need(d); err != nil {
-					return err
-				}
-			}
-		}
-		err := b.r.tgt.Exec(b.ctx, 0, o.SQL)
-		if tidemark.KindOf(err) == tidemark.Exists {
-			return nil
-		}
-		return err
-	}
-	parts := map[tidemark.TableID][]*tidemark.Object{} // by the table's name, on whichever side an object has it
-	for i := range objects {
-		if o := &objects[i]; o.Kind != "sequence value" && o.Kind != "statistics" {
-			parts[o.Table] = append(parts[o.Table], o)
-		}
-	}
-	for i := range moves {
-		m := &moves[i]
-		own := parts[m.To.TableID]
-		if m.From.TableID != m.To.TableID {
-			own = append(own, parts[m.From.TableID]...)
-		}
-		slices.SortStableFunc(own, func(a, b *tidemark.Object) int { return cmp.Compare(a.Phase, b.Phase) })
-		err := collision(m, findings)
-		for j := 0; j < len(own) && err == nil; j++ {
-			err = need(own[j])
-		}
+	err = making.Tables(b.ctx, db, moves, b.r.tgt, func(m *tidemark.Move, err error) error {
 		if err == nil {
 			b.r.env.Event(job.Event{Kind: "ddl", Object: m.To.TableID.String(), Text: "made"})
 		} else if ofTable(err) {
 			err = b.subs.stop(b.ctx, m.From.TableID, err)
 		}
-		if err != nil {
-			return err
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return b.look()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/making"
 )
 
 // Tables are replaced by renaming: gh-ost, pt-online-schema-change and people fill a new table
@@ -134,7 +135,7 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 	if err := b.r.tgt.Clear(b.ctx, []tidemark.TableID{to}, false); err != nil && tidemark.KindOf(err) != tidemark.NotEmpty {
 		return err // others reference it: its rows stay until the load begins
 	}
-	sql, err := b.adapted(db, now)
+	sql, err := making.Adapt(b.ctx, db, now, b.tables[to], b.r.tgt)
 	switch kind := tidemark.KindOf(err); {
 	case err == nil:
 	case kind == tidemark.Transient, kind == tidemark.Unreachable, b.ctx.Err() != nil:
@@ -146,31 +147,4 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 		b.say(m, firstLine(one))
 	}
 	return b.look()
-}
-
-// adapted gives the target's table the definition of the source's, and returns the statements.
-func (b *binder) adapted(db *tidemark.Database, m *tidemark.Move) (all []string, _ error) {
-	run := func(m tidemark.Move, keys bool) error {
-		sql, err := job.Adapt(b.ctx, db, []tidemark.Move{m}, b.r.tgt, keys)
-		if err == nil && len(sql) > 0 {
-			err = b.r.tgt.Exec(b.ctx, bindLane, sql)
-		}
-		if err == nil {
-			all = append(all, sql...)
-		}
-		return err
-	}
-	if db.Engine != b.r.tgt.Name() { // expressions of two engines cannot be compared
-		same := func(planned, is string) bool { return job.Clip(b.r.tgt, planned) == is }
-		if without, ok := ddl.Uncomputed(m, b.tables[job.ClipID(b.r.tgt, m.To.TableID)], same); ok {
-			if err := run(without, false); err != nil {
-				return all, err
-			}
-		}
-	}
-	err := run(*m, true)
-	if tidemark.KindOf(err) == tidemark.Exists { // of tables that exchange their names, each has the names of the other's keys
-		err = run(*m, false)
-	}
-	return all, err
 }
