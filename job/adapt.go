@@ -12,11 +12,11 @@ import (
 
 // Adapt gives the statements that make existing tables of the target as a copy of these moves would
 // create them now: columns, keys, checks and indexes. Plain indexes that only the target has stay.
-// Without keys, keys and indexes stay as they are. The tables should be empty.
-func Adapt(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tgt Database, keys bool) (sql []string, _ error) {
+// Without keys, keys and indexes stay as they are. The tables should be empty. Then they have want.
+func Adapt(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tgt Database, keys bool) (sql []string, want []tidemark.Object, _ error) {
 	there, err := tgt.Describe(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	across := db.Engine != there.Engine
 	ours := map[tidemark.TableID]bool{}
@@ -40,9 +40,10 @@ func Adapt(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tg
 	if !keys {
 		want = slices.DeleteFunc(want, isKey)
 	}
+	all := slices.Clone(want)
 	for _, o := range have { // what depends on the tables is made anew where it hinders
-		if (!ours[o.Table] || !keys && isKey(o)) && !slices.ContainsFunc(want, func(x tidemark.Object) bool { return x.ID == o.ID }) {
-			want = append(want, o)
+		if (!ours[o.Table] || !keys && isKey(o)) && !slices.ContainsFunc(all, func(x tidemark.Object) bool { return x.ID == o.ID }) {
+			all = append(all, o)
 		}
 	}
 	opt := define.Options{InScope: func(o *tidemark.Object) int {
@@ -52,10 +53,10 @@ func Adapt(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tg
 		}
 		return define.Ours
 	}}
-	for _, s := range define.Compare(want, have, engines.Definitions(db, there), opt).SQL {
+	for _, s := range define.Compare(all, have, engines.Definitions(db, there), opt).SQL {
 		sql = append(sql, s.SQL)
 	}
-	return sql, nil
+	return sql, want, nil
 }
 
 // partsAs gives the partitions of a source under their names on the target.

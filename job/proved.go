@@ -22,6 +22,7 @@ type promise struct {
 	objects []tidemark.Object
 	failed  map[string]bool // IDs of objects that could not be created
 	shapes  bool            // tables are promised by their logical shape, whatever text created them
+	keys    map[string]bool // IDs of the keys, indexes and foreign keys that are promised; nil: all
 }
 
 // promised returns what a plan of a copy between servers promises. followed are moves whose tables
@@ -60,6 +61,18 @@ func (im *importJob) promised() promise {
 		}
 	}
 	return p
+}
+
+// Lacking returns what the target does not have, or has otherwise, of objects that were made for
+// moves of db.
+func Lacking(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, made []tidemark.Object, tgt Destination) ([]load.Failed, error) {
+	p := promise{from: *db, moves: moves, objects: slices.Clone(made), keys: map[string]bool{}}
+	p.from.Tables, p.from.Objects = nil, nil
+	for i := range made {
+		p.keys[made[i].ID] = true
+	}
+	l, err := proving{tgt, p}.lacking(ctx)
+	return l.failed, err
 }
 
 // without returns the promise without what could not be created.
@@ -174,7 +187,7 @@ func (p proving) lackingShapes(ctx context.Context, moves []tidemark.Move) (lack
 	have, _ := p.tgt.Render(&there, onto(tables, filled, false))
 	var want []tidemark.Object
 	for _, o := range p.logical(moves, filled) {
-		if inShape(o.Kind) && o.Kind != "schema" && !p.failed[o.ID] {
+		if inShape(o.Kind) && o.Kind != "schema" && !p.failed[o.ID] && (p.keys == nil || !keyed(&o) || p.keys[o.ID]) {
 			want = append(want, o)
 		}
 	}
@@ -203,6 +216,15 @@ func (p proving) logical(moves []tidemark.Move, filled map[tidemark.TableID]*tid
 	from := p.from
 	rendered, _ := p.tgt.Render(&from, again)
 	return append(out, rendered...)
+}
+
+// keyed reports whether an object is a key, an index or a foreign key of a table.
+func keyed(o *tidemark.Object) bool {
+	switch o.Kind {
+	case "index", "constraint", "foreign key", "foreign key validation":
+		return true
+	}
+	return false
 }
 
 // into returns moves by the name of their table on the target.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
@@ -50,7 +51,13 @@ func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder
 		}
 	}
 	for i := range moves {
-		err := b.takeOver(&moves[i])
+		err := b.planned(&moves[i])
+		if err == nil {
+			err = b.takeOver(&moves[i])
+		}
+		if r.subs.state(moves[i].From.TableID) == catalog.TableStopped && err == nil {
+			continue
+		}
 		if err == nil {
 			err = b.complete(&moves[i])
 		}

@@ -120,7 +120,9 @@ func (r *session) startTable(ctx context.Context, id tidemark.TableID) {
 		if started = t.State == ""; !started {
 			return nil
 		}
-		return act(t, StartTable, false, r.env)
+		err := act(t, StartTable, false, r.env)
+		noteLoad(t, func(x *tableLoad) { x.Added = true })
+		return err
 	})
 	if err == nil && started {
 		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "is new on the source, and was added to the stream"})

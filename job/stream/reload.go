@@ -182,6 +182,10 @@ func (l *reload) all(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, errSuperseded) {
 			return // whoever watches the catalogue sees it too
 		}
+		if err != nil && !l.r.life.passes(err) && l.altered(ctx, id) {
+			_ = l.r.over(anew) // the next session reads the columns that it has now
+			return
+		}
 		if err != nil && !l.r.life.passes(err) {
 			err = l.subs.stopIf(ctx, id, err, l.current)
 			if err == nil && (l.run == nil || l.subs.state(id) != catalog.TableStopped) {
@@ -197,6 +201,13 @@ func (l *reload) all(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// altered reports whether a table of the source has other columns than when the session began.
+func (l *reload) altered(ctx context.Context, id tidemark.TableID) bool {
+	was := l.moves[id]
+	_, now, err := l.r.move(ctx, id)
+	return err == nil && was != nil && now != nil && !slices.Equal(was.Source, now.Source)
 }
 
 // tell informs the apply half which tables were stopped, if no transaction brings that soon. If
@@ -512,13 +523,16 @@ func (b *binder) make(missing map[tidemark.TableID]bool) error {
 	if err != nil {
 		return err
 	}
+	for i := range moves {
+		if err := b.subs.note(b.ctx, moves[i].From.TableID, func(x *tableLoad) { x.Made = true }); err != nil {
+			return err
+		}
+	}
 	err = making.Tables(b.ctx, db, moves, b.r.tgt, func(m *tidemark.Move, err error) error {
 		if err == nil {
 			b.r.env.Event(job.Event{Kind: "ddl", Object: m.To.TableID.String(), Text: "made"})
-		} else if ofTable(err) {
-			err = b.subs.stop(b.ctx, m.From.TableID, err)
 		}
-		return err
+		return b.proved(m.From.TableID, err)
 	})
 	if err != nil {
 		return err

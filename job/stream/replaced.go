@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -135,16 +136,60 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 	if err := b.r.tgt.Clear(b.ctx, []tidemark.TableID{to}, false); err != nil && tidemark.KindOf(err) != tidemark.NotEmpty {
 		return err // others reference it: its rows stay until the load begins
 	}
-	sql, err := making.Adapt(b.ctx, db, now, b.tables[to], b.r.tgt)
-	switch kind := tidemark.KindOf(err); {
-	case err == nil:
-	case kind == tidemark.Transient, kind == tidemark.Unreachable, b.ctx.Err() != nil:
-		return err
-	default:
+	err = b.adapt(m, db, now)
+	if err != nil && ofTable(err) && !errors.Is(err, making.ErrOtherwise) {
 		return b.stops(id, ddl.ReplaceTable, "", "the target refuses the definition that it has on the source now: "+reasonOf(err))
 	}
+	return b.proved(id, err)
+}
+
+// adapt gives the target's table the definition of the source's. An error of the table has Kind
+// Unsupported.
+func (b *binder) adapt(m *tidemark.Move, db *tidemark.Database, now *tidemark.Move) error {
+	sql, err := making.Adapt(b.ctx, db, now, b.tables[job.ClipID(b.r.tgt, m.To.TableID)], b.r.tgt)
 	for _, one := range sql {
 		b.say(m, firstLine(one))
 	}
-	return b.look()
+	switch kind := tidemark.KindOf(err); {
+	case err == nil:
+		return b.look()
+	case kind == tidemark.Transient, kind == tidemark.Unreachable, b.ctx.Err() != nil, errors.Is(err, making.ErrOtherwise):
+		return err
+	}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New(reasonOf(err))}
+}
+
+// planned holds a table that the target has to its plan, if the stream has made it, or has got it
+// by itself.
+func (b *binder) planned(m *tidemark.Move) error {
+	id, there := m.From.TableID, b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
+	x := b.subs.load(id)
+	switch {
+	case there == nil, !x.Made && !x.Added:
+		return nil
+	case !x.Made:
+		return b.proved(id, making.Unlike(m, b.r.shape.Name(), there, b.r.tgt))
+	}
+	db, now, err := b.r.move(b.ctx, id)
+	if err != nil || now == nil {
+		return err
+	}
+	if err = b.adapt(m, db, now); err != nil && ofTable(err) && !errors.Is(err, making.ErrOtherwise) {
+		err = making.Refused(m, reasonOf(err))
+	}
+	return b.proved(id, err)
+}
+
+// proved records that the target's table is as planned, or stops the table: it is made so when it
+// is loaded again.
+func (b *binder) proved(id tidemark.TableID, err error) error {
+	if err != nil && !ofTable(err) {
+		return err
+	}
+	if err != nil {
+		if serr := b.subs.stop(b.ctx, id, err); serr != nil {
+			return serr
+		}
+	}
+	return b.subs.note(b.ctx, id, func(x *tableLoad) { x.Made, x.Added, x.Lacks = false, false, err != nil })
 }

@@ -21,11 +21,17 @@ type tableLoad struct {
 	Manual bool `json:"manual,omitempty"` // the user loads it, and says when that is done
 	Begun  bool `json:"begun,omitempty"`  // the target's table was emptied
 	// Replaced means that another table of the source has its name: the target gets its definition.
-	Replaced bool                `json:"replaced,omitempty"`
-	Key      []string            `json:"key,omitempty"`   // of the last row that is on the target
-	Rows     int64               `json:"rows"`            // that were loaded
-	Again    []map[string]string `json:"again,omitempty"` // keys of rows that have to be read again, by column
-	Marks    []change.LogMark    `json:"marks,omitempty"` // of the last chunks
+	Replaced bool `json:"replaced,omitempty"`
+	// Made means that the target's table is made by the stream, and not proved to be as planned
+	// yet; Added, that the stream got the table by itself; Lacks, that it is stopped since the
+	// target's is not as planned.
+	Made  bool                `json:"made,omitempty"`
+	Added bool                `json:"added,omitempty"`
+	Lacks bool                `json:"lacks,omitempty"`
+	Key   []string            `json:"key,omitempty"`   // of the last row that is on the target
+	Rows  int64               `json:"rows"`            // that were loaded
+	Again []map[string]string `json:"again,omitempty"` // keys of rows that have to be read again, by column
+	Marks []change.LogMark    `json:"marks,omitempty"` // of the last chunks
 	// Parent is the stopped table for want of whose rows this one was stopped: it is loaded once
 	// that is.
 	Parent *tidemark.TableID `json:"parent,omitempty"`
@@ -191,7 +197,7 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error 
 		return nil
 	}
 	x := loadOf(t).anew()
-	x.Manual = noLoad
+	x.Manual, x.Made = noLoad, loadOf(t).Lacks && action == ReloadTable
 	become(t, catalog.TableLoading, "", "", x, env.Time())
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,9 +18,19 @@ import (
 // lane is the session of the target in which tables are made: those that apply changes begin later.
 const lane = 0
 
+// ErrOtherwise is the error of a table that the target does not have as planned, though it refused
+// nothing.
+var ErrOtherwise = errors.New("is not as planned on the target")
+
+// otherwise is that error, of Kind Unsupported.
+func otherwise(m *tidemark.Move, what string) error {
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: fmt.Errorf("%w: %s", ErrOtherwise, what),
+		Hint: "Find out what changes it there, such as an event trigger. To take the table as it is, run tidemark sub start " + m.From.String() + "; to have it as planned, tidemark sub reload " + m.From.String()}
+}
+
 // Tables makes the tables of moves of db, which the target lacks, with their keys and indexes, as a
-// copy does. made learns of each, with the reason if it could not be made; an error of made ends
-// it.
+// copy does, and proves that they are there. made learns of each, with the reason if it could not
+// be made; an error of made ends it.
 func Tables(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tgt job.Database, made func(*tidemark.Move, error) error) error {
 	if _, err := tgt.Inspect(ctx, job.Targets(moves)); err != nil { // their keys get names that are free
 		return err
@@ -66,11 +77,77 @@ func Tables(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, t
 		for j := 0; j < len(own) && err == nil; j++ {
 			err = need(own[j])
 		}
+		if err == nil {
+			err = proved(ctx, db, m, among(own, of), tgt)
+		}
 		if err = made(m, err); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// among returns objects with all that they depend on.
+func among(own []*tidemark.Object, of map[string]*tidemark.Object) (all []tidemark.Object) {
+	seen := map[string]bool{}
+	for next := slices.Clone(own); len(next) > 0; next = next[1:] {
+		o := next[0]
+		if o == nil || seen[o.ID] {
+			continue
+		}
+		seen[o.ID], all = true, append(all, *o)
+		for _, id := range o.Depends {
+			next = append(next, of[id])
+		}
+	}
+	return all
+}
+
+// proved compares the target with what was made for a move: that a statement succeeded, or that
+// something of a name exists, proves little.
+func proved(ctx context.Context, db *tidemark.Database, m *tidemark.Move, made []tidemark.Object, tgt job.Database) error {
+	lacks, err := job.Lacking(ctx, db, []tidemark.Move{*m}, made, tgt)
+	if err != nil || len(lacks) == 0 {
+		return err
+	}
+	var what []string
+	for i, f := range lacks {
+		if i == 3 {
+			what = append(what, fmt.Sprintf("and %d more", len(lacks)-i))
+			break
+		}
+		what = append(what, f.Object.ID+": "+f.Error)
+	}
+	return otherwise(m, strings.Join(what, "; "))
+}
+
+// Unlike finds the columns of a table of the target that have another type than planned, between
+// servers of one kind: values may be rounded there, or cut. Kind Unsupported.
+func Unlike(m *tidemark.Move, engine string, there *tidemark.Table, tgt job.Database) error {
+	if !m.Direct || engine != tgt.Name() {
+		return nil // types of two kinds of servers are a matter of choice
+	}
+	var what []string
+	for _, c := range m.To.Stored() {
+		if x := there.Column(job.Clip(tgt, c.Name)); x != nil && !alike(c.Type, x.Type) {
+			what = append(what, x.Name+" is "+x.Type.Native+", not "+c.Type.Native)
+		}
+	}
+	if what == nil {
+		return nil
+	}
+	return otherwise(m, "it existed before, and its column "+strings.Join(what, ", "))
+}
+
+// alike reports whether two types of one kind of server hold the same values.
+func alike(a, b tidemark.Type) bool {
+	if a.Native == b.Native && a.Charset == b.Charset {
+		return true
+	}
+	elem := a.Elem == nil && b.Elem == nil || a.Elem != nil && b.Elem != nil && alike(*a.Elem, *b.Elem)
+	known := a.Kind != tidemark.Other || a.Native == b.Native
+	return elem && known && a.Kind == b.Kind && a.Bits == b.Bits && a.Unsigned == b.Unsigned && a.Length == b.Length && a.Precision == b.Precision &&
+		a.Scale == b.Scale && a.Charset == b.Charset && slices.Equal(a.Labels, b.Labels)
 }
 
 // collision is the error of a table one of whose names something else on the target has, before
@@ -88,17 +165,19 @@ func collision(m *tidemark.Move, findings []tidemark.Finding) error {
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("is not created on the target, where something else has the names of its keys: " + strings.Join(taken, ", ")), Hint: "Rename what has them"}
 }
 
-// Adapt gives a table of the target, as it is there, the definition of the source's, and returns
-// the statements.
+// Adapt gives a table of the target, as it is there, the definition of the source's, proves that it
+// has it, and returns the statements.
 func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, there *tidemark.Table, tgt job.Database) (all []string, _ error) {
+	var want []tidemark.Object
 	run := func(m tidemark.Move, keys bool) error {
-		sql, err := job.Adapt(ctx, db, []tidemark.Move{m}, tgt, keys)
+		sql, planned, err := job.Adapt(ctx, db, []tidemark.Move{m}, tgt, keys)
 		if err == nil && len(sql) > 0 {
 			err = tgt.Exec(ctx, lane, sql)
 		}
 		if err == nil {
 			all = append(all, sql...)
 		}
+		want = planned
 		return err
 	}
 	if db.Engine != tgt.Name() { // expressions of two engines cannot be compared
@@ -109,9 +188,22 @@ func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, there *
 			}
 		}
 	}
-	err := run(*m, true)
+	keys := true
+	err := run(*m, keys)
 	if tidemark.KindOf(err) == tidemark.Exists { // of tables that exchange their names, each has the names of the other's keys
-		err = run(*m, false)
+		keys = false
+		err = run(*m, keys)
 	}
-	return all, err
+	if err != nil {
+		return all, err
+	}
+	if left, _, err := job.Adapt(ctx, db, []tidemark.Move{*m}, tgt, keys); err != nil || len(left) == 0 {
+		return all, err
+	}
+	return all, proved(ctx, db, m, want, tgt)
+}
+
+// Refused is the error of a table that was to become as planned, for a reason. Kind Unsupported.
+func Refused(m *tidemark.Move, why string) error {
+	return otherwise(m, "the target refuses it: "+why)
 }
