@@ -134,3 +134,22 @@ func TestLackingOfADump(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 	}
 }
+
+// TestLackingOfARestore: and so is a logical backup that is restored into a server.
+func TestLackingOfARestore(t *testing.T) {
+	for _, from := range []string{"postgres", "mysql"} {
+		src, repo := server(t, from).NewDatabase(t, "src"), filepath.Join(t.TempDir(), "repo")
+		testdb.Query(t, src, "CREATE TABLE a (x int NOT NULL, y int, CONSTRAINT u UNIQUE (y)); INSERT INTO a VALUES (1, 2)")
+		testdb.Must(t, "backup", src, repo, "--logical")
+		dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")
+		testdb.Query(t, dst, meddler("CREATE TABLE", "EXECUTE 'ALTER TABLE ' || o.object_identity || ' ALTER x DROP NOT NULL';"))
+		o := testdb.Run(t, "restore", repo, "latest", dst)
+		if o.Code != 16 || !strings.Contains(o.Out+o.ErrOut, "table public.a: ") {
+			t.Errorf("%s: exit %d\n%s%s", from, o.Code, o.Out, o.ErrOut)
+		}
+		testdb.Query(t, dst, "DROP EVENT TRIGGER meddler; DROP TABLE a")
+		if o := testdb.Run(t, "restore", repo, "latest", dst); o.Code != 0 {
+			t.Errorf("%s: exit %d\n%s%s", from, o.Code, o.Out, o.ErrOut)
+		}
+	}
+}
