@@ -66,7 +66,7 @@ var rooms = map[string]room{
 	"postgres/define":    {floor: 32, imports: ". sqltext postgres/server"},
 	"postgres/wal":       {floor: 30, imports: ". internal/archive"},
 	"postgres/bulk":      {floor: 34, imports: ". internal/crash internal/roundtrip postgres/schema postgres/server postgres/wal"},
-	"postgres/stream":    {floor: 35, imports: ". change flow internal/crash internal/spool postgres/bulk postgres/schema postgres/server postgres/wal"},
+	"postgres/stream":    {floor: 35, imports: ". change flow internal/crash internal/plainfile internal/spool postgres/bulk postgres/schema postgres/server postgres/wal"},
 	"postgres/apply":     {floor: 35, imports: ". apply/order apply/resolve change flow postgres/bulk postgres/server"},
 	"postgres/preflight": {floor: 36, imports: ". postgres/server postgres/stream"},
 	"postgres/pgtest":    {floor: 33, imports: ". change internal/testdb postgres/server postgres/schema"},
@@ -86,7 +86,7 @@ var rooms = map[string]room{
 	"diff":       {floor: 30, imports: ". change flow internal/escape"},
 	"lag":        {floor: 30},
 	"define":     {floor: 30, imports: "."},
-	"catalog":    {floor: 30, imports: ". internal/filelock"},
+	"catalog":    {floor: 30, imports: ". internal/filelock internal/plainfile"},
 	"advisor":    {floor: 31, imports: ". flow sample db2/text"},
 	"sample":     {floor: 30, imports: ". flow"},
 	"db2/advise": {floor: 32, imports: ". advisor db2/text internal/crash"},
@@ -98,7 +98,7 @@ var rooms = map[string]room{
 	// A queue's log, the stores that it can be in, and what each of them has to do.
 	"queue":           {floor: 30, imports: ". change internal/crash flow"},
 	"queue/peek":      {floor: 31, imports: ". change queue internal/crash"},
-	"queue/jetstream": {floor: 40, imports: ". queue internal/filelock internal/crash flow"},
+	"queue/jetstream": {floor: 40, imports: ". queue internal/filelock internal/plainfile internal/crash flow"},
 	"queue/kafka":     {floor: 40, imports: ". queue internal/crash flow internal/plainfile"},
 	"queue/queuetest": {floor: 31, imports: ". change queue"},
 
@@ -114,7 +114,7 @@ var rooms = map[string]room{
 
 	// Where engines and verbs join.
 	"engines": {floor: 40, imports: ". db2 db2/schema load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/define postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
-	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines internal/crash"},
+	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines internal/crash internal/plainfile"},
 
 	// How long a copy will take.
 	"job/forecast": {floor: 55, imports: ". catalog flow job load"},
@@ -218,7 +218,7 @@ var rooms = map[string]room{
 	"mysql/event":     {floor: 33, imports: ". change mysqltype internal/float mysql/server mysql/schema"},
 	"mysql/bulk":      {floor: 35, imports: ". change flow internal/escape internal/crash mysql/server mysql/schema mysql/event"},
 	"mysql/apply":     {floor: 36, imports: ". change apply/resolve internal/escape internal/crash mysql/server mysql/schema mysql/event mysql/bulk"},
-	"mysql/stream":    {floor: 36, imports: ". change sqltext internal/crash mysql/binlog mysql/server mysql/schema mysql/event mysql/history mysql/bulk mysql/preflight"},
+	"mysql/stream":    {floor: 36, imports: ". change sqltext internal/crash internal/plainfile mysql/binlog mysql/server mysql/schema mysql/event mysql/history mysql/bulk mysql/preflight"},
 	"mysql/preflight": {floor: 34, imports: ". change mysql/server mysql/schema"},
 	"mysql/history":   {floor: 34, imports: ". change mysqltype sqltext mysql/server mysql/schema mysql/event"},
 

@@ -26,6 +26,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 //go:embed migrations/*.sql
@@ -47,17 +48,18 @@ func Open(path string) (*Catalog, error) {
 	if err != nil {
 		return nil, &tidemark.Error{Op: "open catalog", Object: path, Kind: tidemark.Invalid, Err: err}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	dir, name := plainfile.Named(path)
+	if err := dir.MkdirAll(".", 0o700); err != nil {
 		return nil, fileError("open catalog", path, err)
 	}
 	// Created here and not by SQLite so that nobody else may read it, and so that the error has the
 	// operating system's reason.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fileError("open catalog", path, err)
 	}
 	f.Close()
-	return connect(path, (&url.URL{Scheme: "file", Path: path}).String())
+	return connect(path, (&url.URL{Scheme: "file", Path: path, RawQuery: "mode=rw"}).String()) // it opens what is there
 }
 
 // Read is Open for commands that only read: if there is no file, it creates none, and gives an
@@ -66,7 +68,7 @@ func Read(path string) (*Catalog, error) {
 	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) {
 		return Open(path)
 	}
-	return connect(path, "file::memory:")
+	return connect(path, "file::memory:?cache=private")
 }
 
 // connect opens the database that a URL of SQLite names.
@@ -74,7 +76,7 @@ func connect(path, name string) (*Catalog, error) {
 	// busy_timeout: other processes write too, each for a moment. txlock: a
 	// transaction that begins as a reader cannot always become a writer.
 	// synchronous NORMAL: no fsync per commit; Begin and Update call for one.
-	name += "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)&_txlock=immediate"
+	name += "&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)&_txlock=immediate"
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, fileError("open catalog", path, err)
@@ -203,7 +205,7 @@ const unwritableHint = "Make the file and its folder writable for this user, or 
 
 // fileError turns an error of the file system into ours.
 func fileError(op, path string, err error) error {
-	e := &tidemark.Error{Op: op, Object: path, Kind: tidemark.Invalid, Err: err, Hint: "Name another catalogue file."}
+	e := &tidemark.Error{Op: op, Object: path, Kind: tidemark.Invalid, Err: err, Hint: plainfile.Hint(err, "Name another catalogue file.")}
 	if errors.Is(err, fs.ErrPermission) {
 		e.Kind, e.Hint = tidemark.Forbidden, unwritableHint
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/filelock"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // A Lock is the right to work on a run. It is a locked file beside the catalogue, which the
@@ -18,6 +20,8 @@ import (
 // no process number that could be reused.
 type Lock struct {
 	file *os.File
+	dir  plainfile.Dir
+	name string
 }
 
 // Lock takes the lock of a run. If another holder has it, in this process or another, the error is
@@ -28,11 +32,12 @@ func (c *Catalog) Lock(run string) (*Lock, error) {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: run, Err: errors.New("not the ID of a run")}
 	}
 	path := c.lockPath(run)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	dir, name := plainfile.Beside(path)
+	if err := dir.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return nil, fileError(op, path, err)
 	}
 	for try := 0; ; try++ {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, fileError(op, path, err)
 		}
@@ -42,7 +47,7 @@ func (c *Catalog) Lock(run string) (*Lock, error) {
 			time.Sleep(20 * time.Millisecond) // perhaps it is only Alive that is checking
 			continue
 		case errors.Is(err, filelock.ErrLocked):
-			holder, _ := os.ReadFile(path)
+			holder, _ := io.ReadAll(io.LimitReader(f, 1<<10))
 			f.Close()
 			return nil, &tidemark.Error{Op: op, Object: run, Kind: tidemark.Invalid,
 				Hint: "Wait for that process to end, then resume.",
@@ -51,14 +56,14 @@ func (c *Catalog) Lock(run string) (*Lock, error) {
 			f.Close()
 			return nil, fileError(op, path, err)
 		}
-		if !stillThere(f, path) { // its holder removed it between our opening and our locking
+		if !stillThere(f, dir, name) { // its holder removed it between our opening and our locking
 			f.Close()
 			continue
 		}
 		host, _ := os.Hostname()
 		f.Truncate(0)
 		fmt.Fprintf(f, holderForm, os.Getpid(), host) // only for the message above
-		return &Lock{file: f}, nil
+		return &Lock{f, dir, name}, nil
 	}
 }
 
@@ -78,12 +83,12 @@ func (e *Held) PID() (pid int) {
 // holderForm is what a locked file says of its holder.
 const holderForm = "process %d on %s"
 
-func stillThere(f *os.File, path string) bool {
+func stillThere(f *os.File, dir plainfile.Dir, name string) bool {
 	a, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	b, err := os.Stat(path)
+	b, err := dir.Lstat(name)
 	return err == nil && os.SameFile(a, b)
 }
 
@@ -92,7 +97,7 @@ func (l *Lock) Unlock() {
 	if l == nil || l.file == nil {
 		return
 	}
-	os.Remove(l.file.Name()) // while it is locked: whoever opened it before checks again
+	_ = l.dir.Remove(l.name) // while it is locked: whoever opened it before checks again
 	l.file.Close()
 	l.file = nil
 }
@@ -100,7 +105,8 @@ func (l *Lock) Unlock() {
 // Alive reports whether somebody holds the lock of a run. A run in state Running
 // that is not alive was killed and can be resumed.
 func (c *Catalog) Alive(run string) bool {
-	f, err := os.OpenFile(c.lockPath(run), os.O_RDWR, 0)
+	dir, name := plainfile.Beside(c.lockPath(run))
+	f, err := dir.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return false
 	}

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // The states of a Stream.
@@ -85,7 +85,8 @@ func (c *Catalog) Journal(stream string) string {
 
 // DropStream removes a stream, its samples and its journal.
 func (c *Catalog) DropStream(ctx context.Context, name string) error {
-	if err := os.Remove(c.Journal(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	dir, file := plainfile.Beside(c.Journal(name))
+	if err := dir.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fileError("drop stream", c.Journal(name), err)
 	}
 	return c.write(ctx, "drop stream", func(tx *sql.Tx) error {

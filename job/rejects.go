@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // A lineFile takes JSON lines. Closing a nil one does nothing.
@@ -20,13 +21,14 @@ type lineFile struct {
 }
 
 func openLines(folder, name string) (*lineFile, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	dir := plainfile.Dir(folder)
+	if err := dir.MkdirAll(".", 0o700); err != nil {
 		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: folder, Err: err, Hint: "Choose another folder with --reject-dir."}
 	}
 	path := filepath.Join(folder, name)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) // the rows are as secret as the table
+	f, err := dir.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) // the rows are as secret as the table
 	if err != nil {
-		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: path, Err: err, Hint: "Choose another folder with --reject-dir."}
+		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: path, Err: err, Hint: plainfile.Hint(err, "Choose another folder with --reject-dir.")}
 	}
 	return &lineFile{path: path, f: f}, nil
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/diff"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // A RepairSpec says what to make equal, and how.
@@ -99,11 +99,12 @@ type repairing struct {
 
 // open makes the log of changes.
 func (r *repairing) open() (err error) {
-	if err = os.MkdirAll(filepath.Dir(r.spec.Log), 0o700); err == nil {
-		r.log, err = os.OpenFile(r.spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	dir, name := plainfile.Named(r.spec.Log)
+	if err = dir.MkdirAll(".", 0o700); err == nil {
+		r.log, err = dir.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	}
 	if err != nil {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "repair", Object: r.spec.Log, Err: err, Hint: "Name a writable file with --repair-log."}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "repair", Object: r.spec.Log, Err: err, Hint: plainfile.Hint(err, "Name a writable file with --repair-log.")}
 	}
 	r.out.Log = r.spec.Log
 	return nil

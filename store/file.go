@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net/url"
 	"os"
+	slashed "path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // files is a Store in a folder: an object is a file, and the parts of its name are folders.
@@ -73,6 +75,9 @@ func (s *files) writerMemory() int64 { return 0 }
 
 func (s *files) path(name string) string { return filepath.Join(s.root, filepath.FromSlash(name)) }
 
+// dir is the folder, in which root follows no links of others.
+func (s *files) dir() plainfile.Dir { return plainfile.Dir(s.root) }
+
 func (s *files) Create(ctx context.Context, name string, mode Mode) (Object, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -82,45 +87,46 @@ func (s *files) Create(ctx context.Context, name string, mode Mode) (Object, err
 	}
 	path := s.path(name)
 	if mode == New {
-		if _, err := os.Lstat(path); err == nil {
+		if _, err := s.dir().Lstat(name); err == nil {
 			return nil, fileError("create", path, fs.ErrExist)
 		}
 	}
-	f, err := s.createTemp(path)
+	temp := slashed.Join(slashed.Dir(name), tempName(slashed.Base(name)))
+	f, err := s.createTemp(temp)
 	if err != nil {
 		return nil, fileError("create", path, err)
 	}
-	return &fileObject{ctx: ctx, f: f, path: path, mode: mode, uncached: s.uncached}, nil
+	return &fileObject{ctx: ctx, f: f, s: s, name: name, temp: temp, path: path, mode: mode}, nil
 }
 
-// createTemp creates a new file beside path. Another process that deletes the last object of a
-// folder may remove the folder meanwhile: then it is created again.
-func (s *files) createTemp(path string) (*os.File, error) {
-	dir, base := filepath.Split(path)
-	temp := filepath.Join(dir, tempName(base))
+// createTemp creates a new file. Another process that deletes the last object of a folder may
+// remove the folder meanwhile: then it is created again.
+func (s *files) createTemp(temp string) (*os.File, error) {
 	for try := 1; ; try++ {
-		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+		f, err := s.dir().OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 		if err == nil {
-			s.share(temp, f)
+			s.share(f)
 		}
 		if !errors.Is(err, fs.ErrNotExist) || try == 10 {
 			return f, err
 		}
-		if err := s.makeDirs(dir); err != nil {
+		if err := s.makeDirs(slashed.Dir(temp)); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// makeDirs creates a folder and its parents, durably.
-func (s *files) makeDirs(dir string) error {
-	dir = filepath.Clean(dir)
-	err := os.Mkdir(dir, 0o750)
-	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
-		if err := s.makeDirs(filepath.Dir(dir)); err != nil {
+// makeDirs creates a folder in the store and its parents, durably.
+func (s *files) makeDirs(name string) error {
+	if name == "." {
+		return makeRoot(s.root)
+	}
+	err := s.dir().Mkdir(name, 0o750)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := s.makeDirs(slashed.Dir(name)); err != nil {
 			return err
 		}
-		err = os.Mkdir(dir, 0o750)
+		err = s.dir().Mkdir(name, 0o750)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -128,18 +134,37 @@ func (s *files) makeDirs(dir string) error {
 	if err != nil {
 		return err
 	}
-	if strings.HasPrefix(dir, s.root+string(filepath.Separator)) {
-		s.share(dir, nil)
+	if f, err := s.dir().OpenFile(name, os.O_RDONLY|directory, 0); err == nil {
+		s.share(f)
+		f.Close()
 	}
-	return syncDir(filepath.Dir(dir))
+	return s.syncDir(slashed.Dir(name))
+}
+
+// makeRoot creates a store's folder and its parents, durably.
+func makeRoot(dir string) error {
+	err := os.Mkdir(dir, 0o750)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+		if err := makeRoot(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o750)
+	}
+	if err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+		return err
+	}
+	return (&files{root: filepath.Dir(dir)}).syncDir(".")
 }
 
 // syncDir makes changes of the names in a folder durable.
-func syncDir(dir string) error {
+func (s *files) syncDir(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil // Windows has no such call
 	}
-	d, err := os.Open(dir)
+	d, err := s.dir().OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -152,11 +177,12 @@ func syncDir(dir string) error {
 
 type fileObject struct {
 	ctx  context.Context
+	s    *files
 	f    *os.File // nil once closed
-	path string
 	mode Mode
 
-	uncached bool
+	name, temp string // in the store, once it has its name and until then
+	path       string // for messages
 
 	written, begun int64 // bytes written, and of these, bytes whose write-out to disk was started
 }
@@ -180,12 +206,12 @@ func (o *fileObject) Write(p []byte) (int, error) {
 }
 
 func (o *fileObject) Commit() error {
-	f, temp := o.f, o.f.Name()
+	f := o.f
 	err := o.ctx.Err()
 	if err == nil {
 		err = f.Sync()
 	}
-	if o.uncached {
+	if o.s.uncached {
 		forget(f)
 	}
 	o.f = nil
@@ -193,53 +219,58 @@ func (o *fileObject) Commit() error {
 		err = cerr
 	}
 	if err == nil {
-		err = o.name(temp)
+		err = o.rename()
 	}
 	if err != nil {
-		_ = os.Remove(temp) // after a rename it no longer exists
+		_ = o.s.dir().Remove(o.temp) // after a rename it no longer exists
 		return fileError("write", o.path, err)
 	}
-	if err := syncDir(filepath.Dir(o.path)); err != nil {
+	if err := o.s.syncDir(slashed.Dir(o.name)); err != nil {
 		return fileError("write", o.path, err)
 	}
 	return nil
 }
 
-// name renames the file to its final name. For a new object it is linked instead, which fails if
-// the name exists; a rename would replace that file.
-func (o *fileObject) name(temp string) error {
+// rename gives the file its final name. A new object is linked instead, which fails if the name
+// exists; a rename would replace that file.
+func (o *fileObject) rename() error {
+	dir, base := o.s.dir(), slashed.Base(o.name)
 	if o.mode == Replace {
-		return os.Rename(temp, o.path)
+		return dir.Rename(o.temp, base)
 	}
-	err := os.Link(temp, o.path)
+	err := dir.Link(o.temp, base)
 	if err == nil {
-		return os.Remove(temp)
+		return dir.Remove(o.temp)
 	}
-	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, plainfile.ErrLink) {
 		return err
 	}
 	// A file system without links cannot distinguish two writers of the same name at the same
 	// moment.
-	if _, err := os.Lstat(o.path); err == nil {
+	if _, err := dir.Lstat(o.name); err == nil {
 		return fs.ErrExist
 	}
-	return os.Rename(temp, o.path)
+	return dir.Rename(o.temp, base)
 }
 
 func (o *fileObject) Abort() {
 	if o.f == nil {
 		return
 	}
-	temp := o.f.Name()
 	_ = o.f.Close() // the content is unwanted
-	_ = os.Remove(temp)
+	_ = o.s.dir().Remove(o.temp)
 	o.f = nil
-	removeEmpty(filepath.Dir(temp))
+	o.s.removeEmpty(slashed.Dir(o.temp))
 }
 
-// removeEmpty removes a folder if it is empty.
-func removeEmpty(dir string) bool {
-	return os.Remove(dir) == nil // it fails if the folder is not empty
+// removeEmpty removes a folder if it is empty, and no link to one: that is somebody's.
+func (s *files) removeEmpty(name string) bool {
+	dir, at := s.dir(), name
+	if name == "." {
+		dir, at = plainfile.Dir(filepath.Dir(s.root)), filepath.Base(s.root)
+	}
+	st, err := dir.Lstat(at)
+	return err == nil && st.IsDir() && dir.Remove(at) == nil // it fails if the folder is not empty
 }
 
 func (s *files) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
@@ -249,7 +280,7 @@ func (s *files) Read(ctx context.Context, name string, offset, length int64) (io
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(s.path(name))
+	f, err := s.dir().Open(name)
 	if err != nil {
 		return nil, fileError("read", s.path(name), err)
 	}
@@ -292,7 +323,7 @@ func (s *files) Stat(ctx context.Context, name string) (Info, error) {
 	if err := ctx.Err(); err != nil {
 		return Info{}, err
 	}
-	i, err := os.Stat(s.path(name))
+	i, err := s.dir().Stat(name)
 	if err == nil && !i.Mode().IsRegular() {
 		err = fs.ErrNotExist
 	}
@@ -322,9 +353,12 @@ func (s *files) List(ctx context.Context, prefix string) iter.Seq2[Info, error] 
 // walk visits the files below the folder that prefix names, except those that we cannot have
 // written.
 func (s *files) walk(ctx context.Context, prefix string, visit func(name string, i fs.FileInfo) error) error {
-	from := s.root
+	from := s.root + string(filepath.Separator) // it may be a link
 	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
-		from = s.path(prefix[:i])
+		from = s.path(prefix[:i]) + string(filepath.Separator)
+		if _, err := s.dir().Stat(prefix[:i]); errors.Is(err, plainfile.ErrLink) {
+			return fileError("list", from, err)
+		}
 	}
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
@@ -367,14 +401,14 @@ func (s *files) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	path := s.path(name)
-	if err := os.Remove(path); err != nil {
+	if err := s.dir().Remove(name); err != nil {
 		return fileError("delete", path, err)
 	}
-	dir := filepath.Dir(path)
-	for dir != s.root && removeEmpty(dir) {
-		dir = filepath.Dir(dir)
+	dir := slashed.Dir(name)
+	for dir != "." && s.removeEmpty(dir) {
+		dir = slashed.Dir(dir)
 	}
-	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process has removed it
+	if err := s.syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // another process has removed it
 		return fileError("delete", path, err)
 	}
 	return nil
@@ -387,13 +421,12 @@ func (s *files) Sweep(ctx context.Context, before time.Time) ([]string, error) {
 		if !strings.HasPrefix(i.Name(), tempPrefix) || !i.ModTime().Before(before) {
 			return nil
 		}
-		path := s.path(name)
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.dir().Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		gone = append(gone, name)
-		for dir := filepath.Dir(path); dir != s.root && removeEmpty(dir); {
-			dir = filepath.Dir(dir)
+		for dir := slashed.Dir(name); dir != "." && s.removeEmpty(dir); {
+			dir = slashed.Dir(dir)
 		}
 		return nil
 	})
@@ -406,6 +439,8 @@ func fileError(op, path string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
+	case errors.Is(err, plainfile.ErrLink):
+		kind, hint = tidemark.Invalid, plainfile.LinkHint
 	case errors.Is(err, fs.ErrNotExist):
 		kind = tidemark.NotFound
 	case errors.Is(err, fs.ErrExist):

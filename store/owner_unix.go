@@ -7,20 +7,17 @@ import (
 	"syscall"
 )
 
+// directory is for opening folders only.
+const directory = syscall.O_DIRECTORY
+
 // share gives something new the owner and group of the repository's folder: so the server's user,
 // to whom an administrator gave the repository, can also read the log that root archives later.
 // Only root can give away a file, and others can choose only a group of their own; where that is
 // refused it stays as it is.
-func (s *files) share(path string, f *os.File) {
+func (s *files) share(f *os.File) {
 	whole, err := os.Stat(s.root)
 	if err != nil {
 		return
-	}
-	if f == nil { // a folder, and no link that somebody has put in its place
-		if f, err = os.OpenFile(path, syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0); err != nil {
-			return
-		}
-		defer f.Close()
 	}
 	own, err := f.Stat()
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/ha/report"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // planOptions are the options of ha plan.
@@ -227,7 +228,8 @@ func (p *planner) writePage(plan *ha.Plan) error {
 	if p.page == "" {
 		return nil
 	}
-	f, err := os.OpenFile(p.page, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // it describes servers, as the state folder does
+	dir, name := plainfile.Named(p.page)
+	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) // it describes servers, as the state folder does
 	if err == nil {
 		err = errors.Join(report.WritePlan(f, plan), f.Close())
 	}
@@ -240,5 +242,5 @@ func (p *planner) writePage(plan *ha.Plan) error {
 
 // fileProblem is an error of a file that is written.
 func fileProblem(op, path string, err error) error {
-	return tidemark.FileError(op, path, "Name a file in an existing folder that you may write to.", err)
+	return tidemark.FileError(op, path, plainfile.Hint(err, "Name a file in an existing folder that you may write to."), err)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/internal/filelock"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // A planner takes the steps of a plan. With --out, the result of a step is a file there, and
@@ -107,7 +108,7 @@ func (p *planner) openFolder() error {
 	if err := os.MkdirAll(out, 0o700); err != nil {
 		return fileProblem("keep results", out, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(out, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := plainfile.Dir(out).OpenFile("lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fileProblem("keep results", out, err)
 	}
@@ -191,8 +192,9 @@ func (p *planner) mark(name, mark string) error {
 func writeWhole(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {
-		if err = os.WriteFile(path+".new", append(text, '\n'), 0o600); err == nil {
-			err = os.Rename(path+".new", path)
+		dir, name := plainfile.Named(path)
+		if err = dir.WriteFile(name+".new", append(text, '\n')); err == nil {
+			err = dir.Rename(name+".new", name)
 		}
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 	"github.com/tidemarkdb/tidemark/mysql/history"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -129,14 +130,19 @@ func readJournal(path string) (*journal, error) {
 	if path == "" {
 		return j, nil
 	}
-	text, err := os.ReadFile(path)
+	dir, name := plainfile.Beside(path)
+	text, err := dir.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, journalFailed(path, err)
 	}
 	whole := text[:bytes.LastIndexByte(text, '\n')+1]
 	if len(whole) < len(text) {
-		if err := os.Truncate(path, int64(len(whole))); err != nil {
-			return nil, err
+		f, err := dir.OpenFile(name, os.O_WRONLY, 0)
+		if err == nil {
+			err = errors.Join(f.Truncate(int64(len(whole))), f.Close())
+		}
+		if err != nil {
+			return nil, journalFailed(path, err)
 		}
 	}
 	j.size = int64(len(whole))
@@ -146,6 +152,14 @@ func readJournal(path string) (*journal, error) {
 		}
 	}
 	return j, nil
+}
+
+func journalFailed(path string, err error) error {
+	var own *tidemark.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	return tidemark.FileError("follow", path, plainfile.Hint(err, "Make it a file that tidemark can read and write, or start over with --anew."), err)
 }
 
 // take parses a line.
@@ -240,11 +254,12 @@ func (j *journal) flush() (err error) {
 		return nil
 	}
 	if j.f == nil {
-		if err := os.MkdirAll(filepath.Dir(j.path), 0o700); err != nil {
-			return err
+		dir, name := plainfile.Beside(j.path)
+		if err := dir.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return journalFailed(j.path, err)
 		}
-		if j.f, err = os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
-			return err
+		if j.f, err = dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+			return journalFailed(j.path, err)
 		}
 	}
 	n, err := j.f.Write(j.buf)
@@ -318,17 +333,18 @@ func (s *Stream) compact() error {
 	old.columns.Forget(end)
 	text = old.columns.Append(text)
 	shorter := &journal{path: old.path + ".new"}
-	if err := os.Remove(shorter.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	dir, name := plainfile.Beside(old.path)
+	if err := dir.Remove(name + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return journalFailed(old.path, err)
 	}
 	err = shorter.sync(text)
 	shorter.close()
 	if err == nil {
-		err = os.Rename(shorter.path, old.path)
+		err = dir.Rename(name+".new", filepath.Base(name))
 	}
 	old.size = int64(len(text))
 	old.limit = max(journalLimit, 2*old.size)
-	return err
+	return journalFailed(old.path, err)
 }
 
 // beginJournal begins the journal of a new stream at a position, if journaling is on.
@@ -340,8 +356,9 @@ func (e *Source) beginJournal(ctx context.Context, pos tidemark.Position) error 
 	if path == "" || !anew || pos.Place == 0 {
 		return nil
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	dir, own := plainfile.Beside(path)
+	if err := dir.Remove(own); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return journalFailed(path, err)
 	}
 	name, _, _ := strings.Cut(pos.Text, ":")
 	h, err := e.headOf(ctx, name)

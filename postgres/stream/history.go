@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
@@ -26,7 +27,8 @@ type timeline struct {
 func (s *Source) Journal(path string, anew bool) {
 	s.journal = path
 	if anew {
-		_ = os.Remove(path) // usually missing
+		dir, name := plainfile.Beside(path)
+		_ = dir.Remove(name) // usually missing
 	}
 }
 
@@ -66,11 +68,11 @@ func (s *Source) Continues(ctx context.Context, before uint64) error {
 	was, err := readTimeline(s.journal)
 	switch {
 	case err != nil:
-		return s.Fail(ctx, "follow", s.journal, err)
+		return journalFailed(s.journal, err)
 	case was == now:
 		return nil
 	case was == timeline{}:
-		return s.Fail(ctx, "follow", s.journal, now.write(s.journal))
+		return journalFailed(s.journal, now.write(s.journal))
 	case was.system != now.system:
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "follow", Object: s.Object, Err: errors.New("it is neither the server that the stream began with nor a physical copy of it"), Hint: "Give the source that the stream began with or a standby of it that was promoted, or start over with --anew."}
 	}
@@ -88,7 +90,7 @@ func (s *Source) Continues(ctx context.Context, before uint64) error {
 	case before > left:
 		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.Object, Err: fmt.Errorf("it is on timeline %d, which left timeline %d at %s, and the stream has received the log up to %s: the target may have transactions that the source lost", now.number, was.number, wal.FormatLSN(left), wal.FormatLSN(before)), Hint: "Copy again; to keep this from happening, name the standby's slot in synchronized_standby_slots on the primary."}
 	}
-	return s.Fail(ctx, "follow", s.journal, now.write(s.journal))
+	return journalFailed(s.journal, now.write(s.journal))
 }
 
 // promoted refuses a standby: its slots are those of the primary, and cannot be read from.
@@ -110,7 +112,8 @@ func (s *Source) promoted(ctx context.Context) error {
 
 // readTimeline reads a journal: "timeline NUMBER of SYSTEM"; the zero timeline if there is none.
 func readTimeline(path string) (timeline, error) {
-	text, err := os.ReadFile(path)
+	dir, name := plainfile.Beside(path)
+	text, err := dir.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return timeline{}, nil
 	}
@@ -123,12 +126,20 @@ func readTimeline(path string) (timeline, error) {
 	return t, err
 }
 
+func journalFailed(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return tidemark.FileError("follow", path, plainfile.Hint(err, "Make it a file that tidemark can read and write, or start over with --anew."), err)
+}
+
 // write replaces the journal's contents with t.
 func (t timeline) write(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	dir, name := plainfile.Beside(path)
+	if err := dir.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	f, err := os.Create(path + ".new")
+	f, err := dir.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -142,5 +153,5 @@ func (t timeline) write(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	return dir.Rename(name+".new", filepath.Base(name))
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/internal/filelock"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 )
 
 // An embedded is a NATS server within this process, on a folder that only we use.
@@ -93,11 +95,16 @@ const claimWait, claimPause = 3 * time.Second, 50 * time.Millisecond
 // claim locks the folder, and checks whether it is one of ours.
 func (e *embedded) claim(dir string) error {
 	const op = "open queue"
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	in, name := plainfile.Beside(filepath.Join(dir, lockName))
+	if err := in.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return diskError(op, dir, err)
 	}
-	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := in.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		if err = plainfile.Dir(dir).NoLinks(); err != nil { // the server opens its files by their paths
+			f.Close()
+		}
+	}
 	if err != nil {
 		return diskError(op, dir, err)
 	}
@@ -107,7 +114,7 @@ func (e *embedded) claim(dir string) error {
 		err = filelock.Lock(f)
 	}
 	if err != nil {
-		holder, _ := os.ReadFile(path)
+		holder, _ := io.ReadAll(io.LimitReader(f, 1<<10))
 		f.Close()
 		if !errors.Is(err, filelock.ErrLocked) {
 			return diskError(op, dir, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/plainfile"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -69,7 +70,7 @@ func diskError(op, object string, err error) error {
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
 		out.Kind, out.Hint = tidemark.Forbidden, "Give the user of this process the right to write there."
 	default:
-		out.Hint = "Look at the disk of the queue."
+		out.Hint = plainfile.Hint(err, "Look at the disk of the queue.")
 	}
 	return out
 }
