@@ -49,4 +49,7 @@ type LogKept struct {
 	// is the statement that grants that, if there is one.
 	Open   time.Duration
 	OpenBy string
+	// HeldBy names the standbys' slots that the server waits for before it sends more of its log;
+	// "": it does not wait.
+	HeldBy string
 }

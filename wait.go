@@ -16,7 +16,7 @@ const (
 	WaitDisk      WaitKind = "disk"          // one of the four before, or a temporary file: not known which
 	WaitLock      WaitKind = "locks"         // of rows, tables, or anything else that users see
 	WaitLatch     WaitKind = "latches"       // of the server's own structures
-	WaitStandby   WaitKind = "standby"       // a commit waits for a synchronous standby
+	WaitStandby   WaitKind = "standby"       // a commit waits for a synchronous standby, or the sending of the log for one
 	WaitNetwork   WaitKind = "network"       // the server waits for us, or for the link to take its answer
 	WaitThrottle  WaitKind = "throttling"    // the server pauses on purpose
 	WaitNewLog    WaitKind = "no new log"    // it has sent us all of its log

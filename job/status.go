@@ -141,6 +141,8 @@ type Standing struct {
 	// OldestOpen is the age, in seconds, of the oldest transaction that is open on the source.
 	OldestOpen   float64 `json:"oldest_open,omitempty"`
 	OldestOpenBy string  `json:"oldest_open_by,omitempty"`
+	// HeldBy names the standbys' slots without which the source sends no more of its log.
+	HeldBy string `json:"held_by,omitempty"`
 }
 
 // A State is what a stream is doing.

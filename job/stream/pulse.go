@@ -193,7 +193,7 @@ func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
 	out.LogRoom = -1
 	if k := p.kept.Load(); k != nil {
 		out.LogKept, out.LogRoom, out.LogExpiry = k.Bytes, k.Room, k.Expiry.Seconds()
-		out.OldestOpen, out.OldestOpenBy = k.Open.Seconds(), k.OpenBy
+		out.OldestOpen, out.OldestOpenBy, out.HeldBy = k.Open.Seconds(), k.OpenBy, k.HeldBy
 	}
 	late, waits := p.late(out, s, under)
 	out.Lag = max(0, late.Seconds())

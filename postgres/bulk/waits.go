@@ -136,6 +136,9 @@ func kindOf(state, kind, event string) (tidemark.WaitKind, string) {
 		if strings.EqualFold(event, "WalSenderWaitForWAL") || event == "WalSenderMain" {
 			return tidemark.WaitNewLog, name
 		}
+		if strings.EqualFold(event, "WaitForStandbyConfirmation") { // synchronized_standby_slots, 17 and later
+			return tidemark.WaitStandby, name
+		}
 		return tidemark.WaitNetwork, name
 	case "Lock":
 		if event == "extend" { // another session makes the file longer: nobody's lock that users know

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -40,7 +41,7 @@ func (c *Checks) SourceNeeds(ctx context.Context, slot stream.Slot, moves []tide
 	}
 	defer release()
 	n := &needs{preflight{e: c.Server, conn: conn, db: &tidemark.Database{}}, tidemark.Needs{End: "source"}}
-	err = n.run(ctx, n.readSettings, n.logLevel, func(ctx context.Context) error { return n.slots(ctx, slot) }, n.senders, n.logKept, n.roles,
+	err = n.run(ctx, n.readSettings, n.logLevel, func(ctx context.Context) error { return n.slots(ctx, slot) }, n.senders, n.standbys, n.logKept, n.roles,
 		func(ctx context.Context) error { return n.owners(ctx, moves) }, func(ctx context.Context) error { return n.identities(ctx, moves) },
 		n.writers, n.session)
 	return n.List, err
@@ -115,6 +116,17 @@ func (n *needs) senders(ctx context.Context) error {
 		n.room("max_wal_senders", used, "")
 	}
 	return err
+}
+
+// standbys checks that the slots which hold failover slots back have a standby each.
+func (n *needs) standbys(ctx context.Context) error {
+	var have, idle string
+	if err := n.conn.QueryRow(ctx, "SELECT coalesce(current_setting('synchronized_standby_slots', true), ''), coalesce(("+stream.StandbySlots+"NOT active), '')").Scan(&have, &idle); err != nil || have == "" {
+		return err
+	}
+	n.Add(tidemark.Need{Severity: tidemark.Warning, Name: "synchronized_standby_slots", Have: cmp.Or(idle, have), Want: "slots that standbys use", Met: idle == "",
+		Why: "the server sends a stream no log that the standbys of these slots lack", Hint: "Start the standbys, or take the slots from the setting and reload the server."})
+	return nil
 }
 
 const (

@@ -45,6 +45,8 @@ func stage(s job.StreamStatus, p Pace) (role, text string) {
 	switch {
 	case s.State == job.Retrying || s.State == job.Halted || s.State == job.Waiting || s.State == job.Connecting:
 		return "", strings.ToUpper(s.Doing[:1]) + s.Doing[1:] + "."
+	case s.HeldBy != "" && s.InFlight == 0:
+		return "", "The source sends no more of its log until its standbys have it (synchronized_standby_slots): " + s.HeldBy + ". Start them, or take their slots from that setting and reload the server."
 	case s.Half == captures && s.QueueFull && s.QueueNarrow:
 		return "", Full(s)
 	case s.Half == captures && s.QueueFull:
@@ -101,6 +103,7 @@ var sends = map[tidemark.WaitKind]string{
 	tidemark.WaitProcessor: "it decodes its log, and has no processor for that",
 	tidemark.WaitDataRead:  "it reads its log from its disk",
 	tidemark.WaitTemp:      "transactions are larger than logical_decoding_work_mem",
+	tidemark.WaitStandby:   "it waits until the standbys of synchronized_standby_slots have that log",
 	tidemark.WaitNetwork:   "it waits for the link, or for this machine to take more",
 }
 
