@@ -181,9 +181,10 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 		dropSameChecks(&a.want, &a.have)
 	}
 	a.adopt()
-	a.takeAlong()
+	from := a.renamed(columnItems(&a.want), columnItems(&a.have))
+	a.takeAlong(from)
 	a.dropItems()
-	a.columns()
+	a.columns(from)
 	a.addItems()
 	a.options()
 	name := targetOf(want)
@@ -197,10 +198,10 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 	return a.out
 }
 
-// takeAlong renames the columns in the target's keys that are to be renamed in its table: a server
-// does so itself, and MyISAM fails where such a key is made anew in the same statement (1034).
-func (a *altering) takeAlong() {
-	from := a.renamed(columnItems(&a.want), columnItems(&a.have))
+// takeAlong gives the target's keys the new names of columns that are to be renamed in its table: a
+// server does so itself, and MyISAM fails where such a key is made anew in the same statement
+// (1034). from has the source's names by the target's.
+func (a *altering) takeAlong(from map[string]string) {
 	for i := range a.have.items {
 		it := &a.have.items[i]
 		open := slices.IndexFunc(it.tokens, func(t sqltext.Token) bool { return t.Punct('(') })
@@ -295,10 +296,9 @@ func findItem(list []tableItem, name string) int {
 }
 
 // columns compares the columns in the source's order, tracking how the changes so far have ordered
-// the target's.
-func (a *altering) columns() {
+// the target's; from has the source's names of those that seem to be renamed.
+func (a *altering) columns(from map[string]string) {
 	want, have := columnItems(&a.want), columnItems(&a.have)
-	from := a.renamed(want, have)
 	var now []string
 	for _, it := range have {
 		if name, ok := from[it.name]; ok {
