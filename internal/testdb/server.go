@@ -52,6 +52,18 @@ func MySQL(tb testing.TB) *Server {
 	return shared(tb, "mysql", func(name string) (*Server, error) { return startMySQL(name, name, "--performance-schema=OFF") })
 }
 
+// ServerOf returns the server of an engine: postgres (15), mysql or mariadb.
+func ServerOf(tb testing.TB, engine string) *Server {
+	tb.Helper()
+	switch engine {
+	case "mysql":
+		return MySQL(tb)
+	case "mariadb":
+		return MariaDB(tb)
+	}
+	return Postgres(tb, 15)
+}
+
 // processorTime returns what this process, its servers and its programs have used, of those that
 // have ended.
 func processorTime() time.Duration {

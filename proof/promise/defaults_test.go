@@ -18,10 +18,10 @@ func TestDefaults(t *testing.T) {
 		false: "SELECT LOWER(HEX(zero)), LOWER(HEX(CONVERT(emoji USING utf8mb4))), LOWER(HEX(inner_zero)), LOWER(HEX(padded)), plain FROM t ORDER BY id",
 	}
 	for _, from := range []string{"mysql", "mariadb"} {
-		src := server(t, from).NewDatabase(t, "src")
+		src := testdb.ServerOf(t, from).NewDatabase(t, "src")
 		testdb.Query(t, src, table+"; INSERT INTO t (id) VALUES (1)")
 		for _, to := range []string{"mysql", "mariadb", "postgres"} {
-			dst := server(t, to).NewDatabase(t, "dst")
+			dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
 			o := testdb.Run(t, "copy", src, dst)
 			if o.Code != 0 {
 				t.Errorf("%s to %s: exit %d\n%s%s", from, to, o.Code, o.Out, o.ErrOut)

@@ -71,26 +71,16 @@ var lacks = []lack{
 		"view", "table", "DROP VIEW v"},
 }
 
-func server(t *testing.T, name string) *testdb.Server {
-	switch name {
-	case "mysql":
-		return testdb.MySQL(t)
-	case "mariadb":
-		return testdb.MariaDB(t)
-	}
-	return testdb.Postgres(t, 15)
-}
-
 // TestLacking: a copy ends with exit code 16 and names what is not as planned; without what is in
 // its way it ends with 0.
 func TestLacking(t *testing.T) {
 	for _, i := range testdb.Draw(t, len(lacks), 3) {
 		l := lacks[i]
 		t.Run(l.name, func(t *testing.T) {
-			src := server(t, l.from).NewDatabase(t, "src")
+			src := testdb.ServerOf(t, l.from).NewDatabase(t, "src")
 			testdb.Query(t, src, l.source)
 			for _, met := range []bool{true, false} {
-				dst := server(t, l.to).NewDatabase(t, "dst")
+				dst := testdb.ServerOf(t, l.to).NewDatabase(t, "dst")
 				if met {
 					testdb.Query(t, dst, l.target)
 				}
@@ -138,7 +128,7 @@ func TestLackingOfADump(t *testing.T) {
 // TestLackingOfARestore: and so is a logical backup that is restored into a server.
 func TestLackingOfARestore(t *testing.T) {
 	for _, from := range []string{"postgres", "mysql"} {
-		src, repo := server(t, from).NewDatabase(t, "src"), filepath.Join(t.TempDir(), "repo")
+		src, repo := testdb.ServerOf(t, from).NewDatabase(t, "src"), filepath.Join(t.TempDir(), "repo")
 		testdb.Query(t, src, "CREATE TABLE a (x int NOT NULL, y int, CONSTRAINT u UNIQUE (y)); INSERT INTO a VALUES (1, 2)")
 		testdb.Must(t, "backup", src, repo, "--logical")
 		dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")

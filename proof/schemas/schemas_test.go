@@ -18,16 +18,6 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 
 var engines = []string{"postgres", "mysql", "mariadb"}
 
-func server(tb testing.TB, name string) *testdb.Server {
-	switch name {
-	case "mysql":
-		return testdb.MySQL(tb)
-	case "mariadb":
-		return testdb.MariaDB(tb)
-	}
-	return testdb.Postgres(tb, 15)
-}
-
 // rounds are how many schemas a pair is tried with.
 func rounds() int {
 	if n, err := strconv.Atoi(os.Getenv("TIDEMARK_SCHEMAS")); err == nil {
@@ -66,7 +56,7 @@ func (m maker) tries(t *testing.T, seed uint64, to string) {
 // try makes a schema and copies it.
 func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 	from := m.engine
-	src, dst := server(t, from).NewDatabase(t, "src"), server(t, to).NewDatabase(t, "dst")
+	src, dst := testdb.ServerOf(t, from).NewDatabase(t, "src"), testdb.ServerOf(t, to).NewDatabase(t, "dst")
 	s := testdb.NewSession(src)
 	defer s.Close()
 	var taken []string
