@@ -173,6 +173,13 @@ func TestFigures(t *testing.T) {
 	if got, err := printedFigures(log); err != nil || got["late"] != 7 {
 		t.Errorf("%v, %v", got, err)
 	}
+	said := `{"run":{"report":{"seconds":8,"objects":[{"id":"index i","seconds":3},{"id":"comparison of the target's definitions with the plan","seconds":2}]}}}`
+	if got, err := proofFigures([]byte(said)); err != nil || got[proofShare] != 25 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := proofFigures([]byte(`{"run":{}}`)); err == nil {
+		t.Error("a proof was found where there is none")
+	}
 	if err := os.WriteFile(log, []byte("nothing\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -37,10 +40,53 @@ func one(args ...string) []step { return []step{{args: args}} }
 
 // tidemarkTool runs tidemark with a user's defaults.
 func (b *bench) tidemarkTool(verb, source, target string, into *server) tool {
-	return tool{name: "tidemark", into: into, steps: func(scratch string) ([][]step, error) {
+	state := func(scratch string) []string {
+		return []string{"TIDEMARK_STATE=" + filepath.Join(scratch, "catalog.db")}
+	}
+	t := tool{name: "tidemark", into: into, steps: func(scratch string) ([][]step, error) {
 		args := append([]string{b.tidemark, verb, source, target, "--progress", "none"}, strings.Fields(b.tidemarkArgs)...)
-		return [][]step{{{args: args, env: []string{"TIDEMARK_STATE=" + filepath.Join(scratch, "catalog.db")}}}}, nil
+		return [][]step{{{args: args, env: state(scratch)}}}, nil
 	}}
+	if verb == "copy" && into != nil {
+		t.figures = func(string) (map[string]float64, error) {
+			report := exec.Command(b.tidemark, "report", "last", "--json")
+			report.Env = append(os.Environ(), state(b.scratch())...)
+			text, err := report.Output()
+			if err != nil {
+				return nil, fmt.Errorf("tidemark report: %w", err)
+			}
+			return proofFigures(text)
+		}
+	}
+	return t
+}
+
+// proofShare is the part of a copy's time in which the target's definitions are compared with what
+// was planned, in percent.
+const proofShare = "% of the time for the proof"
+
+// proofFigures parses a report as JSON.
+func proofFigures(text []byte) (map[string]float64, error) {
+	var said struct {
+		Run struct {
+			Report struct {
+				Seconds float64
+				Objects []struct {
+					ID      string
+					Seconds float64
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return nil, err
+	}
+	for _, o := range said.Run.Report.Objects {
+		if strings.HasPrefix(o.ID, "comparison of ") {
+			return map[string]float64{proofShare: 100 * o.Seconds / said.Run.Report.Seconds}, nil
+		}
+	}
+	return nil, errors.New("no time of the proof in tidemark's report")
 }
 
 // pgcopydb clones with that many jobs; it splits tables larger than split bytes, if split is above

@@ -285,13 +285,19 @@ func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progres
 			err = aerr
 		}
 	}
+	var proof time.Duration
 	if err == nil || tidemark.KindOf(err) == tidemark.Incomplete {
+		begun := time.Now()
 		lacking, perr := proving{c.tgt, pledge().without(slices.Concat(run.Failures(), failed))}.prove(ctx, c.env, c.verb, c.spec.Load.RetryTime())
 		if failed = append(failed, lacking...); err == nil {
 			err = perr
 		}
+		proof = time.Since(begun)
 	}
 	rep := c.report(run, time.Since(started))
+	if proof > 0 {
+		rep.Objects = slowest(append(rep.Objects[:min(len(rep.Objects), mostSlow-1)], ObjectTime{Proof, proof.Seconds()}))
+	}
 	rep.Failed = append(rep.Failed, failed...)
 	if err == nil && rep.EarlierRows == 0 {
 		rep.Foreseen = foreseen(ctx, c, time.Since(c.run.Started))

@@ -133,7 +133,7 @@ type Report struct {
 	Rejected     int64              `json:"rejected,omitempty"`
 	Cut          int64              `json:"truncated_values,omitempty"`
 	Files        []string           `json:"files,omitempty"`
-	Objects      []ObjectTime       `json:"objects,omitempty"` // the slowest first, at most 20
+	Objects      []ObjectTime       `json:"objects,omitempty"` // and Proof: the slowest first, at most 20
 	Position     tidemark.Position  `json:"position,omitzero"`
 	Ends         []EndFact          `json:"ends,omitempty"`
 	Foreseen     *Foreseen          `json:"foreseen,omitempty"` // if there was a forecast
@@ -141,6 +141,9 @@ type Report struct {
 	Stream       *StreamReport      `json:"stream,omitempty"`
 	Sequences    []string           `json:"sequences,omitempty"` // advanced on the target at the end of a stream
 }
+
+// Proof is the ID of what is done once all objects are built, among the times of objects.
+const Proof = "comparison of the target's definitions with the plan"
 
 // ObjectTime is how long one object took to build.
 type ObjectTime struct {

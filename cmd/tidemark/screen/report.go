@@ -222,7 +222,7 @@ func Report(w io.Writer, r *job.Report, whole bool) {
 	}
 	experiments(w, r.Experiments)
 	if len(r.Objects) > 0 && r.Objects[0].Seconds >= 0.1 {
-		fmt.Fprintln(w, "\nSlowest to build:")
+		fmt.Fprintln(w, "\nSlowest apart from the rows:")
 		for i, o := range r.Objects {
 			if i == 5 || o.Seconds < 0.1 {
 				break
