@@ -107,7 +107,7 @@ func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tid
 	defer func() { r.src, r.shape, r.tgt = nil, shape, nil }()
 	_, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
 	if err == nil {
-		moves, _, err = streamable(moves)
+		moves, _, err = job.Streamable(moves)
 	}
 	if err != nil {
 		return nil, err

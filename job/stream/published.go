@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
 )
 
 // A publisher is a source that sends the changes of the tables in a list, which others can change
@@ -51,7 +51,7 @@ func (w *definitionWatch) lists(ctx context.Context, listed map[tidemark.TableID
 		if !there || now[id] == nil || now[id].ID != is.ID || x.Known != nil && x.Known.ID != 0 && x.Known.ID != is.ID {
 			continue
 		}
-		err := unlisted(id, x.Published, is, w.logged)
+		err := ddl.Unlisted(id, x.Published, is, w.logged)
 		switch {
 		case err != nil:
 			err = w.stopIf(ctx, id, err, func(t *catalog.StreamTable) bool { return t.Since.Equal(listed[id]) })
@@ -63,24 +63,6 @@ func (w *definitionWatch) lists(ctx context.Context, listed map[tidemark.TableID
 		}
 	}
 	return nil
-}
-
-// unlisted is the error that stops a table whose changes no longer come, or no longer all of them.
-// logged: the log says which tables become partitions.
-func unlisted(id tidemark.TableID, was string, is change.Published, logged bool) error {
-	text, hint := "", "The stream needs its publication as it has made it"
-	switch {
-	case is.As == "":
-		text = "was removed from the stream's publication on the source, which no longer sends its changes"
-	case was != "" && was != is.As:
-		text = "somebody has changed how the stream's publication on the source sends its changes, or has removed it there for a while"
-	case is.Under.Name != "" && !logged:
-		text = "is a partition of " + is.Under.String() + " now, and its changes come with those of that table"
-		hint = "Leave it stopped; its rows are those of " + is.Under.String()
-	default:
-		return nil
-	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: id.String(), Err: errors.New(text), Hint: hint}
 }
 
 // publish makes the source send the changes of a table that is to be loaded; anew, if somebody has

@@ -148,7 +148,7 @@ func (r *stream) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Findin
 			return nil, nil, err
 		}
 	}
-	out, findings, err := streamable(moves)
+	out, findings, err := job.Streamable(moves)
 	if err == nil {
 		err = r.planFilter(ctx, out)
 	}
