@@ -56,10 +56,11 @@ type tableChange struct {
 func (a *tableChange) run() error {
 	b := a.b
 	before := b.subs.load(a.id)
-	if a.place <= max(before.Altered, b.taken[a.id]) {
+	taken := b.taken[a.id].place
+	if a.place <= max(before.Altered, taken) {
 		return nil // before this process was started, or the target's table was given its definition
 	}
-	if b.taken[a.id] > 0 && !b.subs.wants(a.id) && a.counts() {
+	if taken > 0 && !b.subs.wants(a.id) && a.counts() {
 		return (swaps{b.r}).replaced(b.ctx, a.id, a.place, "")
 	}
 	m := b.moves[a.id]

@@ -26,12 +26,12 @@ type binder struct {
 	again  func()                                // binds all relations again
 	untold map[apply.Key]bool                    // see apply.Binding.Cascades
 	defs   *definitionWatch                      // of the source; nil if it is not connected
-	taken  map[tidemark.TableID]uint64           // up to where the target's table has all changes of its definition: see takeOver
+	taken  map[tidemark.TableID]taking           // see takeOver
 }
 
 // newBinder describes the target's tables for the moves of a stream.
 func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
-	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}, taken: map[tidemark.TableID]uint64{}}
+	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}, taken: map[tidemark.TableID]taking{}}
 	for i := range moves {
 		b.moves[moves[i].From.TableID] = &moves[i]
 		b.origin[job.ClipID(r.tgt, moves[i].To.TableID)] = moves[i].From.TableID
@@ -59,7 +59,7 @@ func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder
 			continue
 		}
 		if err == nil {
-			err = b.complete(&moves[i])
+			err = b.complete(b.moves[moves[i].From.TableID])
 		}
 		if err != nil && ofTable(err) {
 			err = r.subs.stop(ctx, moves[i].From.TableID, err)

@@ -217,7 +217,11 @@ func (w *definitionWatch) stop(ctx context.Context, id tidemark.TableID, why err
 
 // stopIf is stop for a table whose record yes accepts.
 func (w *definitionWatch) stopIf(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
-	err := w.r.subs.stopIf(ctx, id, why, yes)
+	stop := w.r.subs.stopIf
+	if s := (swaps{w.r}); s.waits(id) && ddl.Reloads(why) {
+		stop = s.changed
+	}
+	err := stop(ctx, id, why, yes)
 	if errors.Is(err, errOver) { // it is loaded again; the other tables are compared in the next session
 		err = nil
 	}

@@ -124,7 +124,12 @@ func (b *binder) defined(m change.LogicalMessage, place uint64, onTarget bool) e
 func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *change.LoggedDefinition, onTarget bool) error {
 	changed := false
 	var late []string
-	if was != nil && !onTarget {
+	renamed := d.Table != nil && d.Table.TableID != id
+	switch waits := is != nil && !renamed && (swaps{b.r}).waits(id); {
+	case waits && was != nil && is.At > b.taken[id].place && len(ddl.Follow(id, was, is)) > 0:
+		return (swaps{b.r}).replaced(b.ctx, id, 0, "")
+	case waits: // the target's table has it, or gets it when the load begins
+	case was != nil && !onTarget:
 		f := &following{b: b, id: id, is: is, d: d}
 		if err := f.all(was); err != nil {
 			if !ofTable(err) {

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/making"
@@ -203,11 +204,15 @@ func (l *reload) all(ctx context.Context) {
 	}
 }
 
-// altered reports whether a table of the source has other columns than when the session began.
+// altered reports whether a table of the source has other columns than when the session began, or
+// gave its definition to the target's.
 func (l *reload) altered(ctx context.Context, id tidemark.TableID) bool {
 	was := l.moves[id]
+	if l.r.binder != nil && l.r.binder.taken[id].now != nil {
+		was = l.r.binder.taken[id].now
+	}
 	_, now, err := l.r.move(ctx, id)
-	return err == nil && was != nil && now != nil && !slices.Equal(was.Source, now.Source)
+	return err == nil && was != nil && now != nil && !ddl.SameColumns(was, now)
 }
 
 // tell informs the apply half which tables were stopped, if no transaction brings that soon. If
@@ -397,6 +402,9 @@ func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 	c, err := l.read(ctx, m, nil, 1)
 	if err != nil {
 		return err
+	}
+	if l.subs.load(id).Replaced && l.altered(ctx, id) {
+		return l.r.over(anew) // the target's gets the definition that it has by now
 	}
 	place, err := l.put(ctx, id, c, &change.Load{Table: id, Asked: l.subs.load(id).Asked})
 	if err != nil {

@@ -73,7 +73,22 @@ func (r swaps) changed(ctx context.Context, id tidemark.TableID, why error, yes 
 // another load may end better than the present one.
 func (s *subscriptions) fills(id tidemark.TableID) bool {
 	x := s.load(id)
-	return s.state(id) == catalog.TableActive || x.Begun && !x.Manual
+	return s.state(id) == catalog.TableActive || (x.Begun || s.begins(id)) && !x.Manual
+}
+
+// begins reports whether the stream has come to where a table's load begins, which the catalogue
+// may not have yet.
+func (s *subscriptions) begins(id tidemark.TableID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begun[id]
+}
+
+// waits reports whether a table will get the definition that it has when its load begins: what
+// changes until then stops nothing, but makes it another one.
+func (r swaps) waits(id tidemark.TableID) bool {
+	x := r.subs.load(id)
+	return r.subs.state(id) == catalog.TableLoading && x.Replaced && !x.Begun && !r.subs.begins(id)
 }
 
 // replaced loads a table again which is another one on the source now, for a reason: in a new
@@ -117,6 +132,13 @@ func (r swaps) renewIf(ctx context.Context, id tidemark.TableID, place uint64, w
 	return nil
 }
 
+// A taking is what the target's table was given: it has all changes of its definition up to a
+// place, and is as the source's was described then.
+type taking struct {
+	place uint64
+	now   *tidemark.Move
+}
+
 // takeOver gives the target's table of a replaced one the definition of the new one, and empties
 // it. Its changes are skipped until it is loaded.
 func (b *binder) takeOver(m *tidemark.Move) error {
@@ -132,7 +154,7 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 	if err != nil || now == nil {
 		return err
 	}
-	b.taken[id] = end
+	b.taken[id], b.moves[id] = taking{end, now}, now
 	if err := b.r.tgt.Clear(b.ctx, []tidemark.TableID{to}, false); err != nil && tidemark.KindOf(err) != tidemark.NotEmpty {
 		return err // others reference it: its rows stay until the load begins
 	}

@@ -59,7 +59,9 @@ func (e *Bulk) Chunk(ctx context.Context, _ string, m *tidemark.Move, from []str
 			err = e.Fail("load", object, cerr)
 		}
 	}
-	if tidemark.KindOf(err) == tidemark.Lost { // the table was altered after the snapshot was taken
+	var my *gomysql.MyError
+	renamed := errors.As(err, &my) && my.Code == gomysql.ER_BAD_FIELD_ERROR
+	if renamed || tidemark.KindOf(err) == tidemark.Lost { // the table was altered since it was described
 		err = &tidemark.Error{Op: "load", Object: object, Kind: tidemark.Transient, Err: err}
 	}
 	r.chunk.Last = r.last()

@@ -159,6 +159,10 @@ func (a *actionReader) action(i, end int) {
 		if at, name := a.column(i + 1); at > 0 {
 			a.add(change.DDLDropColumn, name, "DROP COLUMN "+server.Quote(name))
 		}
+	case w.Is("RENAME") && next("COLUMN"):
+		if at, name := a.column(i + 1); at > 0 && a.x.is(at+1, "TO") {
+			a.add(change.DDLChangeColumn, name, "").To = a.x.word(at + 2).Name()
+		}
 	case w.Is("MODIFY"), w.Is("CHANGE"):
 		a.change(i, end)
 	case w.Is("ALTER") && !next("INDEX", "KEY", "CONSTRAINT", "CHECK"):

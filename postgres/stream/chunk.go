@@ -127,6 +127,11 @@ func (s *Source) ReadChunk(ctx context.Context, slot Slot, m *tidemark.Move, fro
 			server.CloseConn(conn) // unread rows may be in transit
 		}
 	}()
+	// A table that was written anew after a snapshot (ALTER TABLE ... TYPE) is empty in it, so
+	// nobody may alter it between the snapshot and the rows.
+	if _, err := conn.Exec(ctx, "LOCK TABLE "+object+" IN ACCESS SHARE MODE"); err != nil {
+		return nil, s.FailGrant(ctx, "load", object, err, "SELECT ON TABLE "+object)
+	}
 	out := &change.Chunk{}
 	var snapshot string
 	if err := conn.QueryRow(ctx, "SELECT pg_current_snapshot()::text").Scan(&snapshot); err != nil {
