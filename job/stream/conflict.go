@@ -2,8 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
@@ -32,17 +30,5 @@ func (r *stream) oldTold(ctx context.Context, moves []tidemark.Move) error {
 			want = append(want, m.From.TableID)
 		}
 	}
-	teller, ok := r.from.(capture.OldRowSource)
-	if !ok || len(want) == 0 {
-		return nil
-	}
-	untold, remedy, err := teller.Untold(ctx, want)
-	if err != nil || len(untold) == 0 {
-		return err
-	}
-	more := ""
-	if n := len(untold) - 1; n > 0 {
-		more = fmt.Sprintf(" (and %d more)", n)
-	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: untold[0].String(), Err: errors.New("its log does not have all old values of a changed row, which its conflict rule checks" + more), Hint: "On the source: " + remedy + " Or use --conflict-rule key."}
+	return capture.NeedsOldRows(ctx, r.from, want)
 }

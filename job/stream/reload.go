@@ -352,43 +352,12 @@ func (l *reload) chunks(ctx context.Context, id tidemark.TableID, m *tidemark.Mo
 	return nil
 }
 
-// acting gives the tables whose changes may change rows of another table without a record in the
-// source's log: those that it references with CASCADE or SET NULL, and those that these reference
-// in the same way. Kind Unsupported: a load could not make up for the missing records.
-func (l *reload) acting(id tidemark.TableID) (all []tidemark.TableID, _ error) {
+// acting is ddl.Acting of a table that is to be loaded.
+func (l *reload) acting(id tidemark.TableID) ([]tidemark.TableID, error) {
 	if tidemark.Family(l.r.src.Name()) != "mysql" {
 		return nil, nil
 	}
-	refused := func(text string) error {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New(text + ", whose effect on rows is not in the source's log"), Hint: "Load it yourself, while nothing writes to it: tidemark sub start " + id.String() + " --no-load"}
-	}
-	for other, m := range l.moves {
-		if slices.ContainsFunc(m.From.ForeignKeys, func(f tidemark.ForeignKey) bool { return f.Acts() && f.Ref == id }) {
-			// A delete of a row that is not loaded yet finds no row on the target to start from.
-			return nil, refused("is referenced by " + other.String() + " with CASCADE or SET NULL")
-		}
-	}
-	for _, f := range l.moves[id].From.ForeignKeys {
-		moves := tidemark.ForeignKey{OnUpdate: f.OnUpdate}.Acts()
-		if k := l.moves[id].From.Key; moves && k != nil && slices.ContainsFunc(f.Columns, func(c string) bool { return slices.Contains(k.Columns(), c) }) {
-			// A row may move to keys that were already read, and none of its chunks has it.
-			return nil, refused("has a foreign key that changes its primary key")
-		}
-	}
-	seen := map[tidemark.TableID]bool{id: true}
-	for next := []tidemark.TableID{id}; len(next) > 0; next = next[1:] {
-		m := l.moves[next[0]]
-		if m == nil {
-			return nil, refused("references " + next[0].String() + " with CASCADE or SET NULL, which is not in the stream")
-		}
-		for _, f := range m.From.ForeignKeys {
-			if f.Acts() && !seen[f.Ref] {
-				seen[f.Ref] = true
-				all, next = append(all, f.Ref), append(next, f.Ref)
-			}
-		}
-	}
-	return all, nil
+	return ddl.Acting(id, l.moves)
 }
 
 // begin adds the table to the stream, and empties the target's.

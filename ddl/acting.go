@@ -1,0 +1,44 @@
+package ddl
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Acting returns the tables whose changes may change rows of one of moves without a record in the
+// log of MySQL or MariaDB: those that it references with CASCADE or SET NULL, and those that these
+// reference in the same way. Kind Unsupported: a load could not make up for the missing records.
+func Acting(id tidemark.TableID, moves map[tidemark.TableID]*tidemark.Move) (all []tidemark.TableID, _ error) {
+	refused := func(text string) error {
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New(text + ", whose effect on rows is not in the source's log"), Hint: "Load it yourself, while nothing writes to it: tidemark sub start " + id.String() + " --no-load"}
+	}
+	for other, m := range moves {
+		if slices.ContainsFunc(m.From.ForeignKeys, func(f tidemark.ForeignKey) bool { return f.Acts() && f.Ref == id }) {
+			// A delete of a row that is not loaded yet finds no row on the target to start from.
+			return nil, refused("is referenced by " + other.String() + " with CASCADE or SET NULL")
+		}
+	}
+	for _, f := range moves[id].From.ForeignKeys {
+		follows := tidemark.ForeignKey{OnUpdate: f.OnUpdate}.Acts()
+		if k := moves[id].From.Key; follows && k != nil && slices.ContainsFunc(f.Columns, func(c string) bool { return slices.Contains(k.Columns(), c) }) {
+			// A row may move to keys that were already read, and none of its chunks has it.
+			return nil, refused("has a foreign key that changes its primary key")
+		}
+	}
+	seen := map[tidemark.TableID]bool{id: true}
+	for next := []tidemark.TableID{id}; len(next) > 0; next = next[1:] {
+		m := moves[next[0]]
+		if m == nil {
+			return nil, refused("references " + next[0].String() + " with CASCADE or SET NULL, which is not in the stream")
+		}
+		for _, f := range m.From.ForeignKeys {
+			if f.Acts() && !seen[f.Ref] {
+				seen[f.Ref] = true
+				all, next = append(all, f.Ref), append(next, f.Ref)
+			}
+		}
+	}
+	return all, nil
+}
