@@ -131,11 +131,13 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 		if was.Schema != rel.Table.Schema {
 			kind = ddl.MoveTable
 		}
+		var err error
 		if (swaps{b.r}).another(b.ctx, was) {
-			return nil, (swaps{b.r}).replaced(b.ctx, was, 0, anotherTable)
+			err = (swaps{b.r}).replaced(b.ctx, was, 0, anotherTable) // nothing, if it is stopped
+		} else {
+			err = b.subs.stop(b.ctx, was, ddl.Change{Kind: kind, Table: was, To: rel.Table.String()}.Stop(b.r.shape.Name(), b.r.tgt.Name()))
 		}
-		why := ddl.Change{Kind: kind, Table: was, To: rel.Table.String()}.Stop(b.r.shape.Name(), b.r.tgt.Name())
-		if err := b.subs.stop(b.ctx, was, why); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
