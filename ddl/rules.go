@@ -231,7 +231,17 @@ func (c *stopping) Error() string { return c.text() }
 // the target's can get the new definition and rows.
 func Reloads(err error) bool {
 	var c *stopping
-	return errors.As(err, &c) && !slices.Contains([]Kind{RenameTable, MoveTable, DropTable}, c.Kind)
+	return errors.As(err, &c) && !c.leaves()
+}
+
+// Leaves reports whether an error is a change after which the source has no table of the name.
+func Leaves(err error) bool {
+	var c *stopping
+	return errors.As(err, &c) && c.leaves()
+}
+
+func (c *stopping) leaves() bool {
+	return slices.Contains([]Kind{RenameTable, MoveTable, DropTable}, c.Kind)
 }
 
 // named replaces {table}, {column} and {to} in a text by a change's names.

@@ -40,6 +40,7 @@ func (r *session) findTables(ctx context.Context) {
 		return
 	}
 	r.forgetGone(ctx, there)
+	(swaps{r}).findReturned(ctx, there)
 	var fresh []tidemark.TableID
 	for _, id := range there {
 		if r.spec.Copy.Rules.Wants(id) && !id.Ours() && r.subs.state(id) == "" && !helps(r.subs, id) {

@@ -56,6 +56,48 @@ func (r swaps) findReplaced(ctx context.Context) error {
 	return err
 }
 
+// findReturned finds tables that were stopped since they had left the source, and are there again:
+// dropped and created, or renamed and back, with a look in between. They are loaded again if the
+// stream may do that; else the status says what to do. A failed check is retried.
+func (r swaps) findReturned(ctx context.Context, there []tidemark.TableID) {
+	if r.spec.Half != Whole || r.tgt == nil {
+		return
+	}
+	again := r.subs.list(func(t *catalog.StreamTable) bool {
+		return t.State == catalog.TableStopped && loadOf(t).Gone && t.Hint != isBack(t.Table) && slices.Contains(there, t.Table)
+	})
+	for _, id := range again {
+		text := "is on the source again"
+		err := r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+			switch {
+			case t.State != catalog.TableStopped || !loadOf(t).Gone:
+				return nil
+			case !r.spec.ReloadChanged && !r.spec.FollowTables:
+				t.Hint = isBack(id)
+				text += ", and may be another table. It stays stopped. Load it again: tidemark sub reload " + id.String() + " --name " + r.spec.Name
+				return nil
+			}
+			text += ": its definition is taken over, and its rows are loaded again"
+			if err := act(t, ReloadTable, false, r.env); err != nil {
+				return err
+			}
+			noteLoad(t, func(x *tableLoad) { x.Made, x.Replaced = false, true })
+			return nil
+		})
+		if err == nil {
+			r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: text})
+		}
+		if r.subs.state(id) == catalog.TableLoading {
+			_ = r.over(anew) // the next session makes it
+		}
+	}
+}
+
+// isBack is the hint of a table that is on the source again.
+func isBack(id tidemark.TableID) string {
+	return "It is on the source again, and may be another table: tidemark sub reload " + id.String()
+}
+
 // reloads reports whether a table is loaded again where an error would stop it.
 func (r swaps) reloads(why error) bool {
 	return r.session != nil && r.spec.ReloadChanged && r.spec.Half == Whole && r.catching == nil && ddl.Reloads(why)

@@ -202,7 +202,9 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 	err := s.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if told = t.State != "" && t.State != catalog.TableStopped && yes(t); told {
 			halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.Time())
-			noteLoad(t, func(x *tableLoad) { x.Untold = s.r.spec.Half == CaptureHalf })
+			noteLoad(t, func(x *tableLoad) {
+				x.Untold, x.Gone = s.r.spec.Half == CaptureHalf, ddl.Leaves(why) || errors.Is(why, errNotThere)
+			})
 		}
 		return nil
 	})
@@ -227,8 +229,10 @@ func Remedy(id tidemark.TableID, hint, stream string) string {
 
 var endsInReload = regexp.MustCompile(`tidemark sub reload \S+$`)
 
+var errNotThere = errors.New("is no longer on the source under this name, or the rules leave it out")
+
 func notThere(op string, id tidemark.TableID) error {
-	return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: id.String(), Err: errors.New("is no longer on the source under this name, or the rules leave it out"), Hint: "If it was renamed: tidemark sub start NEWNAME."}
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: id.String(), Err: errNotThere, Hint: "If it was renamed: tidemark sub start NEWNAME."}
 }
 
 // forget removes a table from the stream: another one has its rows from now on.

@@ -22,6 +22,8 @@ type tableLoad struct {
 	Begun  bool `json:"begun,omitempty"`  // the target's table was emptied
 	// Replaced means that another table of the source has its name: the target gets its definition.
 	Replaced bool `json:"replaced,omitempty"`
+	// Gone means that the table is stopped since it has left the source.
+	Gone bool `json:"gone,omitempty"`
 	// Made means that the target's table is made by the stream, and not proved to be as planned
 	// yet; Added, that the stream got the table by itself; Lacks, that it is stopped since the
 	// target's is not as planned.
@@ -197,7 +199,8 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error 
 		return nil
 	}
 	x := loadOf(t).anew()
-	x.Manual, x.Made = noLoad, loadOf(t).Lacks && action == ReloadTable
+	was := loadOf(t)
+	x.Manual, x.Made = noLoad, (was.Lacks || was.Gone) && action == ReloadTable
 	become(t, catalog.TableLoading, "", "", x, env.Time())
 	return nil
 }

@@ -1,10 +1,41 @@
 package ddl_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
+
+// TestReturned takes a table from the source, lets the stream see that, and brings it back, as
+// another one or with rows that it got meanwhile. The stream loads it again if it may load tables
+// by itself; if not, the status says what does.
+func TestReturned(t *testing.T) {
+	sources := []server{postgres, mysql, mariadb}
+	ways := [][2][]string{
+		{{"DROP TABLE t"}, {"CREATE TABLE t (id int PRIMARY KEY, n int, x varchar(9))", "INSERT INTO t VALUES (7, 7, 'x')"}},
+		{{"ALTER TABLE t RENAME TO away"}, {"INSERT INTO away VALUES (7, 7)", "ALTER TABLE away RENAME TO t"}},
+	}
+	consents := [][]string{nil, {"--on-ddl", "reload"}, {"--new-tables", "follow"}}
+	for _, i := range testdb.Draw(t, len(sources)*len(ways)*len(consents), 3) {
+		src, way, more := sources[i%3], ways[i/3%2], consents[i/6]
+		t.Run(src.name+"/"+strings.Fields(way[0][0])[0]+"/"+strings.Join(append(more, "")[:min(1, len(more))], ""), func(t *testing.T) {
+			t.Parallel()
+			s := newStreamWith(t, src, postgres, append(more, "--exclude", "*away"), "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)", "CREATE TABLE other (id int PRIMARY KEY)")
+			s.do(way[0]...)
+			s.flow()
+			if st := s.states()["t"]; st.State != "stopped" {
+				t.Fatalf("it is %+v", st)
+			}
+			s.do(way[1]...)
+			s.flow()
+			if st := s.whole("t"); more != nil && st.State != "active" || more == nil && (st.State != "stopped" || !strings.Contains(st.Hint, "It is on the source again")) {
+				t.Errorf("it is %+v", st)
+			}
+			s.remedied([]string{"t"})
+		})
+	}
+}
 
 // TestExchangedWithAStopped exchanges the names of two tables, of which the stream has stopped one.
 func TestExchangedWithAStopped(t *testing.T) {
