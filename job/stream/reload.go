@@ -180,6 +180,9 @@ func (l *reload) all(ctx context.Context) {
 	}
 	for _, id := range l.subs.loads() {
 		err := l.one(ctx, id)
+		if errors.Is(err, errSuperseded) && l.subs.state(id) == catalog.TableStopped {
+			continue // the target has refused a row of it
+		}
 		if ctx.Err() != nil || errors.Is(err, errSuperseded) {
 			return // whoever watches the catalogue sees it too
 		}

@@ -61,3 +61,19 @@ func TestExchangedWithAStopped(t *testing.T) {
 		})
 	}
 }
+
+// TestLoadBesideARefusedOne loads two tables again, of which the target refuses the rows of the
+// first: it stops, the other one is loaded, and the stream reaches its end.
+func TestLoadBesideARefusedOne(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, mariadb, postgres, "CREATE TABLE t (id int PRIMARY KEY, n int)", "CREATE TABLE u (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)", "INSERT INTO u VALUES (2, 2)")
+	testdb.Query(t, s.to, "ALTER TABLE t ADD k int NOT NULL DEFAULT 0; ALTER TABLE t ALTER k DROP DEFAULT")
+	for _, table := range []string{"t", "u"} {
+		testdb.Must(t, "sub", "reload", table, "--name", s.name)
+	}
+	s.while(func(until func(func() bool)) {
+		until(func() bool { return s.states()["t"].State == "stopped" && s.states()["u"].State == "active" })
+	})
+	s.flow()
+	s.whole("u")
+}
