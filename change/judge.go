@@ -78,11 +78,11 @@ func (g *Group) Passes(err error) bool {
 
 // Judge decides what happens to a change that failed with cause, described by x: it is skipped, or
 // forced, or its table, with which Disable was called, gets no more changes. A value that the
-// target refuses is not a conflict, and stops its table where a conflict would stop the stream. err
-// is cause if it ends the group.
+// target refuses is not a conflict, and stops its table where a conflict would stop the stream; so
+// does any row of a table that is being loaded. err is cause if it ends the group.
 func (g *Group) Judge(b *Bound, c Change, cause error, x Exception) (tidemark.ConflictAction, error) {
 	action := b.Conflict.On(c.Kind)
-	refused := x.Reason == refusedValue && action != tidemark.StopQueueOnConflict
+	refused := (x.Reason == refusedValue || b.Loading) && action != tidemark.StopQueueOnConflict
 	switch {
 	case g.Passes(cause):
 		return tidemark.IgnoreConflict, nil

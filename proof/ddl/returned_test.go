@@ -77,3 +77,26 @@ func TestLoadBesideARefusedOne(t *testing.T) {
 	s.flow()
 	s.whole("u")
 }
+
+// TestLoadMeetsAUniqueKey loads a table again that has a unique key on the target alone, which the
+// rows do not satisfy: it stops, and nothing else.
+func TestLoadMeetsAUniqueKey(t *testing.T) {
+	for _, tgt := range []server{postgres, mariadb} {
+		t.Run(tgt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStream(t, postgres, tgt, "CREATE TABLE t (id int PRIMARY KEY, n int)", "CREATE TABLE u (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (1, 1)")
+			testdb.Query(t, s.to, "CREATE UNIQUE INDEX n ON t (n)")
+			s.do("INSERT INTO u VALUES (1, 1)")
+			testdb.Must(t, "sub", "stop", "t", "--name", s.name)
+			s.do("INSERT INTO t VALUES (2, 1)")
+			testdb.Must(t, "sub", "reload", "t", "--name", s.name)
+			s.flow()
+			if st := s.whole("t"); st.State != "stopped" {
+				t.Errorf("t is %+v", st)
+			}
+			s.whole("u")
+			testdb.Query(t, s.to, map[string]string{"postgres": "DROP INDEX n", "mariadb": "DROP INDEX n ON t"}[tgt.name])
+			s.remedied([]string{"t", "u"})
+		})
+	}
+}
