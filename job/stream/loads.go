@@ -142,7 +142,9 @@ func (b *binder) load(m change.LogicalMessage) error {
 	case b.r.spec.Half == Whole:
 		b.subs.mu.Lock()
 		defer b.subs.mu.Unlock()
-		b.subs.begun[say.Table] = true
+		if t := b.subs.of[say.Table]; t != nil && (say.Asked == 0 || say.Asked == t.Since.UnixMicro()) { // a durable queue has those of earlier loads, too
+			b.subs.begun[say.Table] = true
+		}
 		return nil
 	case say.Ends:
 		return b.loadEnds(say, m.LSN)

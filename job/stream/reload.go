@@ -378,7 +378,11 @@ func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 	if l.subs.load(id).Replaced && l.altered(ctx, id) {
 		return l.r.over(anew) // the target's gets the definition that it has by now
 	}
-	place, err := l.put(ctx, id, c, &change.Load{Table: id, Asked: l.subs.load(id).Asked})
+	asked := l.subs.load(id).Asked
+	if l.r.spec.Half == Whole {
+		asked = l.since[id].UnixMicro()
+	}
+	place, err := l.put(ctx, id, c, &change.Load{Table: id, Asked: asked})
 	if err != nil {
 		return err
 	}

@@ -185,7 +185,7 @@ type taking struct {
 // it. Its changes are skipped until it is loaded.
 func (b *binder) takeOver(m *tidemark.Move) error {
 	id, to := m.From.TableID, job.ClipID(b.r.tgt, m.To.TableID)
-	if x := b.subs.load(id); !x.Replaced || x.Begun || !b.subs.loading(id) || b.tables[to] == nil {
+	if x := b.subs.load(id); !x.Replaced || x.Begun || !b.subs.loading(id) || b.tables[to] == nil || b.r.from == nil {
 		return nil
 	}
 	end, err := b.r.from.End(b.ctx)

@@ -128,6 +128,9 @@ func (r *stream) mapped(ctx context.Context, want func(tidemark.TableID) bool) (
 // left out.
 func (r *stream) move(ctx context.Context, id tidemark.TableID) (*tidemark.Database, *tidemark.Move, error) {
 	db, moves, err := r.mapped(ctx, func(x tidemark.TableID) bool { return x == id })
+	if tidemark.KindOf(err) == tidemark.Empty {
+		err = nil
+	}
 	if err != nil || len(moves) == 0 {
 		return nil, nil, err
 	}
