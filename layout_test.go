@@ -127,7 +127,7 @@ var rooms = map[string]room{
 
 	// What limits it, and what is written of it.
 	"job/stream/limit":   {floor: 54, imports: ". advisor capture flow load job sample"},
-	"job/stream/making":  {floor: 54, imports: ". ddl job"},
+	"job/stream/making":  {floor: 54, imports: ". ddl engines job"},
 	"job/stream/monitor": {floor: 54, imports: ". job"},
 
 	// Whether its servers answer.

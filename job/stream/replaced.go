@@ -197,8 +197,8 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 		return err
 	}
 	b.taken[id], b.moves[id] = taking{end, now}, now
-	if err := b.r.tgt.Clear(b.ctx, []tidemark.TableID{to}, false); err != nil && tidemark.KindOf(err) != tidemark.NotEmpty {
-		return err // others reference it: its rows stay until the load begins
+	if err := making.Vacate(b.ctx, now, b.tables[to], b.r.tgt); err != nil {
+		return err
 	}
 	err = b.adapt(m, db, now)
 	if err != nil && ofTable(err) && !errors.Is(err, making.ErrOtherwise) {
@@ -210,7 +210,22 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 // adapt gives the target's table the definition of the source's. An error of the table has Kind
 // Unsupported.
 func (b *binder) adapt(m *tidemark.Move, db *tidemark.Database, now *tidemark.Move) error {
-	sql, err := making.Adapt(b.ctx, db, now, b.tables[job.ClipID(b.r.tgt, m.To.TableID)], b.r.tgt)
+	var parents []tidemark.Move
+	references := func(id tidemark.TableID) bool {
+		return slices.ContainsFunc(now.From.ForeignKeys, func(f tidemark.ForeignKey) bool { return f.Ref == id })
+	}
+	if len(now.From.ForeignKeys) > 0 {
+		all, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return id == m.From.TableID || references(id) })
+		if err != nil {
+			return err
+		}
+		db, parents = all, moves
+		if i := slices.IndexFunc(moves, func(x tidemark.Move) bool { return x.From.TableID == m.From.TableID }); i >= 0 {
+			own := moves[i]
+			now, parents = &own, slices.Delete(moves, i, i+1)
+		}
+	}
+	sql, err := making.Adapt(b.ctx, db, now, parents, b.tables[job.ClipID(b.r.tgt, m.To.TableID)], b.r.tgt)
 	for _, one := range sql {
 		b.say(m, firstLine(one))
 	}

@@ -297,17 +297,6 @@ func truncation(c change.Change, bounds map[uint32]*change.Bound) (string, error
 	return sql, nil
 }
 
-// emptying empties a table that is to be reloaded, even if other tables reference its rows: the
-// rows return in the end. TRUNCATE is faster, but refuses referenced tables.
-func emptying(table tidemark.TableID) string {
-	name := server.QuoteTable(table)
-	return `DO $tidemark$ BEGIN
-		IF NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE contype = 'f' AND confrelid = ` + server.QuoteLiteral(name) + `::regclass AND conrelid <> confrelid) THEN TRUNCATE ` + name + `;
-		ELSIF pg_catalog.current_setting('session_replication_role') = 'replica' THEN DELETE FROM ` + name + `;
-		ELSE RAISE EXCEPTION 'other tables reference %, and the user may not set session_replication_role', ` + server.QuoteLiteral(name) + `;
-		END IF; END $tidemark$`
-}
-
 // destinationSQL returns what an applier needs to know about tables. Types marked exact, whose
 // values are equal exactly when their texts are, can be compared here.
 const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -165,12 +166,38 @@ func collision(m *tidemark.Move, findings []tidemark.Finding) error {
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("is not created on the target, where something else has the names of its keys: " + strings.Join(taken, ", ")), Hint: "Rename what has them"}
 }
 
+// A vacater is a target that does not empty tables by Clear which others reference.
+type vacater interface {
+	Vacate(ctx context.Context, table tidemark.TableID, key string) error
+}
+
+var _ = []vacater{engines.Postgres{}}
+
+// Vacate empties a table of the target, as it is there, for the definition and the rows that it is
+// to get. What references it keeps its key, which gets its new name. If the target does not allow
+// that, the rows stay until its load begins.
+func Vacate(ctx context.Context, m *tidemark.Move, there *tidemark.Table, tgt job.Database) error {
+	err := tgt.Clear(ctx, []tidemark.TableID{there.TableID}, false)
+	v, ok := tgt.(vacater)
+	if tidemark.KindOf(err) != tidemark.NotEmpty || !ok {
+		return err
+	}
+	name := ""
+	if key := m.To.Key; m.Direct && key != nil && there.Key != nil && key.Name != there.Key.Name && slices.Equal(key.Columns(), there.Key.Columns()) {
+		name = key.Name
+	}
+	if err = v.Vacate(ctx, there.TableID, name); tidemark.KindOf(err) == tidemark.Forbidden {
+		return nil
+	}
+	return err
+}
+
 // Adapt gives a table of the target, as it is there, the definition of the source's, proves that it
-// has it, and returns the statements.
-func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, there *tidemark.Table, tgt job.Database) (all []string, _ error) {
+// has it, and returns the statements. Parents fill the tables that it references, which db has too.
+func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, parents []tidemark.Move, there *tidemark.Table, tgt job.Database) (all []string, _ error) {
 	var want []tidemark.Object
 	run := func(m tidemark.Move, keys bool) error {
-		sql, planned, err := job.Adapt(ctx, db, []tidemark.Move{m}, tgt, keys)
+		sql, planned, err := job.Adapt(ctx, db, []tidemark.Move{m}, parents, tgt, keys)
 		if err == nil && len(sql) > 0 {
 			err = tgt.Exec(ctx, lane, sql)
 		}
@@ -197,7 +224,7 @@ func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, there *
 	if err != nil {
 		return all, err
 	}
-	if left, _, err := job.Adapt(ctx, db, []tidemark.Move{*m}, tgt, keys); err != nil || len(left) == 0 {
+	if left, _, err := job.Adapt(ctx, db, []tidemark.Move{*m}, parents, tgt, keys); err != nil || len(left) == 0 {
 		return all, err
 	}
 	return all, proved(ctx, db, m, want, tgt)

@@ -1,0 +1,48 @@
+package apply
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// Vacate empties a table, even if others reference its rows, and renames the constraint of its
+// primary key to key, unless that is empty. Kind Forbidden: others do, and the user may not disable
+// what that leads to.
+func (t *Target) Vacate(ctx context.Context, table tidemark.TableID, key string) error {
+	conn, release, err := t.Control(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	name := server.QuoteTable(table)
+	if _, err := conn.Exec(ctx, emptying(table), pgx.QueryExecModeSimpleProtocol); err != nil || key == "" {
+		return t.Fail(ctx, "empty", name, err)
+	}
+	const named = "SELECT coalesce(max(conname), '') FROM pg_catalog.pg_constraint WHERE contype = 'p' AND conrelid = $1::text::regclass AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.relname = $2 AND c.relnamespace = connamespace)"
+	var is string
+	if err := conn.QueryRow(ctx, named, name, key).Scan(&is); err != nil || is == "" {
+		return t.Fail(ctx, "rename the key of", name, err)
+	}
+	_, err = conn.Exec(ctx, "ALTER TABLE "+name+" RENAME CONSTRAINT "+server.QuoteIdent(is)+" TO "+server.QuoteIdent(key))
+	return t.Fail(ctx, "rename the key of", name, err)
+}
+
+// emptying empties a table that is to be reloaded, even if other tables reference its rows: the
+// rows return in the end. TRUNCATE is faster, but refuses referenced tables.
+func emptying(table tidemark.TableID) string {
+	name := server.QuoteTable(table)
+	return `DO $tidemark$ DECLARE was text := pg_catalog.current_setting('session_replication_role'); BEGIN
+		IF NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE contype = 'f' AND confrelid = ` + server.QuoteLiteral(name) + `::regclass AND conrelid <> confrelid) THEN TRUNCATE ` + name + `;
+		ELSE
+			BEGIN PERFORM pg_catalog.set_config('session_replication_role', 'replica', true);
+			EXCEPTION WHEN insufficient_privilege THEN
+				RAISE insufficient_privilege USING MESSAGE = 'other tables reference ' || ` + server.QuoteLiteral(name) + ` || ', and the user may not set session_replication_role';
+			END;
+			DELETE FROM ` + name + `;
+			PERFORM pg_catalog.set_config('session_replication_role', was, true);
+		END IF; END $tidemark$`
+}
