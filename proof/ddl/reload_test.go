@@ -1,6 +1,7 @@
 package ddl_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -79,6 +80,10 @@ func TestReloadedBesideChanges(t *testing.T) {
 			s.while(func(until func(func() bool)) {
 				for range 200 {
 					r.step(t, r.rnd.IntN(8) == 0)
+				}
+				for _, table := range randomTables { // a new column comes with the first row that has it
+					r.n++
+					s.do(fmt.Sprintf("INSERT INTO %s (id) VALUES (%d)", table, r.n))
 				}
 				until(func() bool {
 					all := s.states()
