@@ -229,7 +229,7 @@ func TestCompareAgainstDumbTwin(t *testing.T) {
 		}
 	})
 	for _, f := range []string{tidemark.CopyText.String(), tidemark.CopyBinary.String(), tidemark.LoadData.String(), byServers} {
-		if seen[f] == 0 {
+		if seen[f] == 0 && !testing.Short() { // with -short rapid draws a fifth: too few for all of them
 			t.Errorf("%v was never used", f)
 		}
 	}

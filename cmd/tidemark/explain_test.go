@@ -92,18 +92,18 @@ func (x *explained) adds(t *testing.T) {
 // and afterwards; so do all engines. The parts of the I/O add up to it.
 func TestExplainAStream(t *testing.T) {
 	t.Parallel()
-	for kind, ends := range map[string]func() (src, dst string){
-		"postgres": func() (string, string) {
+	for kind, ends := range map[string]func(t *testing.T) (src, dst string){
+		"postgres": func(t *testing.T) (string, string) {
 			srv := pg15(t)
 			return srv.NewDatabase(t, "src"), srv.NewDatabase(t, "dst")
 		},
-		"mariadb": func() (string, string) {
+		"mariadb": func(t *testing.T) (string, string) {
 			return testdb.MariaDB(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst")
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			src, dst := ends()
+			src, dst := ends(t)
 			name := streamName()
 			testdb.Query(t, src, "CREATE TABLE t (i int PRIMARY KEY, n int)")
 			testdb.Query(t, src, "INSERT INTO t VALUES (1, 0), (2, 0), (3, 0), (4, 0)")
