@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // pgNext returns the log after one with segments of 16 MB.
@@ -250,7 +251,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}{"stop": {stop, 1}, "stopLate": {stopLate, 1}, "fail": {fail, 1}, "failLate": {failLate, 1}, "stripe-stop": {stop, 2}, "stripe-failLate": {failLate, 2}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			for n := 0; ; n++ {
+			for n, by := steps(t); ; n += by {
 				if !faultAt(t, c.kind, n, c.places) {
 					if n < 30 {
 						t.Errorf("there were only %d calls", n)
@@ -260,6 +261,15 @@ func TestFaultAtEveryCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// steps returns the first call to fail at, and how many there are from one to the next: with -short
+// one in seven, drawn by a seed, otherwise all.
+func steps(t *testing.T) (first, by int) {
+	if !testing.Short() {
+		return 0, 1
+	}
+	return int(testdb.Seed(t) % 7), 7
 }
 
 // faultAt reports whether there is an n-th call.

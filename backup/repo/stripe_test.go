@@ -286,7 +286,7 @@ func second[T any](_ T, err error) error { return err }
 func TestStripesAreMadeAtOnce(t *testing.T) {
 	ctx := t.Context()
 	for _, kind := range []faultKind{stop, stopLate, fail, failLate} {
-		for n := 0; ; n++ {
+		for n, by := steps(t); ; n += by {
 			w, keys := newWorld(3), Keys{}
 			if kind == failLate {
 				keys = passphrase

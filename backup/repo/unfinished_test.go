@@ -474,7 +474,7 @@ func TestCheckpointsOfABusyBackup(t *testing.T) {
 // and a prune leaves nothing else.
 func TestFaultAtEachCallOfAnUnfinished(t *testing.T) {
 	for _, kind := range []faultKind{stop, stopLate, fail, failLate} {
-		for n := 0; ; n++ {
+		for n, by := steps(t); ; n += by {
 			s := newMemory()
 			r := must(Create(t.Context(), s, Keys{}))
 			s.fault = &fault{n: n, kind: kind}
