@@ -31,9 +31,12 @@ func Linear(t *testing.T, size int, do func(sql string)) {
 	}
 }
 
-// LinearIn is Linear for work on n items of a kind.
+// LinearIn is Linear for work on n items of a kind; with -short on a quarter of them.
 func LinearIn(t *testing.T, kind string, n int, do func(n int)) {
 	t.Helper()
+	if testing.Short() {
+		n /= 4
+	}
 	for try := 1; ; try++ {
 		short, long := took(func() { do(n / 4) }), took(func() { do(n) })
 		// Quick runs do not matter; a busy machine gets another chance.

@@ -66,6 +66,9 @@ func (t tree) prove(limit time.Duration, wantOK bool) (said string, ran []string
 // TestProve: what is proved runs again only if what it is built of has changed; what failed does
 // not pass unseen; a record without its units' file still counts.
 func TestProve(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and tests a tree a dozen times: not with -short")
+	}
 	t.Setenv("CGO_ENABLED", "1") // as make prove has it: the suite runs this test without
 	w := tree{t, t.TempDir()}
 	w.git("init", "-q")
