@@ -27,7 +27,8 @@ type Target struct {
 	mu     sync.Mutex
 	agents map[int]*applier // of the stream being applied
 
-	distant time.Duration // other than the constant, for tests
+	distant  time.Duration // other than the constant, for tests
+	bulkFrom int           // the same
 }
 
 // New creates the target side of a server.
@@ -211,7 +212,7 @@ func (e *Target) applier(ctx context.Context, g *change.Group) (*applier, error)
 		return nil, err
 	}
 	a = newApplier(e.Bulk, name)
-	a.distant = cmp.Or(e.distant, distant)
+	a.distant, a.bulkFrom = cmp.Or(e.distant, distant), cmp.Or(e.bulkFrom, bulkFrom)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.agents == nil {

@@ -34,8 +34,8 @@ const (
 const maxStatements = 100
 
 // bulkFrom is how many rows of a kind a session writes to a table before it prepares a statement
-// for them. Tests set it to zero.
-var bulkFrom = 20
+// for them.
+const bulkFrom = 20
 
 // A prepared is a statement that the server has parsed.
 type prepared struct {
@@ -100,7 +100,7 @@ func (pl *planner) usable(s *prepared) (*prepared, error) {
 		return nil, nil
 	}
 	if !s.ready {
-		if s.rows++; s.rows < bulkFrom || pl.prepared == maxStatements {
+		if s.rows++; s.rows < pl.bulkFrom || pl.prepared == maxStatements {
 			return nil, nil
 		}
 		if err := pl.prepareBulk(s); err != nil || !s.ready {

@@ -12,10 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-func TestMain(m *testing.M) {
-	bulkFrom = 0
-	testdb.Main(m)
-}
+func TestMain(m *testing.M) { testdb.Main(m) }
 
 // An Engine is the part of the engine that applying needs.
 type Engine struct {
@@ -32,7 +29,7 @@ func Open(ctx context.Context, rawURL string, opt server.Options) (*Engine, erro
 	}
 	e := &Engine{Server: s, Schema: &schema.Schema{Server: s}}
 	e.Bulk = bulk.New(e.Schema)
-	e.Target = &Target{Bulk: e.Bulk, distant: distantFrom}
+	e.Target = &Target{Bulk: e.Bulk, distant: distantFrom, bulkFrom: 1}
 	return e, nil
 }
 

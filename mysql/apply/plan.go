@@ -23,6 +23,7 @@ type planner struct {
 	plans    map[*tidemark.Table][]*plan
 	latest   map[tidemark.TableID]*plan // the last one used for a table
 	prepared int                        // number of the session's prepared statements
+	bulkFrom int                        // rows of a kind to a table before a statement is prepared
 }
 
 // A plan is how changes of a relation are written to a table.
