@@ -69,14 +69,14 @@ test: test-deps ## the gate: every check and every test, of the long ones some
 prove: test-deps ## all that takes long, from where it ended: every test in its long form, the race detector, fuzzing (FOR=20m)
 	@SUITE_WHILE=$$PPID go run ./script/suite -prove $(FOR)
 
-# Tests on real servers, one of each engine, that the fast loop has besides those that need none.
-SHORTSOME  := ./postgres/... ./mysql/... ./cmd/tidemark
-SHORTTESTS := Apply|Follow|Describe|WriteStops|LanesLetGo|RejectKeepsGoodRows|FreshAndDirect|PlanTouchesNothing
+# Tests on real servers, one of each engine, that the fast loop has besides those that need none. They run in the same
+# processes: a package is linked once.
+SHORTTESTS := TestApply TestFollow TestWriteStops TestLanesLetGo TestRejectKeepsGoodRows TestFreshAndDirect TestPlanTouchesNothing
 
 test-short: ## the fast loop: tests without servers, some with; no checks, no race detector; unchanged packages are not run
 	@mkdir -p bin
-	@go run ./script/suite bin/short.json -json -short -vet=off -p 2 $$(go list ./... | grep -v -e /proof/ -e /internal/demo) -- \
-	  -json -vet=off -p 1 -parallel $(PARALLEL) -run '^Test($(SHORTTESTS))$$' $(SHORTSOME) && failed=0 || failed=1; \
+	@TIDEMARK_SHORT="$(SHORTTESTS)" go run ./script/suite bin/short.json -json -short -vet=off -p 2 -parallel $(PARALLEL) \
+	  $$(go list ./... | grep -v -e /proof/ -e /internal/demo) && failed=0 || failed=1; \
 	go run ./script/suite -slowest bin/short.json; exit $$failed
 
 demo: ## a tour on real servers

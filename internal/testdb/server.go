@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -108,10 +109,14 @@ func shared(tb testing.TB, name string, start func(name string) (*Server, error)
 }
 
 // notShort skips a test that needs servers or the built program when only tests without them are
-// requested (go test -short).
+// requested (go test -short), and those that TIDEMARK_SHORT names: make test-short builds and links
+// each package once for both.
 func notShort(tb testing.TB) {
 	tb.Helper()
-	if testing.Testing() && testing.Short() {
+	if !testing.Testing() || !testing.Short() {
+		return
+	}
+	if name, _, _ := strings.Cut(tb.Name(), "/"); !slices.Contains(strings.Fields(os.Getenv("TIDEMARK_SHORT")), name) {
 		tb.Skip("needs servers, or the built program: not with -short")
 	}
 }
