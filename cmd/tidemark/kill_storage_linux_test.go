@@ -17,8 +17,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// someOf returns at which of the changes 1 to n to kill a process: a few random ones, or all with
-// TIDEMARK_STEPS=all.
+// someOf returns at which of the changes 1 to n to kill a process: a few random ones, with -short
+// one, or all with TIDEMARK_STEPS=all.
 func someOf(t *testing.T, n, few int) (out []int) {
 	t.Helper()
 	if eachStep {
@@ -27,6 +27,9 @@ func someOf(t *testing.T, n, few int) (out []int) {
 		}
 		t.Logf("each of %d changes", n)
 		return out
+	}
+	if testing.Short() {
+		few = 1
 	}
 	seed := testdb.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 13))

@@ -51,8 +51,11 @@ type bench struct {
 	log   *queue.Log
 }
 
-// Run runs the suite.
+// Run runs the suite; with -short in smaller.
 func Run(t *testing.T, m Maker) {
+	if testing.Short() {
+		m.Giant, m.Checks = min(m.Giant, 30<<20), min(m.Checks, 2)
+	}
 	for _, c := range []struct {
 		name  string
 		limit int64
