@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -209,25 +208,10 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 		return nil
 	})
 	if err == nil && told {
-		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: Remedy(id, tidemark.HintOf(why), ""), Error: reasonOf(why)})
+		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: catalog.Remedy(id, tidemark.HintOf(why), ""), Error: reasonOf(why)})
 	}
 	return err
 }
-
-// Remedy completes the hint of a stopped table with the command that lets it continue. The stream's
-// name may be left out.
-func Remedy(id tidemark.TableID, hint, stream string) string {
-	hint = strings.TrimRight(hint, ". ")
-	if !strings.Contains(hint, "tidemark sub ") {
-		hint += ". Then run tidemark sub reload " + id.String()
-	}
-	if stream != "" && endsInReload.MatchString(hint) {
-		hint += " --name " + stream
-	}
-	return strings.TrimLeft(hint, ". ") + "."
-}
-
-var endsInReload = regexp.MustCompile(`tidemark sub reload \S+$`)
 
 var errNotThere = errors.New("is no longer on the source under this name, or the rules leave it out")
 
@@ -283,7 +267,7 @@ func (r *life) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
 	}
 	for _, t := range known {
 		if t.State == catalog.TableStopped {
-			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are skipped: " + t.Reason, Hint: Remedy(t.Table, t.Hint, r.spec.Name)})
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are skipped: " + t.Reason, Hint: catalog.Remedy(t.Table, t.Hint, r.spec.Name)})
 		}
 	}
 	return out

@@ -152,7 +152,7 @@ func printStreamTables(w io.Writer, x StreamState) {
 		fmt.Fprintln(w, line)
 		hint := t.Hint
 		if t.State == catalog.TableStopped {
-			hint = stream.Remedy(t.Table, hint, x.Name)
+			hint = catalog.Remedy(t.Table, hint, x.Name)
 		}
 		if hint != "" {
 			Printf(w, "      hint: %s\n", hint)
