@@ -48,6 +48,10 @@ func (k Kind) String() string {
 // session. Its Kind is Transient.
 var ErrNoConnection = errors.New("no connection is left")
 
+// ErrSnapshotLost is in the chain of the error of a job whose snapshot has ended with the session
+// that held it. Its Kind is Lost. A job that has kept nothing of it can take another.
+var ErrSnapshotLost = errors.New("the session that holds the snapshot is gone")
+
 // ErrSessionLost is in the chain of an error after which no call to that server can succeed: who
 // spoke to it for us has forgotten this job. Its Kind is Invalid.
 var ErrSessionLost = errors.New("the session is lost")

@@ -396,7 +396,7 @@ func TestLostLane(t *testing.T) {
 			t.Errorf("killed while reading: %v (%v)", err, tidemark.KindOf(err))
 		}
 		err = e.Read(t.Context(), 1, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error { return nil })
-		if tidemark.KindOf(err) != tidemark.Lost {
+		if tidemark.KindOf(err) != tidemark.Lost || !errors.Is(err, tidemark.ErrSnapshotLost) {
 			t.Errorf("read again on that lane: %v (%v)", err, tidemark.KindOf(err))
 		}
 		if got := strings.Count(mysqltest.ReadAll(t, e, m, tidemark.CopyText), "\n"); got != 5000 {

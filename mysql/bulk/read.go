@@ -128,7 +128,7 @@ func (e *Bulk) reader(ctx context.Context, lane int) (*server.Session, error) {
 		if s := e.reads[lane]; !s.Dead {
 			return s, nil
 		}
-		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: e.Masked, Err: fmt.Errorf("lane %d lost its snapshot of the source with its connection", lane), Hint: "The other lanes continue; if none is left, start the copy again."}
+		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: e.Masked, Err: fmt.Errorf("%w: lane %d lost its connection", tidemark.ErrSnapshotLost, lane), Hint: "The other lanes continue; if none is left, start the copy again."}
 	}
 	return e.laneSession(ctx, &e.reads, lane)
 }

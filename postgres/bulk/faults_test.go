@@ -160,7 +160,7 @@ func TestSnapshotHoldsWhileOthersWrite(t *testing.T) {
 			release()
 			e.readers[1].Close()
 			err = e.Read(t.Context(), 1, tidemark.Read{Move: m, Range: &ranges[0]}, func(b *tidemark.Batch) error { b.Release(); return nil })
-			if tidemark.KindOf(err) != tidemark.Lost || !strings.Contains(tidemark.HintOf(err), "--resume") {
+			if tidemark.KindOf(err) != tidemark.Lost || !errors.Is(err, tidemark.ErrSnapshotLost) || !strings.Contains(tidemark.HintOf(err), "--resume") {
 				t.Errorf("without a leader: %v: %v (%s)", tidemark.KindOf(err), err, tidemark.HintOf(err))
 			}
 		})

@@ -344,11 +344,11 @@ func (s *Server) Leader(ctx context.Context) (*pgx.Conn, func(), error) {
 
 // Lost returns the error for losing the copy's snapshot of the source.
 func (s *Server) Lost(cause error) error {
-	text := "the session that holds the snapshot is gone"
+	gone := tidemark.ErrSnapshotLost
 	if cause != nil {
-		text += ": " + PlainCause(cause)
+		gone = fmt.Errorf("%w: %s", gone, PlainCause(cause))
 	}
-	return &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: s.Object, Err: errors.New(text), Hint: "Start again with --resume: ranges that are on the target already are kept if the source has not changed."}
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: s.Object, Err: gone, Hint: "Start again with --resume: ranges that are on the target already are kept if the source has not changed."}
 }
 
 // Control returns the session for our own statements, and a function that releases it.
