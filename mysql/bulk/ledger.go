@@ -251,10 +251,16 @@ func inspectSome(ctx context.Context, e *Bulk, s *server.Session, tables []tidem
 	var b strings.Builder
 	for i, id := range tables {
 		out[i].Table = id
-		if i > 0 {
+		if schema.Impossible(id.Schema) != "" || schema.Impossible(id.Name) != "" {
+			continue // it would refuse to compare such a name
+		}
+		if b.Len() > 0 {
 			b.WriteString(" UNION ALL ")
 		}
 		fmt.Fprintf(&b, "SELECT %d FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND TABLE_NAME=%s", i, e.schemaLiteral(id), server.Literal(id.Name))
+	}
+	if b.Len() == 0 {
+		return nil
 	}
 	r, err := s.Query(ctx, b.String())
 	if err != nil {

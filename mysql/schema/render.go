@@ -153,10 +153,12 @@ func (r *renderer) table(m *tidemark.Move) {
 			Text: "has no columns, and " + r.to.name() + " has no such tables", Hint: "Exclude it from the copy."})
 		return
 	}
-	if name := r.longName(m); name != "" {
-		r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Invalid, Object: "table " + m.From.String(),
-			Text: fmt.Sprintf("would have the name %s, which is longer than the %d characters that are possible here", server.Quote(name), maxName), Hint: "Shorten it with a transformation."})
-		return
+	for _, name := range namesOf(m) {
+		if why := Impossible(name); why != "" {
+			r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Invalid, Object: "table " + m.From.String(),
+				Text: fmt.Sprintf("would have the name %s, %s", server.Quote(name), why), Hint: "Change it with a transformation."})
+			return
+		}
 	}
 	if o := r.native[m.From.TableID]; o != nil && r.family && m.From.Form == tidemark.Ordinary && keepsShape(m) {
 		if c, ok := parseCreateTable(o.SQL[0]); ok {
@@ -171,16 +173,24 @@ func (r *renderer) table(m *tidemark.Move) {
 // maxName is the length of a name in characters.
 const maxName = 64
 
-// longName returns a table or column name that is too long, if any.
-func (r *renderer) longName(m *tidemark.Move) string {
+// namesOf returns the names that a table and its columns would have.
+func namesOf(m *tidemark.Move) []string {
 	names := []string{m.To.Schema, m.To.Name}
 	for i := range m.To.Columns {
 		names = append(names, m.To.Columns[i].Name)
 	}
-	for _, n := range names {
-		if len(n) > maxName && len([]rune(n)) > maxName {
-			return n
-		}
+	return names
+}
+
+// Impossible says why the server would refuse a name, if it would.
+func Impossible(name string) string {
+	switch {
+	case len(name) > maxName && len([]rune(name)) > maxName:
+		return fmt.Sprintf("which is longer than the %d characters that are possible here", maxName)
+	case strings.HasSuffix(name, " "):
+		return "and names here cannot end with a space"
+	case strings.ContainsFunc(name, func(c rune) bool { return c > 0xFFFF }):
+		return "and names here are of characters up to U+FFFF: no emoji"
 	}
 	return ""
 }
@@ -340,7 +350,7 @@ func (r *renderer) action(object, when, action string) string {
 // constraint returns a name that no other constraint of the kind has in the database: here names
 // are unique per database, elsewhere per table.
 func (r *renderer) constraint(schema, name, kind string) string {
-	name = Shorten(basic(name), maxName)
+	name = cmp.Or(keyWord(name), "key")
 	taken := func(n string) bool { return r.names[kind+"\x00"+schema+"\x00"+strings.ToLower(n)] }
 	out := name
 	for i := 2; taken(out); i++ {

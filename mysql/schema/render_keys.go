@@ -309,7 +309,7 @@ func (b *builder) addKey(unique bool, x *tidemark.Index, parts, comment string) 
 
 // keyName returns a name for a key that is free in its table.
 func (b *builder) keyName(name string) string {
-	name = Shorten(basic(name), maxName)
+	name = keyWord(name)
 	out := name
 	for i := 2; b.names[strings.ToLower(out)] || out == ""; i++ {
 		suffix := fmt.Sprintf("_%d", i)

@@ -117,6 +117,10 @@ func (r *renderer) pgSequences() {
 			continue
 		}
 		id := tidemark.TableID{Schema: to, Name: o.Table.Name}
+		if why := Impossible(id.Name); why != "" {
+			r.find(tidemark.Warning, o.ID, fmt.Sprintf("is not made: it would have the name %s, %s", server.Quote(id.Name), why), "")
+			continue
+		}
 		var n [5]int64
 		for j := range n {
 			n[j], _ = strconv.ParseInt(m[j+1], 10, 64) // the server has written it

@@ -121,10 +121,6 @@ func (r *renderer) builtTable(m *tidemark.Move) {
 		r.find(tidemark.Blocker, b.object, fmt.Sprintf("has %d columns, and InnoDB takes %d", n, maxColumns), "Leave columns out with a transformation.")
 		return
 	}
-	if name := b.unnameable(); name != "" {
-		r.find(tidemark.Blocker, b.object, fmt.Sprintf("has the name %q, and names here are of characters up to U+FFFF: no emoji", name), "Rename it with a transformation rule.")
-		return
-	}
 	r.built[m.From.TableID] = b
 	if m.From.Form == tidemark.Partitioned {
 		r.find(tidemark.Note, b.object, "is partitioned on the source, and is one table here", "")
@@ -147,21 +143,6 @@ func (r *renderer) builtTable(m *tidemark.Move) {
 		last = r.index(m, fmt.Sprintf("index %s.%d", id, i+1), []string{text}, last)
 	}
 	r.statistics(m, last)
-}
-
-// unnameable returns a name of the table or one of its columns that the server cannot have; "" if
-// there is none.
-func (b *builder) unnameable() string {
-	names := []string{b.m.To.Schema, b.m.To.Name}
-	for i := range b.m.To.Columns {
-		names = append(names, b.m.To.Columns[i].Name)
-	}
-	for _, name := range names {
-		if basic(name) != name {
-			return name
-		}
-	}
-	return ""
 }
 
 func (b *builder) column(name string) *builtColumn {
@@ -331,6 +312,11 @@ func (b *builder) comment(object, text string, limit int) string {
 		text = plain
 	}
 	return server.Literal(text)
+}
+
+// keyWord returns a name that a key or constraint can have here.
+func keyWord(name string) string {
+	return strings.TrimRight(Shorten(basic(name), maxName), " ")
 }
 
 // basic returns a text with ? in place of what is beyond utf8mb3.
