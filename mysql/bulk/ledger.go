@@ -340,7 +340,7 @@ func (e *Bulk) ExecEach(ctx context.Context, lane int, objects [][]string, done 
 	}
 	defer forgetShapes(e, statements...)
 	if s.Wire == nil {
-		s.Wire = server.NewWire(s.Conn)
+		s.Wire = s.NewWire()
 	}
 	stop := s.Watch(ctx)
 	defer func() {

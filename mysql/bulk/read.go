@@ -75,7 +75,7 @@ func readEach(ctx context.Context, e *Bulk, s *server.Session, lane int, rs []ti
 	err := results(ctx, s, rs[0].Format)
 	if err == nil && s.Wire == nil {
 		if err = takeMore(ctx, s); err == nil {
-			s.Wire = server.NewWire(s.Conn)
+			s.Wire = s.NewWire()
 		}
 	}
 	if err != nil {

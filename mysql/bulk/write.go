@@ -196,7 +196,7 @@ func (k *writing) prepare(ctx context.Context) (err error) {
 	k.enums = newEnumCounter(k.w.Move, warnsOfZero(k.e))
 	k.sql = k.loadStatement()
 	if k.s.Wire == nil {
-		k.s.Wire = server.NewWire(k.s.Conn)
+		k.s.Wire = k.s.NewWire()
 	}
 	return nil
 }

@@ -30,12 +30,13 @@ type Wire struct {
 	out   []byte      // the last command
 	heads []byte      // of outgoing packets
 	bufs  net.Buffers // outgoing packets of one send
+	piece int         // payload of each, but the last
 }
 
 const (
 	MaxPayload = 1<<24 - 1
 	ReadBuffer = 512 << 10 // size of the largest row that is not streamed
-	sendPacket = 256 << 10 // payload of outgoing packets: under any server's max_allowed_packet
+	sendPacket = 256 << 10 // payload of outgoing packets, if max_allowed_packet is not less
 
 	PacketOK     = 0x00
 	packetInfile = 0xfb
@@ -46,7 +47,19 @@ const (
 
 var ErrMalformed = errors.New("malformed packet: connection was bad")
 
-func NewWire(conn net.Conn) *Wire { return &Wire{conn: conn, buf: make([]byte, ReadBuffer)} }
+func NewWire(conn net.Conn) *Wire {
+	return &Wire{conn: conn, buf: make([]byte, ReadBuffer), piece: sendPacket}
+}
+
+// NewWire returns a session's own packets. They are as short as its server wants them: it closes a
+// connection that sends it others.
+func (s *Session) NewWire() *Wire {
+	w := NewWire(s.Conn)
+	if most := s.Server.Limits.Packet; most > 0 {
+		w.piece = min(w.piece, most/2)
+	}
+	return w
+}
 
 // Command sends one command, in as many packets as it needs.
 func (w *Wire) Command(com byte, arg string) error {
@@ -455,11 +468,11 @@ func (w *Wire) Load(sql string, ahead ...string) error {
 // Send sends a piece of the stream, without copying it.
 func (w *Wire) Send(data []byte) error {
 	w.heads, w.bufs = w.heads[:0], w.bufs[:0]
-	if need := 4 * (len(data)/sendPacket + 1); cap(w.heads) < need {
+	if need := 4 * (len(data)/w.piece + 1); cap(w.heads) < need {
 		w.heads = make([]byte, 0, need)
 	}
 	for len(data) > 0 {
-		n := min(len(data), sendPacket)
+		n := min(len(data), w.piece)
 		at := len(w.heads)
 		w.heads = append(w.heads, byte(n), byte(n>>8), byte(n>>16), w.seq)
 		w.seq++

@@ -202,3 +202,20 @@ func keyless(t *testing.T, db string) {
 		testdb.Query(t, db, "ALTER TABLE loose REPLICA IDENTITY FULL")
 	}
 }
+
+// TestSmallPackets copies to servers that take packets of 128 kB at most: they close connections
+// that send them more.
+func TestSmallPackets(t *testing.T) {
+	t.Parallel()
+	from := shop(t, postgres(t))
+	testdb.Query(t, from, "INSERT INTO loose SELECT i, md5(i::text) || md5(i::text) FROM generate_series(1, 30000) i")
+	servers := []func(testing.TB, ...string) *testdb.Server{testdb.OwnMariaDB, testdb.OwnMySQL}
+	for _, i := range testdb.Draw(t, len(servers), 1) {
+		to := servers[i](t, "--max-allowed-packet=131072")
+		dst := to.NewDatabase(t, "dst")
+		if code, out := run(t, "copy", from, dst, "--target-schema", schema(dst), "--retry-for", "2s"); code != 0 {
+			t.Fatalf("%s: exit %d\n%s", to.Engine, code, out)
+		}
+		compareShop(t, from, dst)
+	}
+}
