@@ -32,6 +32,7 @@
 //	3  postgres mysql db2 sqlfile         engines: they know words, and what both do alike
 //	   mapping ddl                        rules of the user's, and for changed definitions
 //	   load diff define lag catalog sample advisor   verbs: they see engines through their own interfaces
+//	   diff/dumped                        a dump file as a side of a comparison
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   queue/peek                         what is in a queue, for people
 //	   relay                              the link to a process beside a far server

@@ -81,10 +81,14 @@ var rooms = map[string]room{
 	"backup/dump": {floor: 32, imports: ". flow backup/repo"},
 
 	// Verbs see engines through interfaces of their own.
-	"mapping":    {floor: 30, imports: "."},
-	"ddl":        {floor: 30, imports: ". mysqltype change"},
-	"load":       {floor: 30, imports: ". flow internal/crash"},
-	"diff":       {floor: 30, imports: ". change flow internal/escape"},
+	"mapping": {floor: 30, imports: "."},
+	"ddl":     {floor: 30, imports: ". mysqltype change"},
+	"load":    {floor: 30, imports: ". flow internal/crash"},
+	"diff":    {floor: 30, imports: ". change flow internal/escape"},
+
+	// A dump file as a side of a comparison.
+	"diff/dumped": {floor: 31, imports: ". internal/crash"},
+
 	"lag":        {floor: 30},
 	"define":     {floor: 30, imports: "."},
 	"catalog":    {floor: 30, imports: ". internal/filelock internal/plainfile"},
@@ -115,7 +119,7 @@ var rooms = map[string]room{
 
 	// Where engines and verbs join.
 	"engines": {floor: 40, imports: ". db2 db2/schema load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/define postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
-	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines internal/crash internal/plainfile"},
+	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines diff/dumped internal/crash internal/plainfile"},
 
 	// How long a copy will take.
 	"job/forecast": {floor: 55, imports: ". catalog flow job load"},
@@ -194,6 +198,7 @@ var rooms = map[string]room{
 	"proof/apps":       {floor: 90},
 	"proof/byhand":     {floor: 90},
 	"proof/counters":   {floor: 90},
+	"proof/dumpdiff":   {floor: 90},
 	"proof/folders":    {floor: 90},
 	"proof/garbled":    {floor: 90},
 	"proof/links":      {floor: 90},

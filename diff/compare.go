@@ -171,17 +171,24 @@ func (c *comparison) newTable(index int, p Pair) (*table, error) {
 	return t, nil
 }
 
+// file is the engine of dump files.
+const file = "file"
+
 // chooseFormat returns the cheapest format for the servers in which equal values are equal bytes;
 // if there is none, text with normal forms.
 func (t *table) chooseFormat(opt Options) {
 	fam := tidemark.Family(opt.SourceEngine)
 	alike := fam != "" && fam == tidemark.Family(opt.TargetEngine)
+	written := opt.SourceEngine == file || opt.TargetEngine == file
 	pol := policy{zeroDates: opt.ZeroDates, unheld: opt.NoNumberIsNull}
 	binary, raw := alike && fam == "postgres" && len(t.columns[0]) > 0, true
 	var makers [2][]maker
 	for i := range t.columns[0] {
 		a, b := t.columns[0][i].Type, t.columns[1][i].Type
 		fa, fb := normals(a, b, alike, pol)
+		if written && fa == nil && fb == nil && number(a.Kind) && number(b.Kind) {
+			fa, fb = always(normDecimal), always(normDecimal)
+		}
 		makers[0], makers[1] = append(makers[0], fa), append(makers[1], fb)
 		raw = raw && fa == nil && fb == nil
 		binary = binary && a.Portable && b.Portable && a.Native == b.Native

@@ -1,11 +1,13 @@
 package diff
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tidemarkdb/tidemark"
@@ -43,6 +45,7 @@ type pass struct {
 	// skip reports that a task no longer needs to be read. May be nil.
 	skip func(t *task) bool
 
+	turn    [2]sync.Mutex // of an Ordered side: held from taking a task until Advance is there
 	buffer  *flow.Buffer[work]
 	giant   chan struct{} // full while a row that spans batches is assembled
 	space   []byte        // for that row; owned by whoever has filled giant
@@ -58,9 +61,12 @@ const (
 func (p *pass) run(ctx context.Context) error {
 	p.buffer = flow.NewBuffer(bufferItems, bufferBytes, func(w work) int64 { return int64(len(w.data)) })
 	p.giant = make(chan struct{}, 1)
-	for _, tasks := range p.tasks {
+	for side, tasks := range p.tasks {
 		for _, t := range tasks {
 			t.open.Store(1)
+		}
+		if _, ordered := p.sides[side].(Ordered); ordered {
+			slices.SortFunc(tasks, func(a, b *task) int { return cmp.Compare(a.r.ID, b.r.ID) })
 		}
 	}
 	g := flow.NewGroup(ctx)
@@ -92,12 +98,11 @@ func (p *pass) read(ctx context.Context, c *flow.Clock, side, lane int) error {
 		}
 	}()
 	for {
-		i := int(p.next[side].Add(1)) - 1
-		if i >= len(p.tasks[side]) {
-			return nil
+		t, skipped, err := p.take(ctx, c, side)
+		if err != nil || t == nil {
+			return err
 		}
-		t := p.tasks[side][i]
-		if p.skip == nil || !p.skip(t) {
+		if !skipped {
 			if err := p.readTask(ctx, c, lane, t); err != nil {
 				return err
 			}
@@ -106,6 +111,26 @@ func (p *pass) read(ctx context.Context, c *flow.Clock, side, lane int) error {
 			return err
 		}
 	}
+}
+
+// take returns the next task of a side, nil after the last, and whether it need not be read. An
+// Ordered side is there when it returns.
+func (p *pass) take(ctx context.Context, c *flow.Clock, side int) (t *task, skipped bool, err error) {
+	o, ordered := p.sides[side].(Ordered)
+	if ordered {
+		defer c.Enter(c.Enter(flow.IO))
+		p.turn[side].Lock()
+		defer p.turn[side].Unlock()
+	}
+	i := int(p.next[side].Add(1)) - 1
+	if i >= len(p.tasks[side]) {
+		return nil, false, nil
+	}
+	t = p.tasks[side][i]
+	if skipped = p.skip != nil && p.skip(t); !skipped && ordered {
+		err = t.table.fail("compare", side, o.Advance(ctx, &t.r))
+	}
+	return t, skipped, err
 }
 
 func (p *pass) readTask(ctx context.Context, c *flow.Clock, lane int, t *task) error {

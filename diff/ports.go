@@ -20,6 +20,16 @@ type Side interface {
 	Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error
 }
 
+// An Ordered is a Side whose rows come in an order of their own, such as a dump file, which is read
+// from front to back.
+type Ordered interface {
+	Side
+	// Advance moves to the range that is read next. A pass calls it with increasing Range.IDs, one
+	// call at a time, and then Read, for several ranges at once. After a Read of another pass, or
+	// for an ID that is not larger than the last, it begins again at the front.
+	Advance(ctx context.Context, r *tidemark.Range) error
+}
+
 // A Summer is a Side that can sum the hashes of rows on its server, so that the rows of equal
 // tables are not transferred.
 type Summer interface {
@@ -63,7 +73,8 @@ type Pair struct {
 // Options of a comparison. The zero value is good.
 type Options struct {
 	// SourceEngine and TargetEngine are "postgres", "mysql", "mariadb" or "file". Between two of a
-	// family the fastest format is used, and fewer values need a normal form. Empty: unknown.
+	// family the fastest format is used, and fewer values need a normal form. In a file numbers may
+	// be written in any way that its server accepts. Empty: unknown.
 	SourceEngine, TargetEngine string
 	// Lanes is the number of ranges read at once on each side; default 1.
 	Lanes int

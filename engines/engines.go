@@ -96,7 +96,7 @@ func Open(ctx context.Context, url string, opt Options) (Database, error) {
 	}
 	if !ok || scheme == "file" {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database, which is needed here"),
-			Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db or db2://user@host/DB. A dump file can be the source of copy and check: load it into a database first."}
+			Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db or db2://user@host/DB. A dump file can be the source of copy and check, and one side of diff: load it into a database first."}
 	}
 	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, db2://user@host/DB."}
 }
@@ -149,6 +149,10 @@ func database(raw string) string {
 
 func (e my) Default() string { return e.db }
 
+// DatesAsWritten makes Read emit dates such as 0000-00-00 unchanged, whatever Options.ZeroDates
+// says. Call it before Read.
+func (e my) DatesAsWritten() { e.Engine.Bulk.KeepDates.Store(true) }
+
 func (e pg) Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Database, error) {
 	return e.Describe(ctx, among(names))
 }
@@ -192,8 +196,8 @@ func Matrix() []Capability {
 		{"replicate", "target", "yes", "yes", "", ""},
 		{"replicate", "applying", "in parallel by dependencies; many rows a statement", "in parallel by dependencies; many rows a statement", "", ""},
 		{"replicate", "exactly once", "progress in the rows' transaction", "progress in the rows' transaction (transactional tables)", "", ""},
-		{"diff", "compare", "yes", "yes", "yes", ""},
-		{"diff", "compare definitions, with the SQL that makes them equal", "yes", "yes", "", ""},
+		{"diff", "compare", "yes", "yes", "yes", "with a database"},
+		{"diff", "compare definitions, with the SQL that makes them equal", "yes", "yes", "", "as the source"},
 		{"diff", "compare while a stream runs", "tables with a key", "tables with a key", "", ""},
 		{"repair", "make the target's rows equal", "tables with a key", "tables with a key", "", ""},
 		{"check", "before anything moves", "yes", "yes", "yes", "yes"},

@@ -14,6 +14,7 @@ import (
 // name the engines that implement them, so that an engine that loses one breaks the build and not a
 // user's run. What verbs ask for is in package engines.
 var (
+	_ = []dateKeeper{engines.MySQL{}}
 	_ = []fencer{engines.Postgres{}}
 	_ = []follower{engines.Postgres{}, engines.MySQL{}}
 	_ = []spacer{engines.Postgres{}}
@@ -31,6 +32,9 @@ var (
 type spacer interface {
 	InTablespaces(ctx context.Context, names []string) ([]tidemark.TableID, error)
 }
+
+// A dateKeeper can read dates such as 0000-00-00 unchanged, for a comparison with a dump.
+type dateKeeper interface{ DatesAsWritten() }
 
 // A versioner says which version its server has.
 type versioner interface{ Version() string }

@@ -15,6 +15,9 @@ import (
 // exists. Open the target so that it renders owners and privileges; these are compared if opt says
 // so.
 func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options) (*define.Result, error) {
+	if spec.Files != [2]bool{} {
+		return definitionsOfDump(ctx, env, spec, opt)
+	}
 	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
 	if err != nil {
 		return nil, err
@@ -24,6 +27,11 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 	if err != nil {
 		return nil, err
 	}
+	return compareDefinitions(ctx, tgt, db, moves, spec.Rules, opt)
+}
+
+// compareDefinitions compares what moves would create on the target with what it has.
+func compareDefinitions(ctx context.Context, tgt Database, db *tidemark.Database, moves []tidemark.Move, rules *mapping.Rules, opt define.Options) (*define.Result, error) {
 	there, err := tgt.Describe(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -33,13 +41,16 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 			return nil, err
 		}
 	}
-	across := db.Engine != there.Engine
-	want, have := rendered(tgt, db, moves, across), rendered(tgt, there, identity(tgt, moves, there, spec.Rules, across), across)
+	across, wrote := db.Engine != there.Engine, *db
+	if db.Piecewise { // a file's text is no server's: what it creates is compared by its shape
+		across, wrote.Engine = true, ""
+	}
+	want, have := rendered(tgt, db, moves, across), rendered(tgt, there, identity(tgt, moves, there, rules, across), across)
 	want = slices.DeleteFunc(want, func(o tidemark.Object) bool { // a schema of the target may have none of the tables
 		same := func(x tidemark.Object) bool { return x.ID == o.ID }
 		return o.Kind == "schema" && slices.ContainsFunc(there.Objects, same) && !slices.ContainsFunc(have, same)
 	})
-	s := scope{schemas: map[string]bool{}, across: across}
+	s := scope{schemas: map[string]bool{}, across: across, file: db.Piecewise}
 	for i := range moves {
 		s.schemas[moves[i].To.Schema] = true
 	}
@@ -47,7 +58,7 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 		s.schemas[schemaOf(&want[i])] = true
 	}
 	opt.InScope = s.of
-	result := define.Compare(want, have, engines.Definitions(db, there), opt)
+	result := define.Compare(want, have, engines.Definitions(&wrote, there), opt)
 	return &result, nil
 }
 
@@ -130,6 +141,7 @@ func ontoItself(t *tidemark.Table, direct bool) tidemark.Move {
 type scope struct {
 	schemas map[string]bool // that the copy fills
 	across  bool
+	file    bool // which may not say what schema it is of
 }
 
 // of decides about an object that only the target has.
@@ -139,6 +151,8 @@ func (s *scope) of(o *tidemark.Object) int {
 	case schema == "":
 		return define.Beside
 	case !s.schemas[schema]:
+		return define.Ours
+	case s.file && o.Kind == "schema":
 		return define.Ours
 	case s.across && !inShape(o.Kind):
 		return define.Beside

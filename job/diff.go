@@ -31,6 +31,9 @@ type DiffSpec struct {
 	RetryFor time.Duration
 	// Servers, if not nil, is called at the end with what the readers' I/O consisted of.
 	Servers func(*sample.Account)
+	// Files says which of source and target are dump files; Dump opens them.
+	Files [2]bool
+	Dump  func(path string) (Dump, error)
 	// Only, if not nil, tells which of the source's tables are compared; for partitions, by their
 	// root table.
 	Only func(tidemark.TableID) bool
@@ -41,8 +44,12 @@ type DiffSpec struct {
 // tables that were not found equal before.
 func Diff(ctx context.Context, env Env, spec DiffSpec) (out diff.Result, findings []tidemark.Finding, err error) {
 	equal := map[tidemark.TableID]diff.TableResult{} // by the source's table
+	once := diffOnce
+	if spec.Files != [2]bool{} {
+		once = diffDump
+	}
 	err = env.persist(ctx, "diff", spec.RetryFor, func(there func()) (err error) {
-		out, findings, err = diffOnce(ctx, env, spec, equal, there)
+		out, findings, err = once(ctx, env, spec, equal, there)
 		return err
 	})
 	return out, findings, err
@@ -63,6 +70,21 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 	if err != nil {
 		return diff.Result{}, findings, err
 	}
+	opt := diffOptions(spec, src, tgt)
+	var servers *serverWatch
+	if spec.Servers != nil {
+		servers, opt.Watch = watchSides(ctx, src, tgt)
+	}
+	result, err := comparePairs(ctx, env, src, tgt, pairs, opt, equal)
+	if servers != nil {
+		spec.Servers(servers.account(result.Report))
+	}
+	result.Equal = result.Equal && !missing(findings)
+	return result, findings, err
+}
+
+// comparePairs compares the pairs that an earlier attempt has not found equal, and adds to equal.
+func comparePairs(ctx context.Context, env Env, src, tgt diff.Side, pairs []diff.Pair, opt diff.Options, equal map[tidemark.TableID]diff.TableResult) (diff.Result, error) {
 	w := newDiffProgress(pairs)
 	env.Watch.Running(w)
 	var open []diff.Pair
@@ -74,7 +96,6 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 		}
 		open, at = append(open, p), append(at, i)
 	}
-	opt := diffOptions(spec, src, tgt, w)
 	var mu sync.Mutex
 	opt.Progress = func(e diff.Event) {
 		if e.Pair = at[e.Pair]; e.Done != nil && e.Done.Equal {
@@ -84,20 +105,11 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 		}
 		w.event(e)
 	}
-	var servers *serverWatch
-	if spec.Servers != nil {
-		servers, opt.Watch = watchSides(ctx, src, tgt)
-	}
 	result, err := diff.Compare(ctx, src, tgt, open, opt)
-	if servers != nil {
-		spec.Servers(servers.account(result.Report))
+	if err == nil {
+		result.Tables = inOrder(pairs, at, result.Tables, equal)
 	}
-	if err != nil {
-		return result, findings, err
-	}
-	result.Tables = inOrder(pairs, at, result.Tables, equal)
-	result.Equal = result.Equal && !missing(findings)
-	return result, findings, nil
+	return result, err
 }
 
 // inOrder gives the results of all pairs: those compared now are at the places at, the others were
@@ -138,9 +150,9 @@ func freezeBoth(ctx context.Context, spec *DiffSpec, src, tgt Database) error {
 	return nil
 }
 
-func diffOptions(spec DiffSpec, src, tgt Database, w *diffProgress) diff.Options {
+func diffOptions(spec DiffSpec, src, tgt Database) diff.Options {
 	return diff.Options{SourceEngine: src.Name(), TargetEngine: tgt.Name(), Lanes: spec.Lanes, MaxPrinted: spec.MaxPrinted,
-		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, ReadRows: spec.ReadRows, Progress: w.event}
+		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, ReadRows: spec.ReadRows}
 }
 
 // missing reports whether a finding is about a table that does not exist on the target.
@@ -165,6 +177,23 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	if len(moves) == 0 {
 		return nil, findings, nothing("compare", db)
 	}
+	var notes []tidemark.Finding
+	for _, f := range findings {
+		if f.Severity >= tidemark.Warning {
+			notes = append(notes, f)
+		}
+	}
+	pairs, lacking, err := pairMoves(ctx, tgt, "target", moves)
+	notes = append(notes, lacking...)
+	if err == nil && len(pairs) == 0 && len(notes) == 0 {
+		err = &tidemark.Error{Kind: tidemark.NotFound, Op: "diff", Err: fmt.Errorf("none of %d tables exists on the target", len(moves))}
+	}
+	return pairs, notes, err
+}
+
+// pairMoves finds the tables that moves have filled on an end, which is the source or the target,
+// and lists what is missing there.
+func pairMoves(ctx context.Context, tgt Database, role string, moves []tidemark.Move) (pairs []diff.Pair, notes []tidemark.Finding, err error) {
 	wanted := map[tidemark.TableID]bool{}
 	for _, m := range moves {
 		wanted[ClipID(tgt, m.To.TableID)] = true
@@ -177,17 +206,10 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	for _, t := range there.Tables {
 		found[t.TableID] = t
 	}
-	var notes []tidemark.Finding
-	for _, f := range findings {
-		if f.Severity >= tidemark.Warning {
-			notes = append(notes, f)
-		}
-	}
-	var pairs []diff.Pair
 	for i := range moves {
 		t := found[ClipID(tgt, moves[i].To.TableID)]
 		if t == nil {
-			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + moves[i].To.String(), Text: "does not exist on the target"})
+			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + moves[i].To.String(), Text: "does not exist on the " + role})
 			continue
 		}
 		p, lacks := match(tgt, &moves[i], t)
@@ -196,9 +218,6 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 			continue
 		}
 		pairs = append(pairs, p)
-	}
-	if len(pairs) == 0 && len(moves) > 0 && len(notes) == 0 {
-		return nil, notes, &tidemark.Error{Kind: tidemark.NotFound, Op: "diff", Err: fmt.Errorf("none of %d tables exists on the target", len(moves))}
 	}
 	return pairs, notes, nil
 }

@@ -23,6 +23,7 @@ type Dump interface {
 	Stamp() string                // changes when the file does; "" for a pipe
 	Offset() (at, size int64)     // of the file as it lies on disk; size 0 unknown
 	For(engine, version string)   // which server it is for
+	Compare(dates bool)           // its rows are compared, and its invalid dates kept
 	Defined() bool                // no table is defined after what was read, as far as file names tell
 	Findings() []tidemark.Finding // oddities in it, once it is read
 	Close() error

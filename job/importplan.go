@@ -31,6 +31,8 @@ type survey struct {
 	settings    map[string]bool                      // the texts of sets
 	triggers    map[tidemark.TableID]*tidemark.Piece // that must not fire while rows are loaded
 	start       time.Time
+	// see, if not nil, receives the pieces of rows of selected tables, and what computes rows.
+	see func(t *tidemark.Table, p *tidemark.Piece) error
 
 	mu  sync.Mutex // guards sum, which a watcher asks for
 	sum load.TableStatus
@@ -38,15 +40,16 @@ type survey struct {
 
 // plan reads the whole file and tells what Import would do. It writes nothing.
 func (im *importJob) plan(ctx context.Context) (*load.Plan, error) {
-	s, err := im.survey(ctx)
+	s, err := im.survey(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	return s.plan(ctx)
 }
 
-func (im *importJob) survey(ctx context.Context) (*survey, error) {
-	s := &survey{im: im, sum: load.TableStatus{State: load.FullLoad}, at: map[tidemark.TableID]*tidemark.Table{}, others: map[string]int{}, views: map[string]bool{}, settings: map[string]bool{}, triggers: map[tidemark.TableID]*tidemark.Piece{}, start: time.Now()}
+// survey reads the file; see, if not nil, receives the pieces of rows.
+func (im *importJob) survey(ctx context.Context, see func(*tidemark.Table, *tidemark.Piece) error) (*survey, error) {
+	s := &survey{im: im, see: see, sum: load.TableStatus{State: load.FullLoad}, at: map[tidemark.TableID]*tidemark.Table{}, others: map[string]int{}, views: map[string]bool{}, settings: map[string]bool{}, triggers: map[tidemark.TableID]*tidemark.Piece{}, start: time.Now()}
 	if im.env.Watch != nil {
 		im.env.Watch.Running(s)
 	}
@@ -142,6 +145,11 @@ func (s *survey) piece(ctx context.Context, p *tidemark.Piece) error {
 	if t == nil {
 		return err
 	}
+	if s.see != nil {
+		if err := s.see(t, p); err != nil {
+			return err
+		}
+	}
 	t.Rows += p.Rows
 	t.Bytes += p.Bytes
 	s.rows = append(s.rows, tidemark.Range{ID: p.ID, Move: slices.Index(s.tables, t), Rows: p.Rows, Bytes: p.Bytes})
@@ -156,6 +164,9 @@ func (s *survey) piece(ctx context.Context, p *tidemark.Piece) error {
 func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
 	if !s.im.spec.Rules.Wants(tidemark.TableID{Schema: s.im.from(p), Name: p.Table.Name}) {
 		return nil
+	}
+	if s.see != nil {
+		return s.see(&tidemark.Table{TableID: p.Table}, p)
 	}
 	if !s.im.Speaks() {
 		err := s.im.computed(p)
@@ -335,7 +346,7 @@ func CheckDump(ctx context.Context, env Env, spec CopySpec, open func(path strin
 		return nil, err
 	}
 	defer im.close()
-	s, err := im.survey(ctx)
+	s, err := im.survey(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

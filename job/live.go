@@ -76,6 +76,9 @@ type living struct {
 // openLive connects to both ends, and finds the stream between them.
 func openLive(ctx context.Context, env Env, spec LiveSpec) (v *living, err error) {
 	v = &living{env: env, spec: spec}
+	if err := needsDatabases("diff", spec.Diff, "does not change, and no stream fills it", "Leave out --live."); err != nil {
+		return v, err
+	}
 	defer func() {
 		if err != nil {
 			v.close()
@@ -146,7 +149,8 @@ func (v *living) first(ctx context.Context) error {
 		}
 		v.progress = newDiffProgress(pairs)
 		v.env.Watch.Running(v.progress)
-		opt := diffOptions(v.spec.Diff, src, tgt, v.progress)
+		opt := diffOptions(v.spec.Diff, src, tgt)
+		opt.Progress = v.progress.event
 		opt.Keep = v.spec.Keep
 		if v.live, err = diff.NewLive(pairs, opt); err != nil {
 			return err

@@ -37,6 +37,9 @@ type Repaired struct {
 // only printed are printed once, so a repair that has printed some ends there.
 func Repair(ctx context.Context, env Env, spec RepairSpec) (*Repaired, error) {
 	started := time.Now()
+	if err := needsDatabases("repair", spec.Diff, "cannot be one side of a repair: only tidemark diff compares with one", "Load it into a database, and repair from there."); err != nil {
+		return nil, err
+	}
 	out := &Repaired{Execute: spec.Execute}
 	told := false
 	if tell := spec.Print; tell != nil {

@@ -29,6 +29,9 @@ type ConvertOptions struct {
 	Assume string
 	// KeepNUL lets NUL bytes in text through; the target decides.
 	KeepNUL bool
+	// KeepDates writes invalid dates to COPY text as they are, for a comparison with a server that
+	// has them too.
+	KeepDates bool
 }
 
 // A Converter turns the rows of one table into batches. One lane uses it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -202,7 +203,7 @@ func (c *Converter) copyDate(f *field, at int) error {
 	}
 	kind := f.col.Type.Kind
 	if !exists(v[0], v[1], v[2]) {
-		return c.zeroDate(f, kind, at)
+		return c.zeroDate(f, kind, v, at)
 	}
 	when := time.Date(v[0], time.Month(v[1]), v[2], v[3], v[4], v[5], v[6], time.UTC)
 	layout := "2006-01-02 15:04:05.999999"
@@ -221,7 +222,11 @@ func (c *Converter) copyDate(f *field, at int) error {
 }
 
 // zeroDate writes the replacement of an invalid date.
-func (c *Converter) zeroDate(f *field, kind tidemark.TypeKind, at int) error {
+func (c *Converter) zeroDate(f *field, kind tidemark.TypeKind, v [7]int, at int) error {
+	if c.opt.KeepDates {
+		c.add(writtenDate(kind, v))
+		return nil
+	}
 	switch c.opt.ZeroDates {
 	case ZeroNull:
 		c.add([]byte(`\N`))
@@ -232,6 +237,22 @@ func (c *Converter) zeroDate(f *field, kind tidemark.TypeKind, at int) error {
 		return nil
 	}
 	return c.bad(at, tidemark.BadRow, "column "+f.name+": "+snippet(c.scratch)+" is not a valid date elsewhere", "Choose what zero dates become: --zero-dates null or --zero-dates epoch.")
+}
+
+// writtenDate writes a date as its server does, whether it is valid or not.
+func writtenDate(kind tidemark.TypeKind, v [7]int) []byte {
+	b := fmt.Appendf(nil, "%04d-%02d-%02d", v[0], v[1], v[2])
+	if kind == tidemark.Date {
+		return b
+	}
+	b = fmt.Appendf(b, " %02d:%02d:%02d", v[3], v[4], v[5])
+	if v[6] > 0 {
+		b = trimFraction(fmt.Appendf(b, ".%06d", v[6]/1000))
+	}
+	if kind == tidemark.Timestamp {
+		b = append(b, "+00"...)
+	}
+	return b
 }
 
 // parseDate reads year, month, day, hour, minute, second and nanosecond as MySQL does: separated by

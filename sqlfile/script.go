@@ -118,6 +118,12 @@ func (s *Script) For(engine, version string) {
 	s.scan.opt.Server, s.scan.session.Server, s.scan.opt.All = s.server, s.server, s.opt.All
 }
 
+// Compare says that rows are compared instead of loaded: values stay as they are that a target may
+// refuse, and with dates also dates that only MySQL and MariaDB have. Call it before Next.
+func (s *Script) Compare(dates bool) {
+	s.opt.Convert.KeepNUL, s.opt.Convert.KeepDates = true, dates
+}
+
 // Close closes the file.
 func (s *Script) Close() error { return s.file.Close() }
 

@@ -45,11 +45,15 @@ the target, object by object, and the SQL that updates the target is printed;
 --definitions=only skips the rows. A comparison of rows does not find a sequence that is
 behind, a missing index or a column that only the target has.
 
+One side may be a dump file of MySQL or MariaDB, or mydumper's folder, as copy reads them: rows
+are compared as a copy of the file would have written them, with the same rules and options.
+
 Without SOURCE and TARGET it compares the active tables of the stream --name of this machine;
 passwords come from a password file, PGPASSWORD or MYSQL_PWD.`,
 		Example: `  tidemark diff postgres://me@old/shop postgres://me@new/shop
   tidemark diff mysql://me@old/shop postgres://me@new/shop --include 'shop.order*'
   tidemark diff postgres://me@old/shop postgres://me@new/shop --definitions=only
+  tidemark diff dump.sql.gz mysql://me@new/shop
 
   # while tidemark replicate runs between the two
   tidemark diff postgres://me@old/shop postgres://me@new/shop --live --name shop
@@ -66,6 +70,10 @@ func (o *diffOptions) diff(cmd *cobra.Command, r *request) error {
 	if o.definitions == "only" {
 		return o.diffDefinitions(cmd, r)
 	}
+	spec := o.diffSpec(r)
+	if err := spec.Describable(); err != nil && o.definitions == "on" {
+		return err
+	}
 	watch := screen.Watch(o.view(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	env := job.Env{Open: r.opener(&o.engineOptions), Watch: watch}
 	var defined *define.Result
@@ -76,14 +84,13 @@ func (o *diffOptions) diff(cmd *cobra.Command, r *request) error {
 	if o.live {
 		result, findings, err = job.DiffLive(cmd.Context(), env, o.liveDiff(r))
 	} else {
-		spec := o.diffSpec(r)
 		if o.load.Sample {
 			spec.Servers = func(a *job.Servers) { servers = a }
 		}
 		result, findings, err = job.Diff(cmd.Context(), env, spec)
 	}
 	if err == nil && o.definitions == "on" {
-		defined, err = definitions(cmd.Context(), r, &o.engineOptions, env, o.diffSpec(r))
+		defined, err = definitions(cmd.Context(), r, &o.engineOptions, env, spec)
 	}
 	watch.Stop()
 	if err != nil {

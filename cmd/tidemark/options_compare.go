@@ -2,7 +2,9 @@ package main
 
 import (
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -55,7 +57,8 @@ func (o *comparingOptions) table() option.Table {
 func (o *compareOptions) spec(r *request, rules *ruleOptions, loads *loadOptions, engine *engineOptions) job.DiffSpec {
 	spec := job.DiffSpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: rules.targetSchema, Lanes: loads.load.Lanes,
 		MaxPrinted: o.maxPrinted, ZeroDates: engine.zeroDates, NoNumberIsNull: engine.noNumberIsNull, ReadRows: o.readRows,
-		RetryFor: max(loads.load.RetryTime(), 0)}
+		RetryFor: max(loads.load.RetryTime(), 0), Files: [2]bool{address.IsDump(r.source), address.IsDump(r.target)}}
+	spec.Dump = func(path string) (job.Dump, error) { return engines.OpenDump(path, engine.engine, false) }
 	if r.only != nil {
 		spec.Only = func(id tidemark.TableID) bool { return r.only[id] }
 	}
