@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// servers are the kinds that a dump may come from, and go to.
+// target is a server that a dump is copied to.
 func target(t testing.TB, engine string) *testdb.Server {
 	if engine == "postgres" {
 		return testdb.Postgres(t, 15)
