@@ -32,10 +32,11 @@ const (
 	Exists                  // the object that was to be created is there already
 	Corrupt                 // what Tidemark has stored is damaged or has a gap
 	Empty                   // there is nothing to do: no table on the source, or none that was selected
+	Refused                 // a server, or the operating system, reports an error that no other Kind describes
 )
 
 var kindNames = [...]string{"bug", "invalid", "unreachable", "denied", "forbidden", "not found", "unsupported",
-	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled", "exists", "corrupt", "empty"}
+	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled", "exists", "corrupt", "empty", "refused"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -212,6 +212,7 @@ var rooms = map[string]room{
 	"proof/neighbours": {floor: 90},
 	"proof/promise":    {floor: 90},
 	"proof/schemas":    {floor: 90},
+	"proof/screens":    {floor: 90},
 	"proof/statements": {floor: 90},
 	"proof/twoservers": {floor: 90},
 	"proof/values":     {floor: 90},

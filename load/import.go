@@ -114,7 +114,7 @@ func (im *importing) feed(ctx context.Context, c *flow.Clock) error {
 func ofScript(err error, object string) error {
 	var server interface{ SQLState() string }
 	kind := tidemark.KindOf(err)
-	vague := (kind == tidemark.Invalid || kind == tidemark.Unsupported) && tidemark.HintOf(err) == ""
+	vague := (kind == tidemark.Invalid || kind == tidemark.Unsupported) && tidemark.HintOf(err) == "" || kind == tidemark.Refused
 	if kind != tidemark.Bug && !vague || !errors.As(err, &server) {
 		return err
 	}

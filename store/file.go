@@ -453,6 +453,8 @@ func fileError(op, path string, err error) error {
 		kind, hint = tidemark.Invalid, "Name a folder."
 	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		kind, hint = tidemark.Transient, "Check the disk or the network file system of that folder."
+	case errors.As(err, new(syscall.Errno)):
+		kind, hint = tidemark.Refused, "The operating system reports this for that folder: look at its file system."
 	}
 	var pe *fs.PathError
 	var le *os.LinkError

@@ -22,7 +22,7 @@ var exitCodes = map[tidemark.Kind]int{
 	tidemark.Invalid: 2, tidemark.Unreachable: 3, tidemark.Denied: 4, tidemark.Forbidden: 5, tidemark.NotFound: 6,
 	tidemark.Unsupported: 7, tidemark.NotEmpty: 8, tidemark.Full: 9, tidemark.Transient: 10, tidemark.Lost: 11,
 	tidemark.Unmapped: 12, tidemark.Collision: 13, tidemark.BadRow: 14, tidemark.BadInput: 15, tidemark.Incomplete: 16,
-	tidemark.Exists: 17, tidemark.Corrupt: 18, tidemark.Empty: 20, tidemark.Bug: 70, tidemark.Cancelled: 130,
+	tidemark.Exists: 17, tidemark.Corrupt: 18, tidemark.Empty: 20, tidemark.Refused: 21, tidemark.Bug: 70, tidemark.Cancelled: 130,
 }
 
 // exitDiffer is diff's answer when the two sides are not equal, and check's when

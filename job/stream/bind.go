@@ -330,7 +330,7 @@ func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) err
 		err := b.r.tgt.Exec(b.ctx, 0, []string{sql})
 		if k := tidemark.KindOf(err); err == nil {
 			b.say(m, sql)
-		} else if k == tidemark.BadRow || k == tidemark.Invalid || k == tidemark.Unsupported || k == tidemark.Bug {
+		} else if k == tidemark.BadRow || k == tidemark.Invalid || k == tidemark.Unsupported || k == tidemark.Refused || k == tidemark.Bug {
 			return b.stops(m.From.TableID, ddl.AddExpression, name, "has no column "+name+" on the target, which rejects it: "+reasonOf(err))
 		} else if k != tidemark.Exists {
 			return err

@@ -174,7 +174,7 @@ func (a *applier) worthCare(err error) bool {
 	var my *gomysql.MyError
 	if errors.As(err, &my) {
 		kind, _ := a.e.KindOf(my)
-		return kind == tidemark.BadRow || kind == tidemark.Bug
+		return kind == tidemark.BadRow || kind == tidemark.Refused || kind == tidemark.Bug
 	}
 	return errors.Is(err, errCareful)
 }

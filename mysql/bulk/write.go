@@ -298,7 +298,7 @@ func (k *writing) tryAll(ctx context.Context) (bad bool, _ error) {
 	if err == nil {
 		return false, nil
 	}
-	if _, bad = badReason(err); !bad {
+	if _, bad = k.badReason(err); !bad {
 		return false, err
 	}
 	k.rollback()

@@ -53,7 +53,7 @@ func (k *writing) siftRows(ctx context.Context, data []byte, rows int) error {
 		k.done.Rows += int64(rows)
 		return k.command("RELEASE SAVEPOINT tidemark")
 	}
-	reason, isBad := badReason(err)
+	reason, isBad := k.badReason(err)
 	if !isBad {
 		return err
 	}
@@ -78,7 +78,7 @@ func (k *writing) siftRows(ctx context.Context, data []byte, rows int) error {
 }
 
 // badReason reports whether a row is to blame, and what for.
-func badReason(err error) (string, bool) {
+func (k *writing) badReason(err error) (string, bool) {
 	var ours *tidemark.Error
 	var bad *BadValue
 	var my *gomysql.MyError
@@ -88,7 +88,8 @@ func badReason(err error) (string, bool) {
 	case errors.As(err, &ours):
 		return fmt.Sprint(ours.Err), ours.Kind == tidemark.BadRow
 	case errors.As(err, &my):
-		return (server.Said(my)).Error(), server.Kinds[my.Code] == tidemark.BadRow
+		kind, _ := k.e.KindOf(my)
+		return server.Said(my).Error(), kind == tidemark.BadRow
 	}
 	return "", false
 }

@@ -35,7 +35,8 @@ var Kinds = map[uint16]tidemark.Kind{
 	1053: tidemark.Transient, 1040: tidemark.Transient, 1203: tidemark.Transient, 1226: tidemark.Transient,
 	1927: tidemark.Transient, 1317: tidemark.Transient, 1152: tidemark.Transient, 1158: tidemark.Transient,
 	1159: tidemark.Transient, 1160: tidemark.Transient, 1161: tidemark.Transient, 1184: tidemark.Transient,
-	4031: tidemark.Transient, 3169: tidemark.Transient, 3168: tidemark.Transient, 1080: tidemark.Transient,
+	1020: tidemark.Transient, 1429: tidemark.Transient, 1615: tidemark.Transient, 1637: tidemark.Transient,
+	1969: tidemark.Transient, 3024: tidemark.Transient, 4031: tidemark.Transient, 3169: tidemark.Transient, 3168: tidemark.Transient, 1080: tidemark.Transient,
 
 	1412: tidemark.Lost,
 
@@ -49,13 +50,16 @@ var Kinds = map[uint16]tidemark.Kind{
 	3156: tidemark.BadRow, 3157: tidemark.BadRow, 3158: tidemark.BadRow, 3643: tidemark.BadRow, 3903: tidemark.BadRow,
 	3616: tidemark.BadRow, 3617: tidemark.BadRow, 3733: tidemark.BadRow, 4025: tidemark.BadRow, 4038: tidemark.BadRow,
 	1022: tidemark.BadRow, 1169: tidemark.BadRow, 1296: tidemark.BadRow, 1916: tidemark.BadRow, 1918: tidemark.BadRow,
-	4078: tidemark.BadRow,
+	4078: tidemark.BadRow, 1642: tidemark.BadRow, 1643: tidemark.BadRow, 1644: tidemark.BadRow, 1442: tidemark.BadRow,
+	1172: tidemark.BadRow, 1422: tidemark.BadRow, 1424: tidemark.BadRow, 1456: tidemark.BadRow, 1467: tidemark.BadRow,
 
 	1071: tidemark.Invalid, 1067: tidemark.Invalid, 1170: tidemark.Invalid, 1059: tidemark.Invalid, 1103: tidemark.Invalid, 1166: tidemark.Invalid,
 	1074: tidemark.Invalid, 1075: tidemark.Invalid, 1072: tidemark.Invalid, 1089: tidemark.Invalid,
 	1901: tidemark.Unsupported, 1305: tidemark.Unsupported, 3756: tidemark.Unsupported, 3814: tidemark.Unsupported, 3763: tidemark.Unsupported,
 
 	1148: tidemark.Unsupported, 3948: tidemark.Unsupported, 4166: tidemark.Unsupported,
+
+	1064: tidemark.Bug, 1149: tidemark.Bug, // the syntax of a statement, which is ours
 }
 
 // Fail converts an error of a driver, the network or the server to an Error. An Error is returned
@@ -133,10 +137,7 @@ var neededPrivilege = regexp.MustCompile(`you need \(at least one of\) the (.+?)
 func (e *Server) KindOf(my *gomysql.MyError) (tidemark.Kind, string) {
 	kind, known := Kinds[my.Code]
 	if !known {
-		kind = tidemark.Bug
-		if len(my.State) == 5 && (strings.HasPrefix(my.State, "22") || strings.HasPrefix(my.State, "23") || my.State == "44000" || my.State == "45000") {
-			kind = tidemark.BadRow // data exception, integrity constraint violation, check option, SIGNAL in a trigger
-		}
+		kind = kindOfState(my.State)
 	}
 	if hourly(my) {
 		kind = tidemark.Forbidden // a prompt retry gets the same error
@@ -145,6 +146,25 @@ func (e *Server) KindOf(my *gomysql.MyError) (tidemark.Kind, string) {
 		kind = tidemark.Full
 	}
 	return kind, e.Hint(my, kind)
+}
+
+// kindOfState returns what an error means whose number is not in Kinds: states are few, but most
+// numbers have HY000 or 42000, which say nothing.
+func kindOfState(state string) tidemark.Kind {
+	if len(state) != 5 || state == "HY000" {
+		return tidemark.Refused
+	}
+	switch state[:2] {
+	case "08", "40":
+		return tidemark.Transient
+	case "28":
+		return tidemark.Denied
+	case "0A":
+		return tidemark.Unsupported
+	case "42", "70", "XA", "25", "0Z", "3D":
+		return tidemark.Refused
+	}
+	return tidemark.BadRow // a data exception, a violated constraint, what a trigger ends with, and SIGNAL
 }
 
 // hourly reports whether a user has exhausted an hourly limit; otherwise 1226 is about concurrent
@@ -189,8 +209,12 @@ func (e *Server) Hint(my *gomysql.MyError, kind tidemark.Kind) string {
 		return "Another transaction holds a lock; see SHOW ENGINE INNODB STATUS on the server."
 	case 1148, 3948, 4166:
 		return "SET GLOBAL local_infile = 1 on the server to load rows the fast way."
+	case 1034, 1035, 1194, 1195:
+		return "The file of that table is damaged: run REPAIR TABLE on the server, then repeat."
 	}
 	switch kind {
+	case tidemark.Refused:
+		return "The server itself reports this: remove the cause there; its log may say more."
 	case tidemark.Full:
 		return "Free space on the server's disk."
 	case tidemark.Denied:

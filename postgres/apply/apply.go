@@ -214,7 +214,7 @@ func (t *Target) byRow(ctx context.Context, a *applier, err error) bool {
 	case errors.Is(err, errOthers):
 		return true
 	case errors.As(err, &pg):
-		switch server.KindOfState(pg.Code) {
+		switch server.KindOf(pg, "apply") {
 		case tidemark.BadRow, tidemark.NotFound, tidemark.Invalid, tidemark.Unsupported:
 		default:
 			return false

@@ -193,7 +193,7 @@ func (r *resolver) attempt(ctx context.Context, sql string, params [][]byte) (me
 func ofARow(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return server.KindOfState(pg.Code) == tidemark.BadRow
+		return server.KindOf(pg, "apply") == tidemark.BadRow
 	}
 	return !server.Broken(err) && tidemark.KindOf(err) != tidemark.Cancelled
 }

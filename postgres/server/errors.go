@@ -39,13 +39,19 @@ func KindOfState(code string) tidemark.Kind {
 	case "72000", // snapshot too old
 		"XX001", "XX002": // corrupted data or index
 		return tidemark.Lost
-	case "54000": // a row, or its index entry, is too large
+	case "54000", // a row, or its index entry, is too large
+		"54001": // a trigger or a check calls itself
 		return tidemark.BadRow
+	case "HV00N": // a foreign server does not answer
+		return tidemark.Transient
+	case "24000", "25001", "25P01", "25P02": // our statements are out of order
+		return tidemark.Bug
 	}
-	switch code[:min(2, len(code))] {
+	switch class := code[:min(2, len(code))]; class {
 	case "08", "40", "53":
 		return tidemark.Transient
-	case "22", "23", "44", "P0": // the last one is RAISE in a trigger
+	case "22", "23", "44", "P0", // the last one is RAISE in a trigger
+		"09", "20", "21", "27", "2F", "38", "39": // what else a trigger or a function of the user ends with
 		return tidemark.BadRow
 	case "28":
 		return tidemark.Denied
@@ -53,8 +59,51 @@ func KindOfState(code string) tidemark.Kind {
 		return tidemark.Unsupported
 	case "42", "2B", "3D", "34", "26":
 		return tidemark.Invalid
+	default:
+		if !strings.Contains(ownClasses, class) {
+			return tidemark.BadRow // RAISE ... USING ERRCODE with a state of the user's own
+		}
 	}
-	return tidemark.Bug
+	return tidemark.Refused
+}
+
+// ownClasses are the other classes of the server's own errors: each state outside of them was
+// invented by a user.
+const ownClasses = "00 01 02 03 0B 0F 0L 0P 0Z 24 25 2D 3B 3F 54 55 57 58 72 F0 HV XX"
+
+// raisedIn matches the user's function in which an error arose, in the server's CONTEXT. DO blocks
+// are ours.
+var raisedIn = regexp.MustCompile(`(?:^|\n)(?:PL/\w+|SQL) function "?([^"\n(]+)"?[("]`)
+
+// functionOf returns the name of the user's function that raised an error, or "".
+func functionOf(where string) string {
+	if m := raisedIn.FindStringSubmatch(where); m != nil && m[1] != "inline_code_block" {
+		return m[1]
+	}
+	return ""
+}
+
+// KindOf returns what an error means that came while op was done. What a user's function raises is
+// about the row that it was called for, whatever its state; an event trigger is called for none.
+func KindOf(pg *pgconn.PgError, op string) tidemark.Kind {
+	kind := KindOfState(pg.Code)
+	if functionOf(pg.Where) == "" {
+		return kind
+	}
+	ofRows := op == "write" || op == "apply" || op == "repair"
+	switch class := pg.Code[:min(2, len(pg.Code))]; kind {
+	case tidemark.BadRow:
+		if ofRows || class == "22" || class == "23" || class == "44" {
+			return kind
+		}
+	case tidemark.Bug, tidemark.Refused, tidemark.Invalid, tidemark.NotFound, tidemark.Unsupported, tidemark.Exists:
+		if ofRows && !strings.Contains("58 F0 HV XX", class) { // those tell of the server, not of the row
+			return tidemark.BadRow
+		}
+	default:
+		return kind
+	}
+	return tidemark.Refused
 }
 
 var kindHints = map[tidemark.Kind]string{
@@ -90,7 +139,7 @@ func (s *Server) FailGrant(ctx context.Context, op, object string, err error, gr
 	case ctx.Err() != nil:
 		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
 	case errors.As(err, &pg):
-		out.Kind = KindOfState(pg.Code)
+		out.Kind = KindOf(pg, op)
 		if pg.Code == "42P16" && pg.Routine == "index_check_primary_key" {
 			out.Kind = tidemark.Exists // the text is in the server's language, the routine is not
 		}
@@ -121,7 +170,8 @@ func (s *Server) malformedHint() string {
 }
 
 func (s *Server) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) string {
-	if h := StateHints[pg.Code]; h != "" {
+	raised := functionOf(pg.Where)
+	if h := StateHints[pg.Code]; h != "" && (raised == "" || kind == tidemark.Transient || kind == tidemark.Forbidden) {
 		return h
 	}
 	switch kind {
@@ -133,7 +183,13 @@ func (s *Server) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) stri
 	if h := kindHints[kind]; h != "" {
 		return h
 	}
-	return strings.TrimSpace(pg.Hint)
+	switch h := strings.TrimSpace(pg.Hint); {
+	case h != "" || kind != tidemark.Refused:
+		return h
+	case raised != "":
+		return fmt.Sprintf("The function %s of the server raised this (SQLSTATE %s): see there what it asks for.", raised, pg.Code)
+	}
+	return fmt.Sprintf("The server itself reports this (SQLSTATE %s): remove the cause there; its log may say more.", pg.Code)
 }
 
 var deniedFor = regexp.MustCompile(`^permission denied (?:for|to access) (table|relation|view|materialized view|sequence|schema|database|function|large object|foreign table|foreign server|tablespace|type|language) "?(.+?)"?$`)
@@ -187,9 +243,14 @@ var CopyWhere = regexp.MustCompile(`COPY .*?, line (\d+)(?:, column ((?:[^:]|::)
 // rowHint names the row and what can be done about it.
 func rowHint(where string) string {
 	const advice = "correct it at the source, or have bad rows rejected"
+	raised := functionOf(where)
+	if raised != "" {
+		raised = "the function " + raised + " refuses it; "
+	}
 	m := CopyWhere.FindStringSubmatch(where)
 	if m == nil {
-		return strings.ToUpper(advice[:1]) + advice[1:] + "."
+		all := raised + advice
+		return strings.ToUpper(all[:1]) + all[1:] + "."
 	}
 	at := "row " + m[1] + " of the range"
 	if m[2] != "" {
@@ -202,7 +263,7 @@ func rowHint(where string) string {
 		}
 		at += ": " + string(value)
 	}
-	return "It is " + at + "; " + advice + "."
+	return "It is " + at + "; " + raised + advice + "."
 }
 
 // Broken reports whether the connection is lost; a refused statement does not count.
@@ -225,7 +286,7 @@ func Ended(err error) bool {
 // BadRow reports whether the server refused a value, rather than the statement.
 func BadRow(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && KindOfState(pg.Code) == tidemark.BadRow
+	return errors.As(err, &pg) && KindOf(pg, "write") == tidemark.BadRow
 }
 
 func SQLState(err error) string {

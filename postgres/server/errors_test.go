@@ -29,3 +29,19 @@ func TestErrorsUnwrap(t *testing.T) {
 		t.Errorf("%v was wrapped again", again)
 	}
 }
+
+// Of what a server says, only statements of ours that are out of order are our fault.
+func TestServersErrorsAreNotOurs(t *testing.T) {
+	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	ours := map[string]bool{"24000": true, "25001": true, "25P01": true, "25P02": true}
+	for _, a := range letters {
+		for _, b := range letters {
+			for _, rest := range []string{"000", "001", "P01", "P02", "00N"} {
+				state := string(a) + string(b) + rest
+				if kind := KindOfState(state); (kind == tidemark.Bug) != ours[state] {
+					t.Errorf("%s is %v", state, kind)
+				}
+			}
+		}
+	}
+}

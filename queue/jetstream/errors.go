@@ -57,7 +57,7 @@ func (s *Store) refused(e *jetstream.APIError) error {
 		}
 		return diskError("append to", s.Name(), errors.New(cause))
 	}
-	return s.error(tidemark.Bug, "append to", e, "")
+	return s.error(tidemark.Refused, "append to", e, "Look at the log of the NATS server.")
 }
 
 // diskError returns an error of the file system.
