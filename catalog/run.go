@@ -144,7 +144,7 @@ func (c *Catalog) Run(ctx context.Context, id string) (Run, error) {
 	case err != nil:
 		return Run{}, err
 	case len(runs) == 0 || prefix == "":
-		return Run{}, noRun(op, id, "no run has this ID")
+		return Run{}, noSuchRun(ctx, c, op, id, prefix)
 	case len(runs) > 1 && runs[0].ID != prefix:
 		return Run{}, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: id, Err: errors.New("several runs have IDs that begin with this"), Hint: "Give more of the ID."}
 	}
@@ -171,9 +171,30 @@ func (c *Catalog) RunsBetween(ctx context.Context, verb, source, target string, 
 	return c.runs(ctx, "list runs", "WHERE verb = ? AND source = ? AND target = ? ORDER BY started DESC, id DESC LIMIT ?", verb, source, target, limit)
 }
 
-func noRun(op, id, cause string) error {
+func noRun(op, id, cause string) *tidemark.Error {
 	return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: id, Err: errors.New(cause), Hint: "tidemark runs lists the runs."}
 }
+
+// noSuchRun names the run whose ID is most like one that does not exist.
+func noSuchRun(ctx context.Context, c *Catalog, op, id, prefix string) error {
+	err := noRun(op, id, "no run has this ID")
+	runs, lerr := c.Runs(ctx, 1000)
+	if lerr != nil || len(prefix) < minLikeRun {
+		return err
+	}
+	whole, begin := make([]string, 0, len(runs)), make(map[string]string, len(runs))
+	for _, r := range runs {
+		start := r.ID[:min(len(prefix), len(r.ID))]
+		whole, begin[start] = append(whole, start), r.ID
+	}
+	if near := tidemark.Nearest(prefix, whole); near != "" && tidemark.Distance(prefix, near) <= 2 { // IDs of one day begin alike
+		err.Hint = "Did you mean " + begin[near] + "? " + err.Hint
+	}
+	return err
+}
+
+// minLikeRun is how much of an ID must be there to say which run was meant.
+const minLikeRun = 10
 
 // Runs lists the newest runs, newest first; all of them if limit is not positive.
 func (c *Catalog) Runs(ctx context.Context, limit int) ([]Run, error) {

@@ -116,12 +116,14 @@ func (c *Catalog) Stream(ctx context.Context, name string) (Stream, error) {
 	if err != nil {
 		return Stream{}, err
 	}
+	names := make([]string, 0, len(all))
 	for _, s := range all {
 		if s.Name == name {
 			return s, nil
 		}
+		names = append(names, s.Name)
 	}
-	return Stream{}, &tidemark.Error{Kind: tidemark.NotFound, Op: "find stream", Object: name, Err: errors.New("the catalogue has no stream of this name"), Hint: "tidemark status lists the streams."}
+	return Stream{}, &tidemark.Error{Kind: tidemark.NotFound, Op: "find stream", Object: name, Err: errors.New("the catalogue has no stream of this name"), Hint: tidemark.Meant(name, names) + "tidemark status lists the streams."}
 }
 
 // keepSamples is how long samples are kept: IBM's MONITOR_LIMIT of 10080 minutes.

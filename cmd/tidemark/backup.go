@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -174,7 +175,7 @@ func (o *backupOptions) backUp(cmd *cobra.Command, source string, places []strin
 		return err
 	}
 	defer done()
-	w := screen.WatchStorage(o.view(), cmd.ErrOrStderr())
+	w := screen.WatchStorage(o.view(), o.events(cmd))
 	defer w.Stop()
 	if o.logical && o.resume != "" {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "resume", Object: o.resume, Err: errors.New("a logical backup cannot be resumed"), Hint: "Leave out --resume to start a new one."}
@@ -187,6 +188,15 @@ func (o *backupOptions) backUp(cmd *cobra.Command, source string, places []strin
 	run, rep, err := job.Backup(cmd.Context(), job.Env{Catalog: cat}, job.BackupSpec{Source: source, Repo: r,
 		Files: engines.FilesOptions{Via: o.via, Label: o.label, Dir: o.dataDir, Spread: o.spread, Way: o.way, Rate: o.rate, Engine: o.engine}, Options: o.pipeline(), Watch: w.Watch})
 	return o.storageEnd(cmd, w, run, rep, nil, err)
+}
+
+// events is where progress goes: with --json it is lines of standard output, as of every job, whose
+// last one is the report.
+func (o *outputOptions) events(cmd *cobra.Command) io.Writer {
+	if o.json {
+		return cmd.OutOrStdout()
+	}
+	return cmd.ErrOrStderr()
 }
 
 // storageEnd prints the report at the end of a backup or a restore, and what to do next.

@@ -141,6 +141,10 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream
 	switch {
 	case spec.Remove && err == nil:
 		where := map[stream.Half]string{stream.Whole: "on both sides", stream.CaptureHalf: "on the source and in the queue", stream.ApplyHalf: "on the target"}[spec.Half]
+		if o.json {
+			screen.Event(cmd.OutOrStdout(), map[string]string{"event": "removed", "stream": spec.Name, "where": where})
+			break
+		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "stream %s is removed %s; rows stay as they are\n", spec.Name, where)
 	case rep == nil:
 	case o.json:

@@ -134,7 +134,7 @@ func (o *restoreOptions) restore(cmd *cobra.Command, place, id, dir string, cat 
 	if err := o.tryOut(cmd.Context(), cmd.ErrOrStderr(), m, dir); err != nil {
 		return err
 	}
-	w := screen.WatchStorage(o.view(), cmd.ErrOrStderr())
+	w := screen.WatchStorage(o.view(), o.events(cmd))
 	defer w.Stop()
 	run, rep, err := job.Restore(cmd.Context(), job.Env{Catalog: cat}, job.RestoreSpec{Repo: r, Manifest: m, Part: part, Watch: w.Watch,
 		Options: backup.RestoreOptions{Options: o.pipeline(&o.repoOptions, &o.serverOptions), Dir: dir, Spaces: o.spaces, Finish: finish, Delta: o.delta, Force: o.force}})

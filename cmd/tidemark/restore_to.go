@@ -179,7 +179,7 @@ const replayRate = 50 << 20
 func (o *restoreOptions) forecast(cmd *cobra.Command, m *repo.Manifest, replay logs.Replay) {
 	took := time.Duration(float64(replay.Bytes()) / replayRate * float64(time.Second)).Round(time.Second)
 	if o.json {
-		screen.Event(cmd.ErrOrStderr(), struct {
+		screen.Event(o.events(cmd), struct {
 			Event      string    `json:"event"`
 			Backup     string    `json:"backup"`
 			Target     string    `json:"target"`

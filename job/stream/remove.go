@@ -112,7 +112,7 @@ func (r *setup) isSomewhere(ctx context.Context) error {
 	}
 	hint := "This catalogue has no stream; name the one that has it with --state."
 	if len(names) > 0 {
-		hint = "This catalogue has " + strings.Join(names, ", ") + " (tidemark status); another one is named with --state."
+		hint = tidemark.Meant(r.spec.Name, names) + "This catalogue has " + strings.Join(names, ", ") + " (tidemark status); another one is named with --state."
 	}
 	nobody := [...]string{"neither the catalogue, the source nor the target", "neither the catalogue nor the source", "neither the catalogue nor the target"}[r.spec.Half]
 	return &tidemark.Error{Kind: tidemark.NotFound, Op: "remove", Object: "stream " + r.spec.Name, Err: errors.New(nobody + " knows it; nothing was removed"), Hint: hint}

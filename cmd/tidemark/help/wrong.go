@@ -146,7 +146,7 @@ func unknownOption(cmd *cobra.Command, name, dashes string) string {
 	}
 	near := ""
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && (alike(low, f.Name) || len(low) > 2 && strings.HasPrefix(f.Name, low)) && (near == "" || option.Distance(low, f.Name) < option.Distance(low, near)) {
+		if !f.Hidden && (alike(low, f.Name) || len(low) > 2 && strings.HasPrefix(f.Name, low)) && (near == "" || tidemark.Distance(low, f.Name) < tidemark.Distance(low, near)) {
 			near = f.Name
 		}
 	})
@@ -182,5 +182,5 @@ func alike(a, b string) bool {
 	if len(b) < 4 {
 		most = 1
 	}
-	return option.Distance(strings.ToLower(a), b) <= most
+	return tidemark.Distance(strings.ToLower(a), b) <= most
 }

@@ -36,10 +36,11 @@ func (c Choice) Backup(ctx context.Context, r *repo.Repo, id string, logical boo
 	if err != nil {
 		return nil, err
 	}
+	all := slices.Clone(ids)
 	ids = slices.DeleteFunc(ids, func(known string) bool { return !strings.HasPrefix(known, id) })
 	switch {
 	case len(ids) == 0:
-		return nil, noBackup(r, id)
+		return nil, noBackup(r, id, all)
 	case len(ids) > 1:
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: id, Err: errors.New("several backups begin with this: " + ids[0] + ", " + ids[1]), Hint: "Give more of the ID."}
 	}
@@ -57,8 +58,8 @@ func (c Choice) Backup(ctx context.Context, r *repo.Repo, id string, logical boo
 	return m, nil
 }
 
-func noBackup(r *repo.Repo, name string) error {
-	return &tidemark.Error{Kind: tidemark.NotFound, Op: "find backup", Object: name, Err: errors.New("there is no such backup in " + r.Store().String()), Hint: "tidemark backups lists them."}
+func noBackup(r *repo.Repo, name string, all []string) error {
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: "find backup", Object: name, Err: errors.New("there is no such backup in " + r.Store().String()), Hint: tidemark.Meant(name, all) + "tidemark backups lists them."}
 }
 
 // isOf reports whether a backup is one of those that --server and, for logical ones, --database
@@ -110,11 +111,11 @@ func (c Choice) Latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*
 		slices.Reverse(fit)
 		return fit, ambiguous("restore", fit, true)
 	case c.Server != "":
-		return nil, noBackup(r, "latest of "+c.Server)
+		return nil, noBackup(r, "latest of "+c.Server, nil)
 	case other != nil:
 		return nil, other
 	}
-	return nil, noBackup(r, "latest")
+	return nil, noBackup(r, "latest", nil)
 }
 
 // ambiguous is the error of "latest" if there are backups of several servers or, if that counts,
@@ -155,8 +156,9 @@ func (c Choice) Named(all []*repo.Manifest, name string) (string, error) {
 	if name == "latest" && len(all) > 0 {
 		return all[len(all)-1].ID, ambiguous("find backup", all, false)
 	}
-	var found []string
+	var found, ids []string
 	for _, m := range all {
+		ids = append(ids, m.ID)
 		if m.ID == name {
 			return name, nil
 		}
@@ -166,7 +168,7 @@ func (c Choice) Named(all []*repo.Manifest, name string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", &tidemark.Error{Kind: tidemark.NotFound, Op: "find backup", Object: name, Err: errors.New("there is no such backup"), Hint: "tidemark backups lists them."}
+		return "", &tidemark.Error{Kind: tidemark.NotFound, Op: "find backup", Object: name, Err: errors.New("there is no such backup"), Hint: tidemark.Meant(name, ids) + "tidemark backups lists them."}
 	case 1:
 		return found[0], nil
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/tidemarkdb/tidemark"
 )
 
 // A Section is a part of the description of all options: a table and, if its lines do not name it,
@@ -70,32 +72,9 @@ func (b Book) Page(w io.Writer) {
 
 // Near gives the name in a table that is spelled most like one, or "" if none is.
 func (t Table) Near(name string) string {
-	best, least := "", len(name)/3+1
+	names := make([]string, 0, len(t))
 	for _, l := range t {
-		if d := Distance(name, l.Name); d <= least && (best == "" || d < least) {
-			best, least = l.Name, d
-		}
+		names = append(names, l.Name)
 	}
-	return best
-}
-
-// Distance is how many letters have to be changed, added or left out (Levenshtein's).
-func Distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
-			}
-			before = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return tidemark.Nearest(name, names)
 }
