@@ -81,7 +81,7 @@ func (s *Scanner) postgresEnd() (int, error) {
 				if n, ok := postgresWalk(d); ok && s.fail == nil {
 					return n, nil
 				}
-				return 0, s.bad(0, "the file ends inside this statement, before its ;", hintCut)
+				return 0, s.cut(0, "the file ends inside this statement, before its ;")
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -349,6 +350,16 @@ func (s *window) bad(i int, what, hint string) error {
 	}
 	offset, line := s.where(i)
 	return bad(s.opt.Name, offset, line, what, hint)
+}
+
+// cut makes the error of a file that ends inside the statement at which it is read; or, if no
+// statement begins like that, of a file that holds no SQL.
+func (s *window) cut(i int, what string) error {
+	if begin := bytes.TrimLeft(s.unread(), " \t\r\n"); !beginsStatement(begin) {
+		line, _, _ := bytes.Cut(begin, []byte("\n"))
+		return s.bad(0, "it is not SQL, but begins with "+strconv.Quote(string(line[:min(len(line), 40)])), hintNoSQL)
+	}
+	return s.bad(i, what, hintCut)
 }
 
 // note records a finding once.

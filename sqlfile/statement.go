@@ -73,11 +73,11 @@ func (s *Scanner) statementEnd(i int) (int, error) {
 		case s.fail != nil:
 			return 0, s.fail
 		case q != 0:
-			return 0, s.bad(from, "an unterminated "+quoteName(q), hintCut)
+			return 0, s.cut(from, "an unterminated "+quoteName(q))
 		case i < len(d) && d[i] == '/':
 			return 0, s.bad(i, "an unterminated comment", hintCut)
 		}
-		return 0, s.bad(0, "the file ends inside this statement, before its "+string(s.delim), hintCut)
+		return 0, s.cut(0, "the file ends inside this statement, before its "+string(s.delim))
 	}
 }
 
