@@ -46,21 +46,26 @@ func newStream(t testing.TB, src, tgt server, setup ...string) *stream {
 // newStreamWith is newStream with more options.
 func newStreamWith(t testing.TB, src, tgt server, more []string, setup ...string) *stream {
 	s := &stream{t: t, src: src, tgt: tgt, from: src.open(t).NewDatabase(t, "ddl_s"), to: tgt.open(t).NewDatabase(t, "ddl_t")}
+	s.do(setup...)
+	s.begin(s.from, s.to, more)
+	return s
+}
+
+// begin creates the stream between URLs of its databases.
+func (s *stream) begin(from, to string, more []string) {
 	s.name = s.from[strings.LastIndexByte(s.from, '/')+1:]
 	s.name, _, _ = strings.Cut(s.name, "?")
-	s.do(setup...)
-	s.args = []string{"replicate", s.from, s.to, "--name", s.name, "--until", "now"}
-	s.args = append(s.args[:3:3], append(more, s.args[3:]...)...)
+	s.args = append(append([]string{"replicate", from, to}, more...), "--name", s.name, "--until", "now")
 	s.flow()
+	t := s.t
 	t.Cleanup(func() {
 		if t.Failed() {
 			return
 		}
-		if o := testdb.Run(t, "replicate", s.from, s.to, "--name", s.name, "--remove"); o.Code != 0 && o.Code != 6 { // the test may have removed it
+		if o := testdb.Run(t, "replicate", from, to, "--name", s.name, "--remove"); o.Code != 0 && o.Code != 6 { // the test may have removed it
 			t.Errorf("remove: exit %d\n%s", o.Code, o.ErrOut)
 		}
 	})
-	return s
 }
 
 // do changes the source.
