@@ -197,7 +197,7 @@ func (b *binder) takeOver(m *tidemark.Move) error {
 		return err
 	}
 	b.taken[id], b.moves[id] = taking{end, now}, now
-	if err := making.Vacate(b.ctx, now, b.tables[to], b.r.tgt); err != nil {
+	if err := making.Vacate(b.ctx, now, b.tables[to], slices.Collect(maps.Keys(b.tables)), b.r.tgt); err != nil {
 		return err
 	}
 	err = b.adapt(m, db, now)

@@ -166,27 +166,39 @@ func collision(m *tidemark.Move, findings []tidemark.Finding) error {
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("is not created on the target, where something else has the names of its keys: " + strings.Join(taken, ", ")), Hint: "Rename what has them"}
 }
 
-// A vacater is a target that does not empty tables by Clear which others reference.
+// A vacater is a target that does not empty tables by Clear which others reference, and where keys
+// of one schema have different names.
 type vacater interface {
-	Vacate(ctx context.Context, table tidemark.TableID, key string) error
+	Vacate(ctx context.Context, table tidemark.TableID, key string, names []string, others []tidemark.TableID) error
 }
 
 var _ = []vacater{engines.Postgres{}}
 
 // Vacate empties a table of the target, as it is there, for the definition and the rows that it is
-// to get. What references it keeps its key, which gets its new name. If the target does not allow
-// that, the rows stay until its load begins.
-func Vacate(ctx context.Context, m *tidemark.Move, there *tidemark.Table, tgt job.Database) error {
-	err := tgt.Clear(ctx, []tidemark.TableID{there.TableID}, false)
+// to get. What references it keeps its key, which gets its new name; keys of the stream's other
+// tables that have one of its new names get others. If the target does not allow that, the rows
+// stay until its load begins.
+func Vacate(ctx context.Context, m *tidemark.Move, there *tidemark.Table, others []tidemark.TableID, tgt job.Database) error {
 	v, ok := tgt.(vacater)
-	if tidemark.KindOf(err) != tidemark.NotEmpty || !ok {
-		return err
+	if !ok {
+		if err := tgt.Clear(ctx, []tidemark.TableID{there.TableID}, false); tidemark.KindOf(err) != tidemark.NotEmpty {
+			return err
+		}
+		return nil
 	}
 	name := ""
-	if key := m.To.Key; m.Direct && key != nil && there.Key != nil && key.Name != there.Key.Name && slices.Equal(key.Columns(), there.Key.Columns()) {
-		name = key.Name
+	var names []string
+	if key := m.To.Key; m.Direct && key != nil {
+		names = append(names, key.Name)
+		if there.Key != nil && key.Name != there.Key.Name && slices.Equal(key.Columns(), there.Key.Columns()) {
+			name = key.Name
+		}
 	}
-	if err = v.Vacate(ctx, there.TableID, name); tidemark.KindOf(err) == tidemark.Forbidden {
+	for _, x := range m.To.Indexes {
+		names = append(names, x.Name)
+	}
+	err := v.Vacate(ctx, there.TableID, name, names, others)
+	if tidemark.KindOf(err) == tidemark.Forbidden {
 		return nil
 	}
 	return err
@@ -217,7 +229,10 @@ func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, parents
 	}
 	keys := true
 	err := run(*m, keys)
-	if tidemark.KindOf(err) == tidemark.Exists { // of tables that exchange their names, each has the names of the other's keys
+	if tidemark.KindOf(err) == tidemark.Exists { // something else has the names of its keys, or they had other names before
+		if !sameKeys(m, there, tgt) {
+			return all, &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("has other keys on the target, where something else has the names of its new ones: " + err.Error()), Hint: "Rename what has them"}
+		}
 		keys = false
 		err = run(*m, keys)
 	}
@@ -228,6 +243,35 @@ func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, parents
 		return all, err
 	}
 	return all, proved(ctx, db, m, want, tgt)
+}
+
+// sameKeys reports whether the columns that are unique in a table of the target are those of the
+// source's: with others, rows would overwrite each other, or be refused.
+func sameKeys(m *tidemark.Move, there *tidemark.Table, tgt job.Database) bool {
+	unique := func(t *tidemark.Table) (all []string) {
+		for _, x := range append(slices.Clone(t.Indexes), keysOf(t)...) {
+			if x.Unique {
+				var columns []string
+				for _, p := range x.Parts {
+					columns = append(columns, job.Clip(tgt, p.Column))
+				}
+				all = append(all, strings.Join(columns, "\x00"))
+			}
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	return slices.Equal(unique(m.To), unique(there))
+}
+
+// keysOf is the primary key of a table, as a unique index.
+func keysOf(t *tidemark.Table) []tidemark.Index {
+	if t.Key == nil {
+		return nil
+	}
+	key := *t.Key
+	key.Unique = true
+	return []tidemark.Index{key}
 }
 
 // Refused is the error of a table that was to become as planned, for a reason. Kind Unsupported.
