@@ -61,7 +61,7 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 		return diff.Result{}, nil, err
 	}
 	defer done()
-	if err := freezeBoth(ctx, &spec, src, tgt); err != nil {
+	if err := freezeAll(ctx, &spec, src, tgt); err != nil {
 		return diff.Result{}, nil, err
 	}
 	there()
@@ -70,7 +70,7 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 	if err != nil {
 		return diff.Result{}, findings, err
 	}
-	opt := diffOptions(spec, src, tgt)
+	opt := diffOptions(spec, src.Name(), tgt.Name())
 	var servers *serverWatch
 	if spec.Servers != nil {
 		servers, opt.Watch = watchSides(ctx, src, tgt)
@@ -131,10 +131,14 @@ const (
 	diffLanesFar = 8
 )
 
-// freezeBoth opens the lanes of both sides, and decides how many these are.
-func freezeBoth(ctx context.Context, spec *DiffSpec, src, tgt Database) error {
+// freezeAll opens the lanes of all sides that are servers, and decides how many these are.
+func freezeAll(ctx context.Context, spec *DiffSpec, ends ...Database) error {
 	if spec.Lanes == 0 {
-		d, err := Distance(ctx, src, tgt)
+		var asked []any
+		for _, end := range ends {
+			asked = append(asked, end)
+		}
+		d, err := Distance(ctx, asked...)
 		if err != nil {
 			return err
 		}
@@ -142,7 +146,7 @@ func freezeBoth(ctx context.Context, spec *DiffSpec, src, tgt Database) error {
 			spec.Lanes = diffLanesFar
 		}
 	}
-	for _, end := range []Database{src, tgt} {
+	for _, end := range ends {
 		if _, err := end.Freeze(ctx, spec.Lanes); err != nil {
 			return err
 		}
@@ -150,8 +154,8 @@ func freezeBoth(ctx context.Context, spec *DiffSpec, src, tgt Database) error {
 	return nil
 }
 
-func diffOptions(spec DiffSpec, src, tgt Database) diff.Options {
-	return diff.Options{SourceEngine: src.Name(), TargetEngine: tgt.Name(), Lanes: spec.Lanes, MaxPrinted: spec.MaxPrinted,
+func diffOptions(spec DiffSpec, source, target string) diff.Options {
+	return diff.Options{SourceEngine: source, TargetEngine: target, Lanes: spec.Lanes, MaxPrinted: spec.MaxPrinted,
 		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, ReadRows: spec.ReadRows}
 }
 
@@ -268,22 +272,23 @@ func match(tgt Database, m *tidemark.Move, t *tidemark.Table) (diff.Pair, []stri
 		}
 		back.Source = append(back.Source, name)
 	}
-	p := diff.Pair{Source: m, Target: back}
-	if key := m.From.Key; key != nil {
-		for _, name := range key.Columns() {
-			at := -1
-			for i, s := range m.Source {
-				if s == name {
-					at = i
-				}
-			}
-			if at < 0 { // the key is not fully copied
-				return diff.Pair{Source: m, Target: back}, lacks
-			}
-			p.Key = append(p.Key, at)
-		}
+	return diff.Pair{Source: m, Target: back, Key: keyOf(m)}, lacks
+}
+
+// keyOf gives the positions of the key of the table that m reads; none if m does not read all of
+// it.
+func keyOf(m *tidemark.Move) (key []int) {
+	if m.From.Key == nil {
+		return nil
 	}
-	return p, lacks
+	for _, name := range m.From.Key.Columns() {
+		at := slices.Index(m.Source, name)
+		if at < 0 {
+			return nil
+		}
+		key = append(key, at)
+	}
+	return key
 }
 
 // clip gives a name as the target keeps it: PostgreSQL cuts names to 63 bytes, at

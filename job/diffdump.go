@@ -112,21 +112,11 @@ func diffDump(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 	if err != nil {
 		return diff.Result{}, findings, err
 	}
-	if spec.Lanes == 0 {
-		far, err := Distance(ctx, d.live)
-		if err != nil {
-			return diff.Result{}, findings, err
-		}
-		if spec.Lanes = diffLanes; far > 0 {
-			spec.Lanes = diffLanesFar
-		}
-	}
-	if _, err := d.live.Freeze(ctx, spec.Lanes); err != nil {
+	if err := freezeAll(ctx, &spec, d.live); err != nil {
 		return diff.Result{}, findings, err
 	}
 	there()
-	opt := diff.Options{SourceEngine: "file", TargetEngine: d.live.Name(), Lanes: spec.Lanes, MaxPrinted: spec.MaxPrinted,
-		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull}
+	opt := diffOptions(spec, "file", d.live.Name())
 	var src, tgt diff.Side = d.side, d.live
 	if spec.Files[1] {
 		src, tgt = tgt, src
@@ -166,7 +156,7 @@ func (d *dumpDiff) pairs(ctx context.Context, spec DiffSpec) ([]diff.Pair, []tid
 	for i := range pairs {
 		p := &pairs[i]
 		if len(p.Key) == 0 && p.Source.From.Key == nil {
-			p.Key = keyOf(p.Target)
+			p.Key = keyOf(p.Target) // a file may add its keys after its rows
 		}
 		if spec.Files[1] {
 			p.Source, p.Target = p.Target, p.Source
@@ -191,27 +181,6 @@ func onlyColumns(m *tidemark.Move, keep []int) tidemark.Move {
 	}
 	out.To = &table
 	return out
-}
-
-// keyOf gives the positions of the key of the table that m reads; none if m does not read all of
-// it. A file may add its keys after its rows.
-func keyOf(m *tidemark.Move) (key []int) {
-	if m.From.Key == nil {
-		return nil
-	}
-	for _, name := range m.From.Key.Columns() {
-		at := -1
-		for i, s := range m.Source {
-			if s == name {
-				at = i
-			}
-		}
-		if at < 0 {
-			return nil
-		}
-		key = append(key, at)
-	}
-	return key
 }
 
 // undumped lists the tables of a source that the file should have, and has not.

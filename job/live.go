@@ -134,7 +134,7 @@ func (v *living) first(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	if err := freezeBoth(ctx, &v.spec.Diff, src, tgt); err != nil {
+	if err := freezeAll(ctx, &v.spec.Diff, src, tgt); err != nil {
 		return err
 	}
 	if v.live == nil {
@@ -149,7 +149,7 @@ func (v *living) first(ctx context.Context) error {
 		}
 		v.progress = newDiffProgress(pairs)
 		v.env.Watch.Running(v.progress)
-		opt := diffOptions(v.spec.Diff, src, tgt)
+		opt := diffOptions(v.spec.Diff, src.Name(), tgt.Name())
 		opt.Progress = v.progress.event
 		opt.Keep = v.spec.Keep
 		if v.live, err = diff.NewLive(pairs, opt); err != nil {
