@@ -43,6 +43,14 @@ func (m *Manifest) Origin() string {
 	return m.Server + " (" + text + ")"
 }
 
+// Called is what users call the kind of a backup: logical ones are of no other kind.
+func (m *Manifest) Called() string {
+	if m.Form == Logical {
+		return m.Form
+	}
+	return m.Kind
+}
+
 // IsOf reports whether a backup is of the named server: by the name it was given, its system
 // identifier, or its host and port.
 func (m *Manifest) IsOf(server string) bool {

@@ -75,12 +75,11 @@ func Print(w io.Writer, all []*repo.Manifest, pins map[string]bool) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "BACKUP\tKIND\tSTARTED\tTOOK\tFILES\tSIZE\tSTORED\tTIMELINE\tLOG\tSERVER\tLABEL")
 	for _, m := range all {
-		kind, of := m.Kind, m.Engine+" "+m.Version
+		kind, of := m.Called(), m.Engine+" "+m.Version
 		if m.Server != "" {
 			of = m.Server + ", " + of
 		}
 		if m.Form == repo.Logical {
-			kind = m.Form
 			of += " " + m.Database + ", " + screen.Count(m.Tables, "table") + ", " + screen.Commas(m.Rows) + " rows"
 		}
 		if m.Parent != "" {

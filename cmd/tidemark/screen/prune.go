@@ -33,11 +33,7 @@ type PrunedItem struct {
 // PrunedAs combines what was removed, or would be, with what stays.
 func PrunedAs(rep *repo.PruneReport, dry bool) Pruned {
 	item := func(m *repo.Manifest) PrunedItem {
-		kind := m.Kind
-		if m.Form == repo.Logical {
-			kind = m.Form // as tidemark backups calls it
-		}
-		return PrunedItem{ID: m.ID, Kind: kind, Started: m.Started.Local().Format("2006-01-02 15:04:05"), Stored: m.Stored}
+		return PrunedItem{ID: m.ID, Kind: m.Called(), Started: m.Started.Local().Format("2006-01-02 15:04:05"), Stored: m.Stored}
 	}
 	p := Pruned{DryRun: dry, Orphans: rep.Orphans, Left: rep.Left, Notes: rep.Notes, Bytes: rep.Bytes}
 	stay, gone := rep.Stay, rep.Gone
