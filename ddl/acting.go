@@ -8,9 +8,13 @@ import (
 )
 
 // Acting returns the tables whose changes may change rows of one of moves without a record in the
-// log of MySQL or MariaDB: those that it references with CASCADE or SET NULL, and those that these
-// reference in the same way. Kind Unsupported: a load could not make up for the missing records.
-func Acting(id tidemark.TableID, moves map[tidemark.TableID]*tidemark.Move) (all []tidemark.TableID, _ error) {
+// source's log, which is MySQL's and MariaDB's: those that it references with CASCADE or SET NULL,
+// and those that these reference in the same way. Kind Unsupported: a load could not make up for
+// the missing records.
+func Acting(source string, id tidemark.TableID, moves map[tidemark.TableID]*tidemark.Move) (all []tidemark.TableID, _ error) {
+	if tidemark.Family(source) != "mysql" {
+		return nil, nil
+	}
 	refused := func(text string) error {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New(text + ", whose effect on rows is not in the source's log"), Hint: "Load it yourself, while nothing writes to it: tidemark sub start " + id.String() + " --no-load"}
 	}

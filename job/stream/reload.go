@@ -128,7 +128,7 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 			if m.From.Key != nil {
 				l.feed.Tables[id] = m.From.Key.Columns()
 			}
-			l.feed.Silent[id], _ = l.acting(id) // it is not loaded if that fails
+			l.feed.Silent[id], _ = ddl.Acting(l.r.src.Name(), id, l.moves) // it is not loaded if that fails
 		}
 	}
 	l.feed.Moved = func(ctx context.Context, id tidemark.TableID, key map[string]string) error {
@@ -275,7 +275,7 @@ func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 	if m == nil || l.subs.state(id) != catalog.TableLoading {
 		return nil // it was stopped meanwhile
 	}
-	if _, err := l.acting(id); err != nil {
+	if _, err := ddl.Acting(l.r.src.Name(), id, l.moves); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -353,14 +353,6 @@ func (l *reload) chunks(ctx context.Context, id tidemark.TableID, m *tidemark.Mo
 		}
 	}
 	return nil
-}
-
-// acting is ddl.Acting of a table that is to be loaded.
-func (l *reload) acting(id tidemark.TableID) ([]tidemark.TableID, error) {
-	if tidemark.Family(l.r.src.Name()) != "mysql" {
-		return nil, nil
-	}
-	return ddl.Acting(id, l.moves)
 }
 
 // begin adds the table to the stream, and empties the target's.
@@ -503,7 +495,7 @@ func (s *subscriptions) lastMark() (place uint64) {
 
 // make makes the tables that the target lacks, and stops those that cannot be made.
 func (b *binder) make(missing map[tidemark.TableID]bool) error {
-	db, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return missing[id] })
+	db, moves, err := b.r.present(b.ctx, func(id tidemark.TableID) bool { return missing[id] })
 	if err != nil {
 		return err
 	}

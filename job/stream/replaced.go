@@ -67,25 +67,21 @@ func (r swaps) findReturned(ctx context.Context, there []tidemark.TableID) {
 		return t.State == catalog.TableStopped && loadOf(t).Gone && t.Hint != isBack(t.Table) && slices.Contains(there, t.Table)
 	})
 	for _, id := range again {
-		text := "is on the source again"
+		text := ""
 		err := r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
 			switch {
 			case t.State != catalog.TableStopped || !loadOf(t).Gone:
-				return nil
-			case !r.spec.ReloadChanged && !r.spec.FollowTables:
-				t.Hint = isBack(id)
-				text += ", and may be another table. It stays stopped. Load it again: tidemark sub reload " + id.String() + " --name " + r.spec.Name
-				return nil
+				return nil // a command was quicker
+			case r.spec.ReloadChanged || r.spec.FollowTables:
+				text = takenOver
+				return r.afresh(t, 0)
 			}
-			text += ": its definition is taken over, and its rows are loaded again"
-			if err := act(t, ReloadTable, false, r.env); err != nil {
-				return err
-			}
-			noteLoad(t, func(x *tableLoad) { x.Made, x.Replaced = false, true })
+			t.Hint = isBack(id)
+			text = ", and may be another table. It stays stopped. Load it again: tidemark sub reload " + id.String() + " --name " + r.spec.Name
 			return nil
 		})
-		if err == nil {
-			r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: text})
+		if err == nil && text != "" {
+			r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "is on the source again" + text})
 		}
 		if r.subs.state(id) == catalog.TableLoading {
 			_ = r.over(anew) // the next session makes it
@@ -156,22 +152,31 @@ func (r swaps) renewIf(ctx context.Context, id tidemark.TableID, place uint64, w
 		if before == catalog.TableStopped {
 			return nil
 		}
-		if err := act(t, ReloadTable, false, r.env); err != nil {
-			return err
-		}
-		noteLoad(t, func(x *tableLoad) { x.Replaced, x.Altered = true, place })
-		return nil
+		return r.afresh(t, place)
 	})
 	if err != nil || before == catalog.TableStopped {
 		return err
 	}
 	if why != "" {
-		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: why + ": its definition is taken over, and its rows are loaded again"})
+		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: why + takenOver})
 	}
 	r.subs.mu.Lock()
 	defer r.subs.mu.Unlock()
 	delete(r.subs.begun, id)
 	return nil
+}
+
+// takenOver is what happens to such a table.
+const takenOver = ": its definition is taken over, and its rows are loaded again"
+
+// afresh makes a table one that is loaded again, with the source's definition; place is that of the
+// statement that has changed it, if the log has one.
+func (r swaps) afresh(t *catalog.StreamTable, place uint64) error {
+	err := act(t, ReloadTable, false, r.env)
+	if err == nil {
+		noteLoad(t, func(x *tableLoad) { x.Made, x.Replaced, x.Altered = false, true, place })
+	}
+	return err
 }
 
 // A taking is what the target's table was given: it has all changes of its definition up to a
@@ -215,7 +220,7 @@ func (b *binder) adapt(m *tidemark.Move, db *tidemark.Database, now *tidemark.Mo
 		return slices.ContainsFunc(now.From.ForeignKeys, func(f tidemark.ForeignKey) bool { return f.Ref == id })
 	}
 	if len(now.From.ForeignKeys) > 0 {
-		all, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return id == m.From.TableID || references(id) })
+		all, moves, err := b.r.present(b.ctx, func(id tidemark.TableID) bool { return id == m.From.TableID || references(id) })
 		if err != nil {
 			return err
 		}

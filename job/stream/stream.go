@@ -124,13 +124,19 @@ func (r *stream) mapped(ctx context.Context, want func(tidemark.TableID) bool) (
 	return db, moves, err
 }
 
-// move describes one table of the source, and applies the present rules to it; nil: it is gone, or
-// left out.
-func (r *stream) move(ctx context.Context, id tidemark.TableID) (*tidemark.Database, *tidemark.Move, error) {
-	db, moves, err := r.mapped(ctx, func(x tidemark.TableID) bool { return x == id })
+// present is mapped for tables that may be gone by now: these have no moves.
+func (r *stream) present(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, []tidemark.Move, error) {
+	db, moves, err := r.mapped(ctx, want)
 	if tidemark.KindOf(err) == tidemark.Empty {
 		err = nil
 	}
+	return db, moves, err
+}
+
+// move describes one table of the source, and applies the present rules to it; nil: it is gone, or
+// left out.
+func (r *stream) move(ctx context.Context, id tidemark.TableID) (*tidemark.Database, *tidemark.Move, error) {
+	db, moves, err := r.present(ctx, func(x tidemark.TableID) bool { return x == id })
 	if err != nil || len(moves) == 0 {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -248,30 +249,26 @@ func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, parents
 // sameKeys reports whether the columns that are unique in a table of the target are those of the
 // source's: with others, rows would overwrite each other, or be refused.
 func sameKeys(m *tidemark.Move, there *tidemark.Table, tgt job.Database) bool {
-	unique := func(t *tidemark.Table) (all []string) {
-		for _, x := range append(slices.Clone(t.Indexes), keysOf(t)...) {
-			if x.Unique {
-				var columns []string
-				for _, p := range x.Parts {
-					columns = append(columns, job.Clip(tgt, p.Column))
-				}
-				all = append(all, strings.Join(columns, "\x00"))
+	unique := func(t *tidemark.Table) map[string]bool {
+		all := map[string]bool{}
+		add := func(x *tidemark.Index) {
+			var columns []string
+			for _, p := range x.Parts {
+				columns = append(columns, job.Clip(tgt, p.Column))
+			}
+			all[strings.Join(columns, "\x00")] = true
+		}
+		if t.Key != nil {
+			add(t.Key)
+		}
+		for i := range t.Indexes {
+			if t.Indexes[i].Unique {
+				add(&t.Indexes[i])
 			}
 		}
-		slices.Sort(all)
-		return slices.Compact(all)
+		return all
 	}
-	return slices.Equal(unique(m.To), unique(there))
-}
-
-// keysOf is the primary key of a table, as a unique index.
-func keysOf(t *tidemark.Table) []tidemark.Index {
-	if t.Key == nil {
-		return nil
-	}
-	key := *t.Key
-	key.Unique = true
-	return []tidemark.Index{key}
+	return maps.Equal(unique(m.To), unique(there))
 }
 
 // Refused is the error of a table that was to become as planned, for a reason. Kind Unsupported.
