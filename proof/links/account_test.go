@@ -121,8 +121,7 @@ func TestTheAccountOfACopy(t *testing.T) {
 			_, less, fewTurns := copied(t, s, few, away)
 			text, more, manyTurns := copied(t, s, many, away)
 			a, b := less.sum(t, "Writer", "Finisher"), more.sum(t, "Writer", "Finisher")
-			created := int64(many-few) / 32 // messages that create so many tables each, before there are workers
-			if got, want := b.RoundTrips-a.RoundTrips, manyTurns-fewTurns-created; !near(float64(got), float64(want)) {
+			if got, want := b.RoundTrips-a.RoundTrips, manyTurns-fewTurns; !near(float64(got), float64(want)) {
 				t.Errorf("%d round trips more for %d tables more, but the wire has seen %d\n%s", got, many-few, want, text)
 			}
 			if !near(b.RoundTripTime.Seconds(), float64(b.RoundTrips)*2*away.Seconds()) {
