@@ -152,3 +152,39 @@ func TestReadEach(t *testing.T) {
 		}
 	}
 }
+
+// TestSourceFailsBetweenTables ends the rows of many tables after any of them, while the answers to
+// those before arrive: the lane is given up only when nobody reads from it.
+func TestSourceFailsBetweenTables(t *testing.T) {
+	t.Parallel()
+	db := testdb.Postgres(t, 15).NewDatabase(t, "between")
+	const tables = 40
+	var create strings.Builder
+	for i := range tables {
+		fmt.Fprintf(&create, "CREATE TABLE t%d (id int PRIMARY KEY, v text);", i)
+	}
+	testdb.Query(t, db, create.String())
+	e := open(t, db)
+	if err := e.Begin(t.Context(), "r"); err != nil {
+		t.Fatal(err)
+	}
+	ws, _ := several(t, db, "r", 1, slices.Repeat([]string{"1\ta\n"}, tables)...)
+	gone, step := errors.New("the source is gone"), 8
+	if testdb.Long() {
+		step = 1
+	}
+	for last := 0; last < tables; last += step {
+		n := 0
+		if _, err := e.WriteEach(t.Context(), 0, ws, func() (*tidemark.Batch, error) {
+			if n++; n > last {
+				return nil, gone
+			}
+			return rowBatches("1\ta\n")()
+		}); err != gone {
+			t.Errorf("take's error became %v", err)
+		}
+	}
+	if got := testdb.Query(t, db, "SELECT (SELECT count(*) FROM t0), (SELECT count(*) FROM tidemark.copied WHERE range > 0)"); got != "0\t0" {
+		t.Errorf("rows and markers are %q", got)
+	}
+}

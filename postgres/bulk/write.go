@@ -406,11 +406,11 @@ func (t *transaction) marked(ctx context.Context) bool {
 
 // giveUp makes the server discard the rows, because take failed.
 func (t *transaction) giveUp(heard chan server.Answer, taken error) error {
-	if len(t.parts) > 1 || t.l.SendFail("the source failed") != nil {
-		t.l.Abandon()
-		return taken
+	alone := len(t.parts) == 1 && t.l.SendFail("the source failed") == nil
+	if !alone {
+		_ = t.l.Conn.Conn().Close() // ends listen, which still reads from the lane
 	}
-	if a := <-heard; a.Broken {
+	if a := <-heard; a.Broken || !alone {
 		t.l.Abandon()
 		return taken
 	}

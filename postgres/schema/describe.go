@@ -51,7 +51,10 @@ func (s *Schema) describe(ctx context.Context, want func(tidemark.TableID) bool,
 			return nil, &tidemark.Error{Op: "read the catalogue of", Object: s.Object, Kind: tidemark.Transient, Err: err,
 				Hint: "Objects were dropped during each attempt to read it: start again when the schema is quiet."}
 		}
-		time.Sleep(try * 50 * time.Millisecond)
+		select {
+		case <-ctx.Done(): // the next attempt says so
+		case <-time.After(try * 50 * time.Millisecond):
+		}
 	}
 }
 
