@@ -19,6 +19,7 @@ import (
 type promise struct {
 	from    tidemark.Database // without its tables and objects
 	moves   []tidemark.Move   // whose tables the job creates
+	parents []tidemark.Move   // of tables that are there already, to which foreign keys of the others refer
 	objects []tidemark.Object
 	failed  map[string]bool // IDs of objects that could not be created
 	shapes  bool            // tables are promised by their logical shape, whatever text created them
@@ -42,7 +43,28 @@ func promised(plan *load.Plan, followed []bool) promise {
 			p.moves = append(p.moves, *m)
 		}
 	}
+	p.parents = parents(p.moves, plan.Moves)
 	return p
+}
+
+// parents returns those of all moves that foreign keys of some refer to, and that are not among
+// them.
+func parents(some, all []tidemark.Move) (out []tidemark.Move) {
+	wanted := map[tidemark.TableID]bool{}
+	for i := range some {
+		for _, f := range some[i].From.ForeignKeys {
+			wanted[f.Ref] = true
+		}
+	}
+	for i := range some {
+		delete(wanted, some[i].From.TableID)
+	}
+	for i := range all {
+		if wanted[all[i].From.TableID] {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }
 
 // promised returns what an import promises: the tables that it creates. What the statements of the
@@ -60,6 +82,7 @@ func (im *importJob) promised() promise {
 			p.moves = append(p.moves, m)
 		}
 	}
+	p.parents = parents(p.moves, moves)
 	return p
 }
 
@@ -149,7 +172,7 @@ func (p proving) lacking(ctx context.Context) (out lack, err error) {
 // lackingText compares the definitions of tables, and of all else that is planned, as the servers
 // write them: they are of one kind. shaped are tables that are compared by their shape.
 func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped map[tidemark.TableID]*tidemark.Move) (lack, error) {
-	filled := into(p.tgt, moves)
+	filled := p.filled(moves)
 	named := make(map[tidemark.TableID]bool, len(filled))
 	for id := range filled {
 		named[id] = true
@@ -175,7 +198,7 @@ func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped 
 
 // lackingShapes compares the logical shapes of tables.
 func (p proving) lackingShapes(ctx context.Context, moves []tidemark.Move) (lack, error) {
-	filled := into(p.tgt, moves)
+	filled := p.filled(moves)
 	tables, err := p.tgt.Tables(ctx, slices.Collect(maps.Keys(filled)))
 	if err != nil {
 		return lack{}, err
@@ -225,6 +248,14 @@ func keyed(o *tidemark.Object) bool {
 		return true
 	}
 	return false
+}
+
+// filled returns moves, and those of their tables' parents, by the name of their table on the
+// target: without a parent's table, no foreign key to it is rendered.
+func (p proving) filled(moves []tidemark.Move) map[tidemark.TableID]*tidemark.Move {
+	out := into(p.tgt, parents(moves, slices.Concat(p.moves, p.parents)))
+	maps.Copy(out, into(p.tgt, moves))
+	return out
 }
 
 // into returns moves by the name of their table on the target.

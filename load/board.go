@@ -129,9 +129,6 @@ func (b *board) addObjects(objects []*tidemark.Object) {
 		if m, ok := b.owner[w.Table.String()]; ok {
 			w.move = m
 			w.also, b.ofMove[m] = b.ofMove[m], w
-			// A foreign key of PostgreSQL depends on the referenced key, which is created once that
-			// table is full; so it need not wait for anything else.
-			w.early = b.keysWait && w.Phase == tidemark.AfterRows && strings.HasPrefix(w.Kind, "foreign key") && len(w.Depends) > 0
 		}
 		b.objects = append(b.objects, w)
 		b.byID[w.ID] = w
@@ -139,11 +136,20 @@ func (b *board) addObjects(objects []*tidemark.Object) {
 	}
 	for i := range added {
 		w := &added[i]
+		foreign := b.keysWait && w.move >= 0 && w.Phase == tidemark.AfterRows && strings.HasPrefix(w.Kind, "foreign key")
 		for _, id := range w.Depends {
-			if d := b.byID[id]; d != nil && d != w && d.state != built {
+			d := b.byID[id]
+			if d == nil || d == w {
+				continue
+			}
+			if d.state != built {
 				d.blocks = append(d.blocks, w)
 				w.waits++
 			}
+			// A foreign key of PostgreSQL need not wait for all rows if it waits for a key that is
+			// created once the referenced table is full. A key that was there before says nothing
+			// of the rows.
+			w.early = w.early || foreign && (d.Phase == tidemark.AfterTable || d.early)
 		}
 		for _, id := range w.After {
 			if d := b.byID[id]; d != nil && d != w && (d.state == waiting || d.state == running) {

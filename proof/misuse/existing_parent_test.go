@@ -1,0 +1,87 @@
+package misuse
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// TestNewTableBesideExistingParent copies a new table whose foreign key is to a table that the
+// target has already, and whose rows arrive later than its own. The foreign key is made when they
+// are there.
+func TestNewTableBesideExistingParent(t *testing.T) {
+	t.Parallel()
+	var rows strings.Builder
+	rows.WriteString("INSERT INTO parent VALUES (0, 'x')")
+	for i := range 5000 {
+		fmt.Fprintf(&rows, ", (%d, 'x')", i+1)
+	}
+	for _, from := range engines() {
+		for _, to := range engines() {
+			t.Run(from.name+" to "+to.name, func(t *testing.T) {
+				t.Parallel()
+				src, dst := from.server(t).NewDatabase(t, "src"), to.server(t).NewDatabase(t, "dst")
+				const parent = "CREATE TABLE parent (id int PRIMARY KEY, v varchar(50))"
+				testdb.Query(t, src, parent)
+				testdb.Query(t, dst, parent)
+				testdb.Query(t, src, "CREATE TABLE child (id int PRIMARY KEY, p int, CONSTRAINT child_p FOREIGN KEY (p) REFERENCES parent (id))")
+				testdb.Query(t, src, rows.String())
+				testdb.Query(t, src, "INSERT INTO child VALUES (1, 5000)")
+				for _, prep := range []string{"truncate", "empty", "keep"} {
+					if prep != "truncate" {
+						testdb.Query(t, dst, "DROP TABLE child")
+						testdb.Query(t, dst, "DELETE FROM parent")
+					}
+					o := run(t, "copy", src, dst, "--prep", prep)
+					if o.Code != 0 {
+						t.Errorf("--prep %s: exit %d\n%s%s", prep, o.Code, o.Out, o.ErrOut)
+					}
+					if _, err := testdb.TryQuery(dst, "INSERT INTO child VALUES (2, -1)"); err == nil {
+						t.Errorf("--prep %s: the target has no foreign key", prep)
+						testdb.Query(t, dst, "DELETE FROM child WHERE id = 2")
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestDumpBesideExistingParent does the same with a dump file.
+func TestDumpBesideExistingParent(t *testing.T) {
+	t.Parallel()
+	var dump strings.Builder
+	dump.WriteString("-- MySQL dump\nCREATE TABLE `child` (`id` int NOT NULL, `p` int DEFAULT NULL, PRIMARY KEY (`id`), KEY `child_p` (`p`), CONSTRAINT `child_p` FOREIGN KEY (`p`) REFERENCES `parent` (`id`)) ENGINE=InnoDB;\nINSERT INTO `child` VALUES (1,5000);\n" +
+		"CREATE TABLE `parent` (`id` int NOT NULL, `v` varchar(50) DEFAULT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\nINSERT INTO `parent` VALUES (0,'x')")
+	for i := range 5000 {
+		fmt.Fprintf(&dump, ",(%d,'x')", i+1)
+	}
+	dump.WriteString(";\n-- Dump completed\n")
+	file := filepath.Join(t.TempDir(), "dump.sql")
+	if err := os.WriteFile(file, []byte(dump.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range engines() {
+		t.Run(to.name, func(t *testing.T) {
+			t.Parallel()
+			dst := to.server(t).NewDatabase(t, "dst")
+			testdb.Query(t, dst, "CREATE TABLE parent (id int PRIMARY KEY, v varchar(50))")
+			for _, prep := range []string{"truncate", "keep"} {
+				if prep == "keep" {
+					testdb.Query(t, dst, "DROP TABLE child")
+					testdb.Query(t, dst, "DELETE FROM parent")
+				}
+				o := run(t, "copy", file, dst, "--prep", prep)
+				if o.Code != 0 {
+					t.Errorf("--prep %s: exit %d\n%s%s", prep, o.Code, o.Out, o.ErrOut)
+				}
+				if _, err := testdb.TryQuery(dst, "INSERT INTO child VALUES (2, -1)"); err == nil {
+					t.Errorf("--prep %s: the target has no foreign key", prep)
+				}
+			}
+		})
+	}
+}
