@@ -12,6 +12,7 @@ type maker struct {
 	*rand.Rand
 	engine string // postgres, mysql or mariadb
 	dumps  bool   // a dump file is copied, not the server
+	again  bool   // into a target that has lost some tables, as well
 	sql    []string
 	tables []made
 	types  []string // enum types of PostgreSQL

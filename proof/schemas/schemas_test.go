@@ -48,7 +48,7 @@ func TestRandomSchemas(t *testing.T) {
 
 func (m maker) tries(t *testing.T, seed uint64, to string) {
 	for i := range rounds() {
-		m := maker{Rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), engine: m.engine, dumps: m.dumps}
+		m := maker{Rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), engine: m.engine, dumps: m.dumps, again: i%3 == 0 || rounds() > 3}
 		m.try(t, fmt.Sprintf("TIDEMARK_SEED=%d", seed+uint64(i)), to, m.schema())
 	}
 }
@@ -56,6 +56,9 @@ func (m maker) tries(t *testing.T, seed uint64, to string) {
 // try makes a schema and copies it.
 func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 	from := m.engine
+	if m.dumps {
+		seed += " dump of"
+	}
 	src, dst := testdb.ServerOf(t, from).NewDatabase(t, "src"), testdb.ServerOf(t, to).NewDatabase(t, "dst")
 	s := testdb.NewSession(src)
 	defer s.Close()
@@ -98,7 +101,7 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 			copied.Out += "\n" + a + "\n-----\n" + b
 			fail("the servers say", copied)
 		}
-		changed(t, m, to, src, dst, fail)
+		m.further(t, to, copies, src, dst, fail)
 		return
 	}
 	want, have := facts(t, from, src), facts(t, to, dst)
@@ -107,6 +110,14 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 			copied.Out += fmt.Sprintf("\nlacks %s\nhas %v", f, have)
 			fail("the target", copied)
 		}
+	}
+	m.further(t, to, copies, src, dst, fail)
+}
+
+// further goes on with a target that is complete.
+func (m *maker) further(t *testing.T, to, copies, src, dst string, fail func(string, testdb.Outcome)) {
+	if m.again {
+		partly(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 1)), engine: m.engine}, to, copies, dst, fail)
 	}
 	changed(t, m, to, src, dst, fail)
 }
