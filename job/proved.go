@@ -19,7 +19,7 @@ import (
 type promise struct {
 	from    tidemark.Database // without its tables and objects
 	moves   []tidemark.Move   // whose tables the job creates
-	parents []tidemark.Move   // of tables that are there already, to which foreign keys of the others refer
+	others  []tidemark.Move   // of tables that are there already, to which objects may refer
 	objects []tidemark.Object
 	failed  map[string]bool // IDs of objects that could not be created
 	shapes  bool            // tables are promised by their logical shape, whatever text created them
@@ -43,28 +43,36 @@ func promised(plan *load.Plan, followed []bool) promise {
 			p.moves = append(p.moves, *m)
 		}
 	}
-	p.parents = parents(p.moves, plan.Moves)
+	if p.others = parents(p.moves, plan.Moves); !stays { // other objects, such as views, are promised, too
+		p.others = notAmong(p.moves, plan.Moves)
+	}
 	return p
+}
+
+// notAmong returns those of all moves that are not among some.
+func notAmong(some, all []tidemark.Move) (out []tidemark.Move) {
+	known := make(map[tidemark.TableID]bool, len(some))
+	for i := range some {
+		known[some[i].From.TableID] = true
+	}
+	for i := range all {
+		if m := &all[i]; !known[m.From.TableID] && m.From.Form != tidemark.LargeObjects {
+			out = append(out, *m)
+		}
+	}
+	return out
 }
 
 // parents returns those of all moves that foreign keys of some refer to, and that are not among
 // them.
-func parents(some, all []tidemark.Move) (out []tidemark.Move) {
+func parents(some, all []tidemark.Move) []tidemark.Move {
 	wanted := map[tidemark.TableID]bool{}
 	for i := range some {
 		for _, f := range some[i].From.ForeignKeys {
 			wanted[f.Ref] = true
 		}
 	}
-	for i := range some {
-		delete(wanted, some[i].From.TableID)
-	}
-	for i := range all {
-		if wanted[all[i].From.TableID] {
-			out = append(out, all[i])
-		}
-	}
-	return out
+	return slices.DeleteFunc(notAmong(some, all), func(m tidemark.Move) bool { return !wanted[m.From.TableID] })
 }
 
 // promised returns what an import promises: the tables that it creates. What the statements of the
@@ -82,7 +90,7 @@ func (im *importJob) promised() promise {
 			p.moves = append(p.moves, m)
 		}
 	}
-	p.parents = parents(p.moves, moves)
+	p.others = parents(p.moves, moves)
 	return p
 }
 
@@ -173,6 +181,7 @@ func (p proving) lacking(ctx context.Context) (out lack, err error) {
 // write them: they are of one kind. shaped are tables that are compared by their shape.
 func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped map[tidemark.TableID]*tidemark.Move) (lack, error) {
 	filled := p.filled(moves)
+	maps.Copy(filled, into(p.tgt, p.others))
 	named := make(map[tidemark.TableID]bool, len(filled))
 	for id := range filled {
 		named[id] = true
@@ -253,7 +262,7 @@ func keyed(o *tidemark.Object) bool {
 // filled returns moves, and those of their tables' parents, by the name of their table on the
 // target: without a parent's table, no foreign key to it is rendered.
 func (p proving) filled(moves []tidemark.Move) map[tidemark.TableID]*tidemark.Move {
-	out := into(p.tgt, parents(moves, slices.Concat(p.moves, p.parents)))
+	out := into(p.tgt, parents(moves, slices.Concat(p.moves, p.others)))
 	maps.Copy(out, into(p.tgt, moves))
 	return out
 }
