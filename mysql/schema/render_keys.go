@@ -84,7 +84,7 @@ func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 		case c == nil:
 			return "", "column " + p.Column + " is not copied"
 		case c.inKey() < 0:
-			return "", "a column of type " + c.sql + " cannot be in a key"
+			return "", unfit(c)
 		case p.Prefix > 0 && !b.r.to.mariadb && prefixTooLong(p, &c.col.Type):
 			return "", tooLongPrefix
 		default:
@@ -131,6 +131,9 @@ func (b *builder) keyExpression(expr string) (sql, why string) {
 	return sql, ""
 }
 
+// unfit says why a column that no key can have is in none.
+func unfit(c *builtColumn) string { return "a column of type " + c.sql + " cannot be in a key" }
+
 // fit limits the columns of a key that must contain them whole: texts get the length that the key
 // has room for. If that is impossible, it returns why.
 //
@@ -145,7 +148,7 @@ func (b *builder) fit(object string, x *tidemark.Index) (why string) {
 		case c == nil:
 			return "column " + p.Column + " is not copied"
 		case c.inKey() < 0:
-			return "a column of type " + c.sql + " cannot be in a key"
+			return unfit(c)
 		case p.Prefix > 0: // from a MySQL or MariaDB source: it fits
 			fixed += int64(p.Prefix) * c.perChar
 		case c.variable():
@@ -343,10 +346,12 @@ func (b *builder) prefixes(x *tidemark.Index) {
 		}
 		if n := int64(prefixSize) * 4 / c.perChar; c.unbounded() {
 			x.Parts[i].Prefix = int(max(min(n, 768, share/c.perChar), 1))
-			b.r.once(tidemark.Note, fmt.Sprintf("indexes on long texts hold their first %d characters", x.Parts[i].Prefix))
 		} else if sum > keyBytes {
 			x.Parts[i].Prefix = int(max(min(c.typ.Length, share/c.perChar), 1))
+		} else {
+			continue
 		}
+		b.r.prefixed = append(b.r.prefixed, fmt.Sprintf("%s.%s (%d)", b.m.To, x.Name, x.Parts[i].Prefix))
 	}
 }
 
@@ -448,6 +453,11 @@ func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]st
 	for i := range cols {
 		if child == nil || parent == nil {
 			break // one of them keeps the source's types
+		}
+		for _, c := range []*builtColumn{child.column(cols[i]), parent.column(refs[i])} {
+			if c != nil && c.inKey() < 0 {
+				return nil, nil, unfit(c)
+			}
 		}
 		if a, b := child.column(cols[i]), parent.column(refs[i]); a != nil && b != nil && !sameForKeys(a, b) {
 			return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], a.sql, refs[i], b.sql)

@@ -15,6 +15,8 @@ type rendered struct {
 	counts map[sharedFinding]int // findings that are reported once
 	order  []sharedFinding
 	losses []typeLoss
+
+	prefixed []string // indexes that hold the beginning of a text, with how many characters
 }
 
 // A sharedFinding is reported once, with the number of its occurrences.
@@ -62,6 +64,9 @@ func (r *rendered) sumUp() {
 			where = fmt.Sprintf("in %d places", n)
 		}
 		r.find(key.severity, "", key.text+" ("+where+")", "")
+	}
+	if len(r.prefixed) > 0 {
+		r.find(tidemark.Note, "", "indexes on long texts hold their first characters only: "+tidemark.Some(r.prefixed, 3), "")
 	}
 }
 
