@@ -106,7 +106,9 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 	}
 	want, have := facts(t, from, src), facts(t, to, dst)
 	for _, f := range want {
-		if !have.has(f) && !strings.Contains(copied.Out+copied.ErrOut, f.named) {
+		text := copied.Out + copied.ErrOut
+		noKey := f.kind == "unique" && strings.Contains(text, "primary key ") && strings.Contains(text, "."+f.table+": is left out")
+		if !have.has(f) && !strings.Contains(text, f.named) && !noKey {
 			copied.Out += fmt.Sprintf("\nlacks %s\nhas %v", f, have)
 			fail("the target", copied)
 		}
