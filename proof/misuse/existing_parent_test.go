@@ -11,8 +11,8 @@ import (
 )
 
 // TestNewTableBesideExistingParent copies a new table whose foreign key is to a table that the
-// target has already, and whose rows arrive later than its own. The foreign key is made when they
-// are there.
+// target has already, and whose rows arrive later than its own, and a view of that table. The
+// foreign key is made when the rows are there, and the proof at the end finds both.
 func TestNewTableBesideExistingParent(t *testing.T) {
 	t.Parallel()
 	var rows strings.Builder
@@ -29,12 +29,14 @@ func TestNewTableBesideExistingParent(t *testing.T) {
 				testdb.Query(t, src, parent)
 				testdb.Query(t, dst, parent)
 				testdb.Query(t, src, "CREATE TABLE child (id int PRIMARY KEY, p int, CONSTRAINT child_p FOREIGN KEY (p) REFERENCES parent (id))")
+				testdb.Query(t, src, "CREATE VIEW seen AS SELECT id FROM parent")
 				testdb.Query(t, src, rows.String())
 				testdb.Query(t, src, "INSERT INTO child VALUES (1, 5000)")
 				for _, prep := range []string{"truncate", "empty", "keep"} {
 					if prep != "truncate" {
 						testdb.Query(t, dst, "DROP TABLE child")
 						testdb.Query(t, dst, "DELETE FROM parent")
+						testdb.Query(t, dst, "DROP VIEW IF EXISTS seen")
 					}
 					o := run(t, "copy", src, dst, "--prep", prep)
 					if o.Code != 0 {
@@ -43,6 +45,9 @@ func TestNewTableBesideExistingParent(t *testing.T) {
 					if _, err := testdb.TryQuery(dst, "INSERT INTO child VALUES (2, -1)"); err == nil {
 						t.Errorf("--prep %s: the target has no foreign key", prep)
 						testdb.Query(t, dst, "DELETE FROM child WHERE id = 2")
+					}
+					if from.name == to.name {
+						testdb.Query(t, dst, "SELECT id FROM seen")
 					}
 				}
 			})
