@@ -190,3 +190,14 @@ func label(s string, i int) (value string, end int) {
 	}
 	return b.String(), i
 }
+
+// Unfilled returns a default without the zeros that a column with ZEROFILL shows before a number.
+func Unfilled(s string, t *tidemark.Type) string {
+	if !strings.Contains(strings.ToLower(t.Native), "zerofill") {
+		return s
+	}
+	for len(s) > 1 && s[0] == '0' && s[1] >= '0' && s[1] <= '9' {
+		s = s[1:]
+	}
+	return s
+}

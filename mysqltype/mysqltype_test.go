@@ -99,3 +99,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestUnfilled: the default of a column with ZEROFILL is the number that it shows with zeros.
+func TestUnfilled(t *testing.T) {
+	for _, c := range [][3]string{{"int(5) unsigned zerofill", "00000", "0"}, {"int(5) unsigned zerofill", "00120", "120"}, {"DECIMAL(7,2) ZEROFILL", "00000.50", "0.50"},
+		{"double(12,3) unsigned zerofill", "00000012.000", "12.000"}, {"decimal(7,2)", "0.00", "0.00"}, {"varchar(5)", "007", "007"}} {
+		if got := Unfilled(c[1], &tidemark.Type{Native: c[0]}); got != c[2] {
+			t.Errorf("%s: %s became %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}

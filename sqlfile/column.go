@@ -357,7 +357,7 @@ func canonicalDefault(s string, t *tidemark.Type) string {
 	case t.Kind == tidemark.Timestamp && len(s) >= 19 && !strings.HasPrefix(s, "0000-00-00") && !strings.HasSuffix(s, "+00"):
 		return s + "+00"
 	}
-	return s
+	return mysqltype.Unfilled(s, t)
 }
 
 // expression recognises the defaults that other engines have too.

@@ -206,7 +206,7 @@ func canonical(s string, t *tidemark.Type) string {
 	case t.Kind == tidemark.Timestamp && len(s) >= 19 && !strings.HasPrefix(s, "0000-00-00"):
 		return s + "+00" // our sessions are in UTC
 	}
-	return s
+	return mysqltype.Unfilled(s, t)
 }
 
 // bitText returns the digits of a bit default, such as b'101', padded to the column's length.
