@@ -122,4 +122,7 @@ func (m *maker) further(t *testing.T, to, copies, src, dst string, fail func(str
 		partly(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 1)), engine: m.engine}, to, copies, dst, fail)
 	}
 	changed(t, m, to, src, dst, fail)
+	if m.again {
+		altered(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 2)), engine: m.engine}, to, copies, dst, fail)
+	}
 }
