@@ -157,6 +157,11 @@ func linked() []*tidemark.Table {
 		{TableID: id("same_names"), Columns: []tidemark.Column{col("parent_name", pgText)}, ForeignKeys: []tidemark.ForeignKey{
 			{Name: "fk", Columns: []string{"parent_name"}, Ref: id("parent"), RefColumns: []string{"name"}}},
 			Checks: []tidemark.Check{{Name: "c1", Expr: "(parent_name IS NOT NULL)"}}},
+		{TableID: id("crowded"), Key: key("doc"), Columns: []tidemark.Column{
+			col("doc", pg("jsonb", tidemark.JSON), required), col("address", pg("inet", tidemark.Other)), col("long", pg("character varying(900)", tidemark.Varchar, size(900))),
+			col("above", pg("jsonb", tidemark.JSON))},
+			Indexes:     []tidemark.Index{{Name: "both", Parts: on("address", "long")}},
+			ForeignKeys: []tidemark.ForeignKey{{Name: "fk_json", Columns: []string{"above"}, Ref: id("crowded"), RefColumns: []string{"doc"}}}},
 		wide(),
 		{TableID: id("many"), Form: tidemark.Partitioned, Columns: []tidemark.Column{col("city", pgInt), col("day", pg("date", tidemark.Date))}},
 		{TableID: id("two_numbers"), Key: key("a"), Columns: []tidemark.Column{col("a", pgInt, numbered(3, 1)), col("b", pgInt, numbered(4, 1)), col("c", pgText, numbered(1, 1))}},

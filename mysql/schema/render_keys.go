@@ -346,8 +346,8 @@ func (b *builder) prefixes(x *tidemark.Index) {
 		}
 		if n := int64(prefixSize) * 4 / c.perChar; c.unbounded() {
 			x.Parts[i].Prefix = int(max(min(n, 768, share/c.perChar), 1))
-		} else if sum > keyBytes {
-			x.Parts[i].Prefix = int(max(min(c.typ.Length, share/c.perChar), 1))
+		} else if part := max(share/c.perChar, 1); sum > keyBytes && part < c.typ.Length { // servers show no prefix that is all
+			x.Parts[i].Prefix = int(part)
 		} else {
 			continue
 		}
