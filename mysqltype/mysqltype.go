@@ -4,6 +4,7 @@
 package mysqltype
 
 import (
+	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -160,7 +161,7 @@ func split(s string) (word string, args []string, rest string) {
 			for end < len(s) && s[end] != ',' && s[end] != ')' {
 				end++
 			}
-			args = append(args, strings.TrimSpace(s[i:end]))
+			args = append(args, fromHex(strings.TrimSpace(s[i:end])))
 			i = end
 		}
 	}
@@ -168,6 +169,17 @@ func split(s string) (word string, args []string, rest string) {
 		rest = strings.ToLower(strings.TrimSpace(s[i+1:]))
 	}
 	return word, args, rest
+}
+
+// fromHex returns what x'61' stands for: MySQL shows so a label of a binary column that has bytes
+// beyond three-byte UTF-8.
+func fromHex(arg string) string {
+	if digits, is := strings.CutPrefix(strings.ToLower(arg), "x'"); is {
+		if b, err := hex.DecodeString(strings.TrimSuffix(digits, "'")); err == nil {
+			return string(b)
+		}
+	}
+	return arg
 }
 
 // label returns the string that begins with the quote at index i, and the index after its end.

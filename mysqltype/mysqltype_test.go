@@ -71,6 +71,7 @@ func TestParse(t *testing.T) {
 		{"geomcollection", tidemark.Type{Kind: tidemark.Geometry}},
 		{"enum('a','it''s','com,ma','c)d','','日本')", tidemark.Type{Kind: tidemark.Enum, Labels: []string{"a", "it's", "com,ma", "c)d", "", "日本"}}},
 		{`enum('back\\slash','new\nline','nul\0','q\'q')`, tidemark.Type{Kind: tidemark.Enum, Labels: []string{`back\slash`, "new\nline", "nul\x00", "q'q"}}},
+		{"enum(x'f09f9880','x''41',X'2c')", tidemark.Type{Kind: tidemark.Enum, Labels: []string{"😀", "x'41", ","}}},
 		{"SET('x','UNSIGNED')", tidemark.Type{Kind: tidemark.Set, Labels: []string{"x", "UNSIGNED"}}},
 		{"set('y') unsigned", tidemark.Type{Kind: tidemark.Set, Labels: []string{"y"}, Unsigned: true}},
 		{"", tidemark.Type{Kind: tidemark.Other}},

@@ -76,8 +76,14 @@ func TestDefinitionsAfterACopyAcross(t *testing.T) {
 				"CREATE TABLE bin (id int PRIMARY KEY, ok tinyint(1), e enum('x','y'), s set('a','b'), q enum('q','w') NOT NULL DEFAULT 'w', vb varbinary(255) NOT NULL DEFAULT '') DEFAULT CHARSET=binary",
 				"CREATE TABLE em (id int PRIMARY KEY, e enum('a','😀','b?') CHARACTER SET utf8mb4 DEFAULT '😀', s set('x','😀y') CHARACTER SET utf8mb4)",
 				"INSERT INTO em VALUES (1, '😀', 'x,😀y')",
+				"CREATE TABLE eb (id int PRIMARY KEY, e enum('a','😀','b?') NOT NULL DEFAULT '😀') DEFAULT CHARSET=binary",
+				"INSERT INTO eb VALUES (1, '😀')",
 				"INSERT INTO p (x) VALUES (1)", "INSERT INTO d (pid, r, nn) VALUES (1, 'abc', 'n')", "INSERT INTO bin VALUES (1, 1, 'y', 'a,b', 'q', 'x')"} {
 				testdb.Query(t, src, sql)
+			}
+			if pair.to != pg { // which refuses labels that are no text
+				testdb.Query(t, src, "CREATE TABLE eb2 (id int PRIMARY KEY, e enum(x'ff','b') CHARACTER SET binary DEFAULT x'ff')")
+				testdb.Query(t, src, "INSERT INTO eb2 (id) VALUES (1)")
 			}
 			o := must(t, "copy", src, dst)
 			if said := strings.Contains(o.out+o.errOut, "NOT NULL text and blobs have no default"); said != (pair.to == pg) {
@@ -100,9 +106,12 @@ func TestDefinitionsAfterACopyAcross(t *testing.T) {
 			for _, url := range []string{src, dst} {
 				testdb.Query(t, url, "INSERT INTO bin (id) VALUES (2)")
 				testdb.Query(t, url, "INSERT INTO em (id) VALUES (2)")
+				testdb.Query(t, url, "INSERT INTO eb (id) VALUES (2)")
 			}
-			if got := testdb.Query(t, dst, "SELECT count(*) FROM em WHERE e = '😀'"); got != "2" {
-				t.Errorf("labels that SHOW CREATE does not show: %s", got)
+			for _, table := range []string{"em", "eb"} {
+				if got := testdb.Query(t, dst, "SELECT count(*) FROM "+table+" WHERE e = '😀'"); got != "2" {
+					t.Errorf("labels that SHOW CREATE does not show: %s of %s", got, table)
+				}
 			}
 			if o := cli(t, "diff", src, dst, "--exclude", "*.d"); o.code != 0 {
 				t.Errorf("defaults differ: %s", o.out)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysql/server"
@@ -15,7 +16,8 @@ import (
 // Servers keep the text of a column's type in three-byte UTF-8: SHOW CREATE and information_schema
 // show a character beyond that, such as an emoji, as a question mark. The table itself has the
 // label, and a value of the column's type by its number is read as it is: on MariaDB from a
-// variable, on MySQL from a temporary table.
+// variable, on MySQL from a temporary table. In labels of a binary column, MariaDB shows a question
+// mark for each byte of it; MySQL shows hex.
 
 // readLabels reads labels of ENUM and SET columns that have a question mark, and corrects what was
 // described.
@@ -92,9 +94,13 @@ func withColumns(create string, change func(column *tableItem)) string {
 
 // doubtful reports whether a column's labels may have characters that the catalogue cannot.
 func doubtful(c *tidemark.Column) bool {
-	return (c.Type.Kind == tidemark.Enum || c.Type.Kind == tidemark.Set) && perChar(c.Type.Charset) == 4 &&
+	return (c.Type.Kind == tidemark.Enum || c.Type.Kind == tidemark.Set) && (perChar(c.Type.Charset) == 4 || byteLabels(c)) &&
 		slices.ContainsFunc(c.Type.Labels, func(l string) bool { return strings.Contains(l, "?") })
 }
+
+// byteLabels reports whether a column's labels are bytes: servers name no character set then, or
+// binary.
+func byteLabels(c *tidemark.Column) bool { return c.Type.Charset == "" || c.Type.Charset == "binary" }
 
 // labelsOf reads a column's labels as values.
 func (d *describer) labelsOf(ctx context.Context, s *server.Session, id tidemark.TableID, c *tidemark.Column) (out []string, err error) {
@@ -106,17 +112,21 @@ func (d *describer) labelsOf(ctx context.Context, s *server.Session, id tidemark
 		}
 	}
 	table, column := server.QuoteTable(id), server.Quote(c.Name)
+	to := "utf8mb4"
+	if byteLabels(c) {
+		to = "binary"
+	}
 	ask := "SELECT @tidemark_labels"
 	if d.e.MariaDB {
 		var b strings.Builder
 		fmt.Fprintf(&b, "BEGIN NOT ATOMIC DECLARE x TYPE OF %s.%s; SET @tidemark_labels = ''; ", table, column)
 		for _, n := range numbers {
-			fmt.Fprintf(&b, "SET x = %s; SET @tidemark_labels = CONCAT(@tidemark_labels, HEX(CONVERT(x USING utf8mb4)), ','); ", n)
+			fmt.Fprintf(&b, "SET x = %s; SET @tidemark_labels = CONCAT(@tidemark_labels, HEX(CONVERT(x USING %s)), ','); ", n, to)
 		}
 		err = s.Exec(ctx, b.String()+"END")
 	} else {
 		own := server.QuoteTable(tidemark.TableID{Schema: id.Schema, Name: "tidemark_labels"})
-		ask = "SELECT GROUP_CONCAT(HEX(CONVERT(" + column + " USING utf8mb4)), ',' ORDER BY tidemark_n SEPARATOR '') FROM " + own
+		ask = "SELECT GROUP_CONCAT(HEX(CONVERT(" + column + " USING " + to + ")), ',' ORDER BY tidemark_n SEPARATOR '') FROM " + own
 		for _, sql := range []string{"SET SESSION group_concat_max_len = 1048576", "DROP TEMPORARY TABLE IF EXISTS " + own,
 			"CREATE TEMPORARY TABLE " + own + " (tidemark_n int NOT NULL AUTO_INCREMENT PRIMARY KEY) AS SELECT " + column + " FROM " + table + " WHERE FALSE",
 			"INSERT INTO " + own + " (" + column + ") VALUES (" + strings.Join(numbers, "), (") + ")"} {
@@ -166,10 +176,19 @@ func renamedLabels(value string, old, labels []string) string {
 	return strings.Join(parts, ",")
 }
 
+// literal returns a string in SQL; bytes that are no characters, which labels of binary columns may
+// have, as hex.
+func literal(s string) string {
+	if !utf8.ValidString(s) {
+		return "x'" + hex.EncodeToString([]byte(s)) + "'"
+	}
+	return server.Literal(s)
+}
+
 func literals(labels []string) string {
 	out := make([]string, len(labels))
 	for i, l := range labels {
-		out[i] = server.Literal(l)
+		out[i] = literal(l)
 	}
 	return strings.Join(out, ",")
 }
@@ -189,10 +208,10 @@ func withLabels(create string, of map[string][]string) string {
 			switch {
 			case t.Kind != sqltext.String:
 			case in && len(old) < len(labels):
-				it.tokens[j].Text = server.Literal(labels[len(old)])
+				it.tokens[j].Text = literal(labels[len(old)])
 				old = append(old, sqltext.Unquote(t.Text, true))
 			case sqltext.At(it.tokens, j-2).Is("default"):
-				it.tokens[j].Text = server.Literal(renamedLabels(sqltext.Unquote(t.Text, true), old, labels))
+				it.tokens[j].Text = literal(renamedLabels(sqltext.Unquote(t.Text, true), old, labels))
 			}
 		}
 	})

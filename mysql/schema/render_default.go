@@ -101,7 +101,7 @@ func (c *builtColumn) literalDefault(v string) (sql, why string) {
 		}
 		sql = server.Literal(v)
 	default:
-		sql = server.Literal(v)
+		sql = literal(v)
 	}
 	if c.unbounded() || c.typ.Kind == tidemark.JSON || c.typ.Kind == tidemark.Geometry {
 		return "(" + sql + ")", ""

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
@@ -207,6 +208,10 @@ func (mk *maker) typeOf(c *tidemark.Column) string {
 	for i, l := range c.Type.Labels {
 		if len(l) > server.MaxName {
 			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, fmt.Sprintf("it becomes text: its label %q is longer than the %d bytes that PostgreSQL allows", l, server.MaxName), "")
+			return "text"
+		}
+		if !utf8.ValidString(l) {
+			mk.r.find(tidemark.Blocker, "column "+mk.t.String()+"."+c.Name, fmt.Sprintf("its label %q is bytes, of which PostgreSQL can make no text", l), "Make it varbinary at the source, or leave the column out.")
 			return "text"
 		}
 		labels[i] = server.QuoteLiteral(l)

@@ -294,6 +294,15 @@ func TestTypeMapEndsInARuleForEverything(t *testing.T) {
 	}
 }
 
+func TestLabelsOfBytesAreRefused(t *testing.T) {
+	table := &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "t"}, Columns: []tidemark.Column{mysqlColumn("e", "enum(x'ff','a')")}}
+	db := &tidemark.Database{Engine: "mysql", Tables: []*tidemark.Table{table}}
+	_, findings := (&Schema{Server: &server.Server{}}).Render(db, all(db))
+	if got := findingLines(findings); !strings.Contains(strings.Join(got, "\n"), `its label "\xff" is bytes`) || findings[0].Severity != tidemark.Blocker {
+		t.Errorf("findings %v", got)
+	}
+}
+
 func TestNamesAreShortenedAndStayDifferent(t *testing.T) {
 	long := strings.Repeat("é", 40)
 	a, b := shorten(long+"a"), shorten(long+"b")
