@@ -70,8 +70,8 @@ func (w *rewriter) key(it *tableItem) bool {
 		return drop("MySQL has no vector indexes")
 	case strings.Contains(strings.ToLower(it.String()), "without overlaps"):
 		return drop("MySQL has no WITHOUT OVERLAPS")
-	case it.kind == sqltext.UniqueKey && w.wholeLob(it):
-		return drop("MySQL has no unique keys on whole TEXT or BLOB columns")
+	case w.tooWide(it) != "":
+		return drop(w.tooWide(it))
 	case it.kind != sqltext.SpatialKey && w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool { return t.Kind == tidemark.Geometry }):
 		return drop("MySQL has only spatial indexes on geometries")
 	case w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool { return t.Kind == tidemark.JSON }):
@@ -79,7 +79,7 @@ func (w *rewriter) key(it *tableItem) bool {
 	case w.hasPart(it, prefixTooLong):
 		return drop(tooLongPrefix)
 	}
-	if !strings.EqualFold(cmp.Or(w.engine, w.c.option("engine"), "InnoDB"), "InnoDB") {
+	if !strings.EqualFold(w.engineName(), "InnoDB") {
 		before := len(it.tokens)
 		for range it.keyColumns() {
 			it.tokens = dropWords(it.tokens, "desc")
@@ -116,13 +116,17 @@ func prefixTooLong(p tidemark.IndexPart, t *tidemark.Type) bool {
 	return (t.Kind == tidemark.Text || t.Kind == tidemark.Blob) && t.Length > 0 && int64(p.Prefix)*perChar(t.Charset) > t.Length
 }
 
-// wholeLob reports whether a key has a TEXT or BLOB without a prefix: MariaDB implements such
-// unique keys with hashes.
-func (w *rewriter) wholeLob(it *tableItem) bool {
-	return w.hasPart(it, func(p tidemark.IndexPart, t *tidemark.Type) bool {
-		return p.Prefix == 0 && (t.Kind == tidemark.Text || t.Kind == tidemark.Blob || t.Kind == tidemark.JSON)
-	})
+// tooWide says why MySQL has no such unique key; "" if it has.
+func (w *rewriter) tooWide(it *tableItem) string {
+	for i := range w.m.From.Indexes {
+		if x := &w.m.From.Indexes[i]; x.Name == it.name && it.kind == sqltext.UniqueKey {
+			return tooWide(w.m.From, x, w.engineName())
+		}
+	}
+	return ""
 }
+
+func (w *rewriter) engineName() string { return cmp.Or(w.engine, w.c.option("engine"), "InnoDB") }
 
 // hasPart reports whether a part of a key, on a column of a type, is such a one.
 func (w *rewriter) hasPart(it *tableItem, such func(tidemark.IndexPart, *tidemark.Type) bool) bool {

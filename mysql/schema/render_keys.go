@@ -173,6 +173,45 @@ func (b *builder) fit(object string, x *tidemark.Index) (why string) {
 	return ""
 }
 
+// tooWide says why MySQL has no such unique key on a table of an engine; "" if it has. MariaDB
+// implements with a hash what has no room in a tree.
+func tooWide(t *tidemark.Table, x *tidemark.Index, engine string) string {
+	sum, limit := int64(0), int64(keyBytes)
+	if strings.EqualFold(engine, "MyISAM") {
+		limit = isamBytes
+	}
+	for _, p := range x.Parts {
+		col := t.Column(p.Column)
+		if col == nil {
+			continue
+		}
+		c := builtColumn{col: col, sql: col.Type.Native, attr: " CHARACTER SET " + cmp.Or(col.Type.Charset, "utf8mb4")}
+		c.size()
+		switch {
+		case p.Prefix > 0:
+			sum += int64(p.Prefix) * c.perChar
+		case c.unbounded(), c.typ.Kind == tidemark.JSON:
+			return "MySQL has no unique keys on whole TEXT or BLOB columns"
+		case c.variable(), c.typ.Kind == tidemark.Binary:
+			sum += c.inKey()
+		default:
+			sum += c.onPage(dialect{})
+		}
+	}
+	if sum > limit {
+		return fmt.Sprintf("it may have %d bytes, and keys of %s at most %d", sum, engine, limit)
+	}
+	return ""
+}
+
+// refused says why a unique key of a MariaDB source is left out on MySQL; "" if it is not.
+func (b *builder) refused(x *tidemark.Index) string {
+	if !b.r.mysql || b.r.to.mariadb || !x.Unique {
+		return ""
+	}
+	return tooWide(b.m.To, x, b.engine())
+}
+
 // bound limits the length of a text column.
 func (b *builder) bound(object string, c *builtColumn, n int64) {
 	old := c.sql
@@ -213,7 +252,7 @@ func (b *builder) indexes() {
 		return 0
 	})
 	for _, x := range list {
-		if x.Unique && x.Where == "" {
+		if x.Unique && x.Where == "" && b.refused(x) == "" {
 			b.fit("unique index "+x.Name, x)
 		}
 	}
@@ -255,6 +294,10 @@ func (b *builder) index(x *tidemark.Index) {
 		return
 	default:
 		leave("there are no " + x.Method + " indexes here")
+		return
+	}
+	if why := b.refused(x); why != "" {
+		leave(why)
 		return
 	}
 	if len(x.Include) > 0 {

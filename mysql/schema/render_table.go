@@ -15,6 +15,7 @@ import (
 // Limits of the servers.
 const (
 	keyBytes   = 3072  // of an InnoDB key, all columns together
+	isamBytes  = 1000  // of a MyISAM key
 	rowBytes   = 65535 // of a row, without the contents of TEXT and BLOB
 	maxColumns = 1017  // of an InnoDB table
 	prefixSize = 255   // characters of a text in a non-unique index
