@@ -53,6 +53,20 @@ func TestKeysOfADump(t *testing.T) {
 	}
 }
 
+// TestEnumKeysOfADump: the foreign key of an ENUM column needs the type of a table that may come
+// later in a file: check says that it is left out, and the copy ends well.
+func TestEnumKeysOfADump(t *testing.T) {
+	t.Parallel()
+	src, dst := testdb.MariaDB(t).NewDatabase(t, "enumkeys"), pg15(t).NewDatabase(t, "enumkeys")
+	testdb.Query(t, src, "CREATE TABLE p (e enum('a','b') PRIMARY KEY); CREATE TABLE c (e enum('a','b') PRIMARY KEY, CONSTRAINT fk FOREIGN KEY (e) REFERENCES p (e)); INSERT INTO p VALUES ('b'); INSERT INTO c VALUES ('b')")
+	file := testdb.MySQLDump(t, src)
+	for _, command := range []string{"check", "copy"} {
+		if o := must(t, command, file, dst); !strings.Contains(o.out+o.errOut, "foreign key fk of public.c: left out: e has an enum type of its own") {
+			t.Errorf("%s: %s", command, o.out)
+		}
+	}
+}
+
 // TestDefinitionsAfterACopyAcross: after a copy between engines that ended well the definitions are
 // equal, however each server writes defaults, checks and numbering; what is changed then is found.
 func TestDefinitionsAfterACopyAcross(t *testing.T) {
@@ -76,6 +90,9 @@ func TestDefinitionsAfterACopyAcross(t *testing.T) {
 				"CREATE TABLE bin (id int PRIMARY KEY, ok tinyint(1), e enum('x','y'), s set('a','b'), q enum('q','w') NOT NULL DEFAULT 'w', vb varbinary(255) NOT NULL DEFAULT '') DEFAULT CHARSET=binary",
 				"CREATE TABLE em (id int PRIMARY KEY, e enum('a','😀','b?') CHARACTER SET utf8mb4 DEFAULT '😀', s set('x','😀y') CHARACTER SET utf8mb4)",
 				"INSERT INTO em VALUES (1, '😀', 'x,😀y')",
+				"CREATE TABLE ep (x enum('a','b') PRIMARY KEY, me enum('a','b'), FOREIGN KEY (me) REFERENCES ep (x))",
+				"CREATE TABLE ec (x enum('a','b') PRIMARY KEY, y enum('a','b','c'), CONSTRAINT same FOREIGN KEY (x) REFERENCES ep (x), CONSTRAINT other FOREIGN KEY (y) REFERENCES ep (x))",
+				"INSERT INTO ep VALUES ('b', NULL), ('a', 'b')", "INSERT INTO ec VALUES ('a', 'b')",
 				"CREATE TABLE eb (id int PRIMARY KEY, e enum('a','😀','b?') NOT NULL DEFAULT '😀') DEFAULT CHARSET=binary",
 				"INSERT INTO eb VALUES (1, '😀')",
 				"INSERT INTO p (x) VALUES (1)", "INSERT INTO d (pid, r, nn) VALUES (1, 'abc', 'n')", "INSERT INTO bin VALUES (1, 1, 'y', 'a,b', 'q', 'x')"} {
@@ -92,6 +109,9 @@ func TestDefinitionsAfterACopyAcross(t *testing.T) {
 			o := must(t, "copy", src, dst)
 			if n := strings.Count(o.out+o.errOut, "bytes, and keys of "); n != map[bool]int{true: 3}[pair.from == maria && pair.to == my] {
 				t.Errorf("%d keys are left out: %s", n, o.out)
+			}
+			if said := strings.Contains(o.out+o.errOut, "foreign key other of public.ec: left out: y has other labels"); said != (pair.to == pg) {
+				t.Errorf("a foreign key to an ENUM with other labels: %v: %s", said, o.out)
 			}
 			if said := strings.Contains(o.out+o.errOut, "NOT NULL text and blobs have no default"); said != (pair.to == pg) {
 				t.Errorf("a column without a default: %v: %s", said, o.out)
@@ -122,6 +142,9 @@ func TestDefinitionsAfterACopyAcross(t *testing.T) {
 			}
 			if o := cli(t, "diff", src, dst, "--exclude", "*.d"); o.code != 0 {
 				t.Errorf("defaults differ: %s", o.out)
+			}
+			if _, err := testdb.TryQuery(dst, "DELETE FROM ep WHERE x = 'a'"); err == nil {
+				t.Error("the foreign key of an ENUM is not there")
 			}
 			if _, err := testdb.TryQuery(dst, "INSERT INTO d (x, nn) VALUES (0, '')"); err == nil {
 				t.Error("the check of a column is not there")

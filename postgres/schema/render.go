@@ -17,7 +17,8 @@ import (
 func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
 	r := &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
 		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
-		taken: map[string]map[string]server.Holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
+		taken: map[string]map[string]server.Holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{},
+		enums: map[columnID]madeType{}}
 	for i := range moves {
 		r.byFrom[moves[i].From.TableID], r.byTo[moves[i].To.TableID] = &moves[i], &moves[i]
 	}
@@ -56,6 +57,7 @@ type renderer struct {
 	names     *server.Names                       // those of the target, and of earlier calls for a database in pieces
 	unique    map[tidemark.TableID][]uniqueKey    // by target table: what a foreign key can refer to
 	dependsOn map[tidemark.TableID][]string       // what a logical table needs
+	enums     map[columnID]madeType               // of another engine's columns
 
 	objects  []tidemark.Object
 	findings []tidemark.Finding

@@ -189,6 +189,10 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 				"PostgreSQL requires one. Make it a foreign key to the primary key, or add a unique key.")
 			continue
 		}
+		if why, hint := r.enumsApart(t, &fk); why != "" {
+			r.find(tidemark.Warning, who, "left out: "+why, hint)
+			continue
+		}
 		name := fk.Name
 		if name == "" {
 			name = t.Name + "_" + strings.Join(fk.Columns, "_") + "_fkey"

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
@@ -204,25 +203,7 @@ func (mk *maker) typeOf(c *tidemark.Column) string {
 	if c.Type.Kind != tidemark.Enum || len(c.Type.Labels) == 0 {
 		return sqlType(&c.Type, mk.r.opt.TinyInt1Bool)
 	}
-	labels := make([]string, len(c.Type.Labels))
-	for i, l := range c.Type.Labels {
-		if len(l) > server.MaxName {
-			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, fmt.Sprintf("it becomes text: its label %q is longer than the %d bytes that PostgreSQL allows", l, server.MaxName), "")
-			return "text"
-		}
-		if !utf8.ValidString(l) {
-			mk.r.find(tidemark.Blocker, "column "+mk.t.String()+"."+c.Name, fmt.Sprintf("its label %q is bytes, of which PostgreSQL can make no text", l), "Make it varbinary at the source, or leave the column out.")
-			return "text"
-		}
-		labels[i] = server.QuoteLiteral(l)
-	}
-	list := strings.Join(labels, ", ")
-	name := mk.r.free(mk.t.Name+"_"+c.Name, "", mk.holder(list))
-	sql := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: name})
-	id := mk.r.add(tidemark.Object{ID: sql, Kind: "type", Table: mk.t.TableID, Depends: slices.Clone(mk.depends[:min(1, len(mk.depends))]),
-		SQL: []string{"CREATE TYPE " + sql + " AS ENUM (" + list + ")"}})
-	mk.depends = append(mk.depends, id)
-	return sql
+	return mk.enum(c)
 }
 
 func (mk *maker) identity(c *tidemark.Column, typ string) string {

@@ -119,7 +119,7 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 	m.further(t, to, copies, src, dst, fail)
 }
 
-// further goes on with a target that is complete.
+// further continues with a target that is complete.
 func (m *maker) further(t *testing.T, to, copies, src, dst string, fail func(string, testdb.Outcome)) {
 	if m.again {
 		partly(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 1)), engine: m.engine}, to, copies, dst, fail)
