@@ -180,6 +180,9 @@ func tooWide(t *tidemark.Table, x *tidemark.Index, engine string) string {
 	if strings.EqualFold(engine, "MyISAM") {
 		limit = isamBytes
 	}
+	if partitioned(t) && x.Method == "hash" && !covers(x, t.Key) {
+		return "MySQL's unique keys of a partitioned table include the columns by which it is partitioned"
+	}
 	for _, p := range x.Parts {
 		col := t.Column(p.Column)
 		if col == nil {
@@ -202,6 +205,14 @@ func tooWide(t *tidemark.Table, x *tidemark.Index, engine string) string {
 		return fmt.Sprintf("it may have %d bytes, and keys of %s at most %d", sum, engine, limit)
 	}
 	return ""
+}
+
+// covers reports whether a key has all columns of another one, and so those by which a table with
+// that for its primary key may be partitioned.
+func covers(x, key *tidemark.Index) bool {
+	return key != nil && !slices.ContainsFunc(key.Parts, func(p tidemark.IndexPart) bool {
+		return !slices.ContainsFunc(x.Parts, func(q tidemark.IndexPart) bool { return q.Column == p.Column && q.Prefix == 0 })
+	})
 }
 
 // refused says why a unique key of a MariaDB source is left out on MySQL; "" if it is not.

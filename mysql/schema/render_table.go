@@ -274,6 +274,9 @@ func (b *builder) create() string {
 // engine returns the storage engine: InnoDB, unless the source names another one that works
 // everywhere.
 func (b *builder) engine() string {
+	if !b.r.to.mariadb && b.r.mysql && partitioned(b.m.From) {
+		return "InnoDB" // MySQL has no others with partitions
+	}
 	switch strings.ToLower(b.m.From.Storage) {
 	case "myisam", "memory", "archive", "csv", "blackhole":
 		return b.m.From.Storage
@@ -281,9 +284,12 @@ func (b *builder) engine() string {
 	return "InnoDB"
 }
 
+// partitioned reports whether a table of MySQL or MariaDB is.
+func partitioned(t *tidemark.Table) bool { return strings.HasPrefix(t.Native, "PARTITION") }
+
 // partitions returns MySQL's PARTITION BY clause with the new names of its columns.
 func (b *builder) partitions() string {
-	if !b.r.mysql || !strings.HasPrefix(b.m.From.Native, "PARTITION") {
+	if !b.r.mysql || !partitioned(b.m.From) {
 		return ""
 	}
 	tokens := sqltext.Scan(b.m.From.Native)
