@@ -379,9 +379,7 @@ func (p *ddl) settle() {
 
 func (p *ddl) settleColumn(c *tidemark.Column) {
 	t := &c.Type
-	if d := c.Default; d != nil && d.Kind == tidemark.Literal {
-		c.Default = &tidemark.Default{Kind: d.Kind, Text: canonicalDefault(d.Text, t)} // a copy, because another table may share the old one
-	}
+	defer settleDefault(c) // by the type that it then has
 	switch t.Kind {
 	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum, tidemark.Set:
 	case tidemark.JSON:
@@ -414,4 +412,24 @@ func (p *ddl) settleColumn(c *tidemark.Column) {
 		return
 	}
 	t.Charset, t.Collation = "", ""
+}
+
+// settleDefault gives a literal default the text of its column's type. Of bytes, an expression that
+// is but a string, or 0x61, is a literal, as in a server's catalogue.
+func settleDefault(c *tidemark.Column) {
+	d := c.Default
+	if d == nil {
+		return
+	}
+	text, bare := d.Text, false
+	if d.Kind == tidemark.Expression && c.Type.Kind.Bytes() {
+		if text, bare = sqltext.BareString(d.Text); !bare {
+			var b []byte
+			b, bare = sqltext.BareBytes(d.Text)
+			text = string(b)
+		}
+	}
+	if bare || d.Kind == tidemark.Literal {
+		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: canonicalDefault(text, &c.Type)} // a copy, because another table may share the old one
+	}
 }

@@ -44,3 +44,31 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 }
+
+// TestBytesDefaultsOfDumps: a default of bytes that is an expression in a dump file, and a literal
+// in the server's catalogue, is as planned.
+func TestBytesDefaultsOfDumps(t *testing.T) {
+	src := testdb.MySQL(t).NewDatabase(t, "src")
+	testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, b blob DEFAULT ('x'), v varbinary(20) DEFAULT ('é'), p binary(3) DEFAULT ('x'), "+
+		"none blob DEFAULT (''), h blob DEFAULT (0x61), hp binary(3) DEFAULT (x'61')); CREATE TABLE u (id int PRIMARY KEY, c char(3) DEFAULT ('x')) CHARSET binary; INSERT INTO t (id) VALUES (1)")
+	dump := testdb.MySQLDump(t, src)
+	for _, to := range []string{"mysql", "mariadb", "postgres"} {
+		dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
+		if o := testdb.Run(t, "copy", dump, dst); o.Code != 0 {
+			t.Errorf("%s: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+			continue
+		}
+		if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 0 {
+			t.Errorf("%s: diff: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+		}
+		testdb.Query(t, dst, "INSERT INTO t (id) VALUES (2)")
+		values := "SELECT HEX(b), HEX(v), HEX(p), HEX(none), HEX(h), HEX(hp) FROM t"
+		if to == "postgres" {
+			values = "SELECT upper(encode(b, 'hex')), upper(encode(v, 'hex')), upper(encode(p, 'hex')), encode(none, 'hex'), encode(h, 'hex'), encode(hp, 'hex') FROM t"
+		}
+		const want = "78\tC3A9\t780000\t\t61\t610000"
+		if got := testdb.Query(t, dst, values); got != want+"\n"+want {
+			t.Errorf("%s: %q", to, got)
+		}
+	}
+}
