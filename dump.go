@@ -24,6 +24,7 @@ type Piece struct {
 	SQL     string   // Execute, ExecuteAt
 	What    string   // Execute: "view shop.v", for messages; Beyond: "CREATE USER (line 3)"
 	Refuse  string   // why it must not run: "calls f"; "" it may. OnRows: not while rows are loaded. Beyond: the import is not complete without it
+	Remedy  string   // what to do, if Refuse is about damage of the file
 	AsSQL   bool     // Rows: a server of the dump's kind should run them as they are
 	Offset  int64    // in the unpacked file, of its first byte
 	Line    int64    // from 1

@@ -72,7 +72,11 @@ func (im *importJob) elsewhere(p *tidemark.Piece) {
 
 // refused is the error for a table or rows that a server must not make for us.
 func (im *importJob) refused(p *tidemark.Piece) error {
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: p.Table.String(), Err: errors.New(refusal(p)), Hint: im.hintRefused()}
+	kind := tidemark.Unsupported
+	if p.Remedy != "" {
+		kind = tidemark.BadInput
+	}
+	return &tidemark.Error{Kind: kind, Op: "import", Object: p.Table.String(), Err: errors.New(refusal(p)), Hint: im.hintRefused(p)}
 }
 
 func refusal(p *tidemark.Piece) string {
@@ -82,8 +86,11 @@ func refusal(p *tidemark.Piece) string {
 	return fmt.Sprintf("the statement at line %d %s", p.Line, p.Refuse)
 }
 
-func (im *importJob) hintRefused() string {
-	if im.Speaks() {
+func (im *importJob) hintRefused(p *tidemark.Piece) string {
+	switch {
+	case p.Remedy != "":
+		return p.Remedy
+	case im.Speaks():
 		return "Look at it in the file. If you trust it, run it with --run-all-statements."
 	}
 	return "Look at it in the file. Remove it, or load the file into MySQL and copy from there."

@@ -409,6 +409,9 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		return nil
 	}
 	if !im.Speaks() {
+		if p.Kind == tidemark.ExecuteAt && p.Remedy != "" {
+			return im.refused(p)
+		}
 		if p.Kind == tidemark.ExecuteAt {
 			return im.computed(p)
 		}

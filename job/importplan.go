@@ -127,7 +127,7 @@ func (s *survey) find(ctx context.Context, p *tidemark.Piece) (*tidemark.Table, 
 
 // block notes that a copy would stop, or lack something.
 func (s *survey) block(p *tidemark.Piece, kind tidemark.Kind) {
-	s.findings = append(s.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: kind, Object: p.Table.String(), Text: refusal(p), Hint: s.im.hintRefused()})
+	s.findings = append(s.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: kind, Object: p.Table.String(), Text: refusal(p), Hint: s.im.hintRefused(p)})
 }
 
 // fire notes that rows come after a trigger of their table.
@@ -167,6 +167,10 @@ func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
 	}
 	if s.see != nil {
 		return s.see(&tidemark.Table{TableID: p.Table}, p)
+	}
+	if p.Remedy != "" {
+		s.block(p, tidemark.BadInput)
+		return nil
 	}
 	if !s.im.Speaks() {
 		err := s.im.computed(p)

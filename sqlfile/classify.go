@@ -44,6 +44,9 @@ func (s *Scanner) classify(st *Statement) {
 		}
 	case Insert:
 		s.filled[foldedID(st)] = true
+		if s.session.lacksValue(st.Text) {
+			st.Refuse, st.Remedy = "has no value before a comma, as mysqldump writes it where the first column of a table is generated", hintComma
+		}
 	}
 }
 

@@ -101,6 +101,9 @@ func (s *Scanner) insert() (bool, error) {
 			if h == nil {
 				return false, nil
 			}
+			if s.commaAfter(n) {
+				return false, nil
+			}
 			h.text = bytes.Clone(s.unread()[:n])
 			s.advance(n)
 			s.rows = rows{head: h, fresh: true}
@@ -163,6 +166,42 @@ func parseHead(d []byte, ses *Session) (h *head, n int, ok bool) {
 		return nil, 0, true
 	}
 	return h, t.At, true
+}
+
+// commaAfter reports whether a comma follows d[i], and not a value.
+func (w *window) commaAfter(i int) bool {
+	for {
+		d := w.unread()
+		j, ok := blank(d, i+1)
+		if ok {
+			return d[j] == ','
+		}
+		if _, more := w.more(); !more {
+			return false
+		}
+	}
+}
+
+// lacksValue reports whether an INSERT has a comma where its first row or value should be.
+func (s *Session) lacksValue(d []byte) bool {
+	l := s.reader(d)
+	l.Next()
+	for oneOf(l, "LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE") {
+	}
+	l.Accept("INTO")
+	if !readName(&Statement{}, l) {
+		return false
+	}
+	if l.Accept("(") {
+		if _, ok := columnList(l); !ok {
+			return false
+		}
+	}
+	if !oneOf(l, "VALUES", "VALUE") {
+		return false
+	}
+	l.Accept("(")
+	return l.Peek().Is(",")
 }
 
 // columnList reads names up to the ). The ( was already read.

@@ -61,6 +61,7 @@ type Statement struct {
 	Beyond   string          // the kind of a statement that is not run, such as CREATE USER; "" it may run
 	Unread   string          // why it is not run, where it may be damage or have rows
 	Refuse   string          // of rows and tables: why a server must not evaluate it; of triggers: why no row may fire it now
+	Remedy   string          // what to do, if Refuse is about damage
 	Database string          // that it names, or that USE has set
 	Table    string          // that it names, for the kinds about one table
 	Def      *tidemark.Table // CreateTable: its result; nil with DefErr if unreadable

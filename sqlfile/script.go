@@ -215,7 +215,7 @@ func (s *Script) further(ctx context.Context, t *Tuples) error {
 // such as locks and transactions.
 func (s *Script) statement(st *Statement) *tidemark.Piece {
 	id := tidemark.TableID{Schema: st.Database, Name: st.Table}
-	p := &tidemark.Piece{Kind: tidemark.Execute, Table: id, SQL: string(st.SQL), Refuse: st.Refuse, Offset: st.Offset, Line: st.Line, Bytes: int64(len(st.Text))}
+	p := &tidemark.Piece{Kind: tidemark.Execute, Table: id, SQL: string(st.SQL), Refuse: st.Refuse, Remedy: st.Remedy, Offset: st.Offset, Line: st.Line, Bytes: int64(len(st.Text))}
 	if st.Beyond != "" {
 		p.Kind, p.What, p.Refuse = tidemark.Beyond, fmt.Sprintf("%s (%s)", st.Beyond, s.line(st)), st.Unread
 		return p
