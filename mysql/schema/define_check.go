@@ -2,15 +2,22 @@ package schema
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // dropSameChecks removes the checks that two tables of different engines have in common. MariaDB
 // keeps one in its column and without a name, MySQL makes it one of the table and names it.
+// One of a column that the source lacks is none of these: what drops the column may drop it too
+// (MariaDB), or be refused.
 func dropSameChecks(want, have *createTable) {
 	checksApart(want)
 	checksApart(have)
+	of := columnItems(want)
+	gone := func(it *tableItem) bool {
+		return slices.ContainsFunc(columnItems(have), func(c tableItem) bool { return findItem(of, c.name) < 0 && it.mentions(c.name) })
+	}
 	drop := func(c *createTable, i int) { c.items = slices.Delete(slices.Clone(c.items), i, i+1) }
 	pair := func(same func(w, h *tableItem) bool) {
 		for i := 0; i < len(want.items); i++ {
@@ -28,8 +35,14 @@ func dropSameChecks(want, have *createTable) {
 	}
 	pair(func(w, h *tableItem) bool { return w.name == h.name && w.condition() == h.condition() })
 	pair(func(w, h *tableItem) bool { return w.condition() == h.condition() })
-	pair(func(w, h *tableItem) bool { return w.name != "" && w.name == h.name }) // servers write expressions in their own ways
-	pair(func(w, h *tableItem) bool { return (w.name == "") != (h.name == "") })
+	pair(func(w, h *tableItem) bool { return w.name != "" && w.name == h.name && !gone(h) }) // servers write expressions in their own ways
+	pair(func(w, h *tableItem) bool { return (w.name == "") != (h.name == "") && !gone(h) })
+	have.items = slices.DeleteFunc(have.items, func(it tableItem) bool { return it.kind == sqltext.Check && it.name == "" && gone(&it) }) // it goes with its column
+}
+
+// mentions reports whether a check names a column.
+func (it *tableItem) mentions(column string) bool {
+	return slices.ContainsFunc(it.tokens, func(t sqltext.Token) bool { return t.Kind == sqltext.Name && strings.EqualFold(t.Name(), column) })
 }
 
 // condition returns a check without its name, as plainly does.
