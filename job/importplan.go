@@ -247,6 +247,7 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 			return nil, err
 		}
 	}
+	s.clashes(moves)
 	found = slices.Concat(im.spec.Findings, im.p.Findings, found, s.summary(), im.listUnrun(), s.findings)
 	p, err := makePlan(ctx, s, im.tgt, db, moves, im.spec, found, im.position)
 	if p == nil {
@@ -262,6 +263,32 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 		err = emptyFile(im.spec.Source)
 	}
 	return p, err
+}
+
+// clashes finds indexes with the name of a table that comes later in the file. Where the names of
+// both are of one kind, as on PostgreSQL, such an index is built, or to be built, under that name
+// when its table is made: the import reads the file once.
+func (s *survey) clashes(moves []tidemark.Move) {
+	if s.im.Speaks() {
+		return
+	}
+	at, in := map[tidemark.TableID]int{}, map[tidemark.TableID]int{} // places in the file, by the names on the target and there
+	for i, t := range s.tables {
+		in[t.TableID] = i
+	}
+	for i := range moves {
+		at[ClipID(s.im.tgt, moves[i].To.TableID)] = in[moves[i].From.TableID]
+	}
+	for i := range moves {
+		for _, x := range moves[i].To.Indexes {
+			later, is := at[ClipID(s.im.tgt, tidemark.TableID{Schema: moves[i].To.Schema, Name: x.Name})]
+			if !is || later <= in[moves[i].From.TableID] {
+				continue
+			}
+			s.findings = append(s.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: "index " + x.Name + " of " + moves[i].To.String(),
+				Text: "has the name of a table that comes later in the file", Hint: "Rename that table with a transformation rule, or load the file into MySQL or MariaDB and copy from there."})
+		}
+	}
 }
 
 // settle decides where the databases of the file go; see settleDatabases.

@@ -143,3 +143,23 @@ func TestLackingOfARestore(t *testing.T) {
 		}
 	}
 }
+
+// TestIndexNamedAsALaterTable: on PostgreSQL an index and a table cannot have one name. Of a file,
+// which is read once, check says so where the table comes later.
+func TestIndexNamedAsALaterTable(t *testing.T) {
+	src := testdb.MariaDB(t).NewDatabase(t, "src")
+	testdb.Query(t, src, "CREATE TABLE b (id int PRIMARY KEY, x int, KEY c (x), KEY a (x)); CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY); INSERT INTO a VALUES (1); INSERT INTO b VALUES (1, 1); INSERT INTO c VALUES (1)")
+	dump, dst := testdb.MySQLDump(t, src), testdb.Postgres(t, 15).NewDatabase(t, "dst")
+	o := testdb.Run(t, "check", dump, dst)
+	if o.Code != 1 || !strings.Contains(o.Out, "index c of public.b") || strings.Contains(o.Out, "index a of public.b: has the name") {
+		t.Errorf("check: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+	}
+	if o := testdb.Run(t, "copy", dump, dst); o.Code == 0 {
+		t.Errorf("copy: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+	}
+	for _, verb := range []string{"check", "copy"} { // what comes earlier has its name already
+		if o := testdb.Run(t, verb, dump, testdb.Postgres(t, 15).NewDatabase(t, "two"), "--exclude", "*.c"); o.Code != 0 {
+			t.Errorf("%s without c: exit %d\n%s%s", verb, o.Code, o.Out, o.ErrOut)
+		}
+	}
+}
