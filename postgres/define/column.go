@@ -143,7 +143,7 @@ func (a *altering) column(c, old *columnText) {
 			if c.collate != "" {
 				collate = " " + c.collate
 			}
-			a.do(all + "TYPE " + c.typ + collate + " USING " + c.name + "::" + c.typ)
+			a.do(all + "TYPE " + c.typ + collate + " USING " + cast(c, old))
 		}
 	}
 	a.generation(c, old, all)
@@ -229,15 +229,31 @@ func (a *altering) identity(c, old *columnText, only string) {
 	}
 }
 
+// cast turns a column's values into its new type. Types that were created, such as two enums, have
+// no cast between them, but texts.
+func cast(c, old *columnText) string {
+	if strings.Contains(c.typ, ".") && strings.Contains(old.typ, ".") {
+		return c.name + "::text::" + c.typ
+	}
+	return c.name + "::" + c.typ
+}
+
 // looseColumn compares a column described by another engine or another version.
 func (a *altering) looseColumn(c, old *columnText) {
-	if c.typ != old.typ {
+	newType, plain := c.typ != old.typ, c.generated == "" && old.generated == ""
+	if newType {
 		a.say("the column %s is %s, and would be %s", c.name, old.typ, c.typ)
-		a.do("ALTER TABLE " + a.want.name + " ALTER COLUMN " + c.name + " TYPE " + c.typ + " USING " + c.name + "::" + c.typ)
+		if plain && old.def != "" { // it may be none of the new type
+			a.do("ALTER TABLE ONLY " + a.want.name + " ALTER COLUMN " + c.name + " DROP DEFAULT")
+		}
+		a.do("ALTER TABLE " + a.want.name + " ALTER COLUMN " + c.name + " TYPE " + c.typ + " USING " + cast(c, old))
 		a.out.Shakes = append(a.out.Shakes, c.name)
 	}
-	if c.generated == "" && old.generated == "" && loosely(c.def) != loosely(old.def) {
+	differs := loosely(c.def) != loosely(old.def)
+	if plain && differs {
 		a.say("the default of %s is %q, and would be %q", c.name, old.def, c.def)
+	}
+	if plain && (differs || newType && c.def != "") {
 		if c.def == "" {
 			a.do("ALTER TABLE ONLY " + a.want.name + " ALTER COLUMN " + c.name + " DROP DEFAULT")
 		} else {

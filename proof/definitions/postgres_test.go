@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -320,5 +321,34 @@ func TestPostgresListsOfText(t *testing.T) {
 	testdb.Query(t, dst, `DROP INDEX active; CREATE UNIQUE INDEX active ON t (id) WHERE v IN ('a', 'its')`)
 	if o := testdb.Run(t, "diff", src, dst, "--definitions=only"); o.Code != 1 {
 		t.Errorf("another condition: exit %d\n%s", o.Code, o.Out)
+	}
+}
+
+// TestEnumOfAnotherName: what diff prints gives a column another enum type, though servers have no
+// cast between two of them.
+func TestEnumOfAnotherName(t *testing.T) {
+	const other = "CREATE TYPE other AS ENUM ('a', 'b'); ALTER TABLE t ALTER c DROP DEFAULT, ALTER c TYPE other USING c::text::other, ALTER c SET DEFAULT 'b'"
+	for from, sql := range map[string]string{
+		"postgres": "CREATE TYPE e AS ENUM ('a', 'b'); CREATE TABLE t (id int PRIMARY KEY, c e DEFAULT 'b'); INSERT INTO t VALUES (1, 'a')",
+		"mysql":    "CREATE TABLE t (id int PRIMARY KEY, c enum('a', 'b') DEFAULT 'b'); INSERT INTO t VALUES (1, 'a')",
+	} {
+		src, dst := testdb.ServerOf(t, from).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
+		testdb.Query(t, src, sql)
+		if o := testdb.Run(t, "copy", src, dst); o.Code != 0 {
+			t.Fatalf("%s: exit %d\n%s%s", from, o.Code, o.Out, o.ErrOut)
+		}
+		testdb.Query(t, dst, other)
+		o := testdb.Run(t, "diff", src, dst, "--definitions=only")
+		printed := regexp.MustCompile(`(?m)^--.*\n`).ReplaceAllString(o.Out, "")
+		if o.Code != 1 || !strings.Contains(printed, "ALTER") {
+			t.Fatalf("%s: exit %d\n%s%s", from, o.Code, o.Out, o.ErrOut)
+		}
+		testdb.Query(t, dst, printed)
+		if again := testdb.Run(t, "diff", src, dst, "--definitions=only"); again.Code != 0 {
+			t.Errorf("%s: after\n%s: exit %d\n%s", from, o.Out, again.Code, again.Out)
+		}
+		if got := testdb.Query(t, dst, "INSERT INTO t VALUES (2); SELECT string_agg(c::text, ' ' ORDER BY id) FROM t"); !strings.HasSuffix(got, "a b") {
+			t.Errorf("%s: %q", from, got)
+		}
 	}
 }
