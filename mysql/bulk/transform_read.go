@@ -3,6 +3,7 @@ package bulk
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -56,7 +57,16 @@ func (b *BadValue) Error() string {
 
 // outCols determines the columns that a Move reads.
 func (e *Bulk) outCols(m *tidemark.Move, f tidemark.Format) ([]outCol, error) {
-	if len(m.Source) == 0 {
+	switch stored := slices.ContainsFunc(m.From.Columns, func(c tidemark.Column) bool { return c.Generated == "" }); {
+	case len(m.Source) == 0 && !stored: // a row is an empty line
+		none := outCol{expr: "''"}
+		if text := (tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4"}); f == tidemark.LoadData {
+			none.forLoadData(text)
+		} else {
+			none.forCopyText(text, text)
+		}
+		return []outCol{none}, nil
+	case len(m.Source) == 0:
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: m.From.String(), Err: errors.New("no column is left to copy")}
 	}
 	to := m.To.Stored()

@@ -220,6 +220,9 @@ func (k *writing) loadStatement() string {
 		cols = append(cols, v)
 		set = append(set, server.Quote(c.Name)+"="+x)
 	}
+	if len(cols) == 0 { // all are generated; without a list, all would be filled
+		cols = append(cols, "@none")
+	}
 	sql := "LOAD DATA LOCAL INFILE 'rows' INTO TABLE " + server.QuoteTable(k.w.Move.To.TableID) + " CHARACTER SET binary (" + strings.Join(cols, ",") + ")"
 	if len(set) > 0 {
 		sql += " SET " + strings.Join(set, ",")

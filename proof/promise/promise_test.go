@@ -163,3 +163,29 @@ func TestIndexNamedAsALaterTable(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyGeneratedColumns: rows of a table whose columns are all generated are copied, too.
+func TestOnlyGeneratedColumns(t *testing.T) {
+	for _, from := range []string{"mysql", "mariadb", "postgres"} {
+		src := testdb.ServerOf(t, from).NewDatabase(t, "src")
+		sql := "CREATE TABLE t (g int GENERATED ALWAYS AS (1 + 1) STORED, h int GENERATED ALWAYS AS (7) STORED); INSERT INTO t "
+		if from == "postgres" {
+			testdb.Query(t, src, sql+"DEFAULT VALUES; INSERT INTO t DEFAULT VALUES")
+		} else {
+			testdb.Query(t, src, sql+"() VALUES (), ()")
+		}
+		sources := []string{src}
+		if from != "postgres" {
+			sources = append(sources, testdb.MariaDBDump(t, src))
+		}
+		for _, to := range []string{"mysql", "mariadb", "postgres"} {
+			for i, s := range sources {
+				dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
+				o := testdb.Run(t, "copy", s, dst)
+				if got := testdb.Query(t, dst, "SELECT g, h FROM t"); o.Code != 0 || got != "2\t7\n2\t7" {
+					t.Errorf("%s to %s (%d): exit %d, %q\n%s%s", from, to, i, o.Code, got, o.Out, o.ErrOut)
+				}
+			}
+		}
+	}
+}
