@@ -44,8 +44,8 @@ func (s *Scanner) classify(st *Statement) {
 		}
 	case Insert:
 		s.filled[foldedID(st)] = true
-		if s.session.lacksValue(st.Text) {
-			st.Refuse, st.Remedy = "has no value before a comma, as mysqldump writes it where the first column of a table is generated", hintComma
+		if s.session.lacksBeginning(st.Text) {
+			st.Refuse, st.Remedy = "lacks the beginning of its first row, as mysqldump writes it where the first column of a table is generated", hintBegin
 		}
 	}
 }

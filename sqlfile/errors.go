@@ -26,7 +26,7 @@ func bad(name string, offset, line int64, what, hint string) error {
 const (
 	hintCut   = "The file is truncated: make the dump again, or copy it again and compare its size."
 	hintNoSQL = "Name a dump in SQL: of pg_dump, mysqldump or mariadb-dump, or the folder of mydumper."
-	hintComma = "Dump that table with mariadb-dump or mydumper, or copy it from its server; --exclude leaves it out."
+	hintBegin = "Dump that table with mariadb-dump or mydumper, or copy it from its server; --exclude leaves it out."
 	hintBroke = "Look at the file at that place; if it was edited, repair the statement, otherwise make the dump again."
 )
 

@@ -182,8 +182,9 @@ func (w *window) commaAfter(i int) bool {
 	}
 }
 
-// lacksValue reports whether an INSERT has a comma where its first row or value should be.
-func (s *Session) lacksValue(d []byte) bool {
+// lacksBeginning reports whether an INSERT has a comma or ) where its first row should begin, or a
+// comma where its first value should.
+func (s *Session) lacksBeginning(d []byte) bool {
 	l := s.reader(d)
 	l.Next()
 	for oneOf(l, "LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "IGNORE") {
@@ -199,6 +200,9 @@ func (s *Session) lacksValue(d []byte) bool {
 	}
 	if !oneOf(l, "VALUES", "VALUE") {
 		return false
+	}
+	if l.Peek().Is(")") {
+		return true
 	}
 	l.Accept("(")
 	return l.Peek().Is(",")
