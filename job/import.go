@@ -221,6 +221,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	}
 	made, more := im.tgt.Render(db, moves)
 	im.find(more)
+	im.find(hiddenLabels(&m))
 	if err := load.Blocked(more); err != nil {
 		return load.Settled{}, err
 	}

@@ -246,6 +246,7 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 		if err := im.whole(&moves[i]); err != nil {
 			return nil, err
 		}
+		found = append(found, hiddenLabels(&moves[i])...)
 	}
 	s.clashes(moves)
 	found = slices.Concat(im.spec.Findings, im.p.Findings, found, s.summary(), im.listUnrun(), s.findings)

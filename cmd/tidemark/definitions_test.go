@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -63,6 +64,35 @@ func TestEnumKeysOfADump(t *testing.T) {
 	for _, command := range []string{"check", "copy"} {
 		if o := must(t, command, file, dst); !strings.Contains(o.out+o.errOut, "foreign key fk of public.c: left out: e has an enum type of its own") {
 			t.Errorf("%s: %s", command, o.out)
+		}
+	}
+}
+
+// TestHiddenLabelsOfADump: a dump has a question mark for an emoji in a label, which its rows do
+// not match: check and copy warn, and what the hint says helps.
+func TestHiddenLabelsOfADump(t *testing.T) {
+	t.Parallel()
+	for _, srv := range []*testdb.Server{testdb.MariaDB(t), mysql8(t)} {
+		src, dst := srv.NewDatabase(t, "hidden"), pg15(t).NewDatabase(t, "hidden")
+		testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, e enum('😀','b') CHARACTER SET utf8mb4, f enum('?') CHARACTER SET latin1, g enum('a')); INSERT INTO t VALUES (1, '😀', '?', 'a')")
+		file := testdb.MySQLDump(t, src)
+		for i, want := range []int{0, 14} {
+			command := []string{"check", "copy"}[i]
+			o := cli(t, command, file, dst)
+			if out := o.out + o.errOut; o.code != want || !strings.Contains(out, ".t.e: a label has a ?, which may stand for an emoji") || strings.Contains(out, "t.f: a label") {
+				t.Errorf("%s %s: %d: %s%s", srv.Engine, command, o.code, o.out, o.errOut)
+			}
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), "enum('?','b')", "enum('😀','b')", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t, "copy", file, dst, "--prep", "drop")
+		if o := cli(t, "diff", src, dst); o.code != 0 {
+			t.Errorf("%s: %s", srv.Engine, o.out)
 		}
 	}
 }

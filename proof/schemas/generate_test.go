@@ -82,7 +82,12 @@ func (m *maker) enumType() {
 }
 
 func (m *maker) labels() string {
-	return pick(m, "'a', 'b'", "'x'", "'A', 'b c', 'it''s'", "'ä', 'ö', 'ß'", "'😀', 'b'", "'', 'a'", "'one,two', 'three'", "'%', '_'")
+	text := pick(m, "'a', 'b'", "'x'", "'A', 'b c', 'it''s'", "'ä', 'ö', 'ß'", "'😀', 'b'", "'', 'a'", "'one,two', 'three'", "'%', '_'")
+	if m.dumps {
+		// SHOW CREATE TABLE, and with it the file, has a ? there, which no copy can read: it warns.
+		text = strings.Replace(text, "😀", "smile", 1)
+	}
+	return text
 }
 
 func (m *maker) table(i int) {
