@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 func TestBytesDefaultsOfDumps(t *testing.T) {
 	src := testdb.MySQL(t).NewDatabase(t, "src")
 	testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, b blob DEFAULT ('x'), v varbinary(20) DEFAULT ('é'), p binary(3) DEFAULT ('x'), "+
-		"none blob DEFAULT (''), h blob DEFAULT (0x61), hp binary(3) DEFAULT (x'61')); CREATE TABLE u (id int PRIMARY KEY, c char(3) DEFAULT ('x')) CHARSET binary; INSERT INTO t (id) VALUES (1)")
+		"none blob DEFAULT (''), h blob DEFAULT (0x61), hp binary(3) DEFAULT (x'61'), z int(5) unsigned zerofill DEFAULT 7, y int(3) zerofill DEFAULT 0, f decimal(6,2) zerofill DEFAULT 0.5); CREATE TABLE u (id int PRIMARY KEY, c char(3) DEFAULT ('x')) CHARSET binary; INSERT INTO t (id) VALUES (1)")
 	dump := testdb.MySQLDump(t, src)
 	for _, to := range []string{"mysql", "mariadb", "postgres"} {
 		dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
