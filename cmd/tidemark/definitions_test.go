@@ -123,6 +123,7 @@ func TestDefinitionsAfterACopyAcross(t *testing.T) {
 				"CREATE TABLE ep (x enum('a','b') PRIMARY KEY, me enum('a','b'), FOREIGN KEY (me) REFERENCES ep (x))",
 				"CREATE TABLE ec (x enum('a','b') PRIMARY KEY, y enum('a','b','c'), CONSTRAINT same FOREIGN KEY (x) REFERENCES ep (x), CONSTRAINT other FOREIGN KEY (y) REFERENCES ep (x))",
 				"INSERT INTO ep VALUES ('b', NULL), ('a', 'b')", "INSERT INTO ec VALUES ('a', 'b')",
+				"CREATE TABLE zf (id int PRIMARY KEY, z int(5) unsigned zerofill NOT NULL DEFAULT 7, d decimal(6,2) unsigned zerofill DEFAULT 1.5, n int(5) zerofill DEFAULT 0)",
 				"CREATE TABLE eb (id int PRIMARY KEY, e enum('a','😀','b?') NOT NULL DEFAULT '😀') DEFAULT CHARSET=binary",
 				"INSERT INTO eb VALUES (1, '😀')",
 				"INSERT INTO p (x) VALUES (1)", "INSERT INTO d (pid, r, nn) VALUES (1, 'abc', 'n')", "INSERT INTO bin VALUES (1, 1, 'y', 'a,b', 'q', 'x')"} {
