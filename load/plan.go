@@ -188,12 +188,20 @@ func (p *Plan) Views() (out []tidemark.TableID) {
 	return out
 }
 
-// keep leaves out objects of tables that stay unchanged.
+// keep leaves out objects of tables that stay unchanged, but for types that others need.
 func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool) []tidemark.Object {
+	needed := map[string]bool{}
+	for i := range objects {
+		if o := &objects[i]; len(exists) > 0 && !exists[o.Table] {
+			for _, id := range o.Depends {
+				needed[id] = true
+			}
+		}
+	}
 	out := objects[:0]
 	noted := map[tidemark.TableID]bool{}
 	for _, o := range objects {
-		if exists[o.Table] && o.Kind != "statistics" && o.Kind != "sequence value" {
+		if exists[o.Table] && o.Kind != "statistics" && o.Kind != "sequence value" && !(o.Kind == "type" && needed[o.ID]) {
 			if !noted[o.Table] {
 				noted[o.Table] = true
 				p.Findings = append(p.Findings, tidemark.Finding{Severity: tidemark.Note, Object: "table " + o.Table.String(),

@@ -90,3 +90,24 @@ func TestDumpBesideExistingParent(t *testing.T) {
 		})
 	}
 }
+
+// TestEnumOfAParent copies a table with an enum that refers to one of a table that the target has
+// already, as a copy made it, or with text instead. The type is there or is made, and all rows are
+// copied; only a foreign key between two types cannot be made.
+func TestEnumOfAParent(t *testing.T) {
+	t.Parallel()
+	src := testdb.MySQL(t).NewDatabase(t, "src")
+	testdb.Query(t, src, "CREATE TABLE parent (e enum('a','b') PRIMARY KEY); CREATE TABLE child (id int PRIMARY KEY, e enum('a','b'), FOREIGN KEY (e) REFERENCES parent (e)); INSERT INTO parent VALUES ('b'); INSERT INTO child VALUES (1, 'b')")
+	for parent, code := range map[string]int{
+		"CREATE TYPE parent_e AS ENUM ('a', 'b'); CREATE TABLE parent (e parent_e PRIMARY KEY)": 0,
+		"CREATE TABLE parent (e text PRIMARY KEY)":                                              16,
+		"CREATE TYPE parent_e AS ENUM ('a'); CREATE TABLE parent (e text PRIMARY KEY)":          16,
+	} {
+		dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")
+		testdb.Query(t, dst, parent)
+		o := run(t, "copy", src, dst, "--prep", "truncate")
+		if got := testdb.Query(t, dst, "SELECT c.id, c.e FROM child c JOIN parent p ON p.e::text = c.e::text"); o.Code != code || got != "1\tb" {
+			t.Errorf("%s: exit %d, want %d; %s\n%s%s", parent, o.Code, code, got, o.Out, o.ErrOut)
+		}
+	}
+}
