@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
 // Sequence reports whether a table that no longer exists was a MariaDB sequence.
@@ -54,7 +55,7 @@ func (m *TableMap) fitsWhole(sets *Charsets, i int, t *tidemark.Type) (bool, err
 		}
 	}
 	if t.Kind == tidemark.Varchar && m.Types[i] == typeVarchar {
-		return int64(m.Metas[i]) == t.Length*SetWidth(t.Charset), nil
+		return int64(m.Metas[i]) == t.Length*mysqltype.SetWidth(t.Charset), nil
 	}
 	return true, nil
 }
@@ -99,9 +100,3 @@ func (m *TableMap) Fits(i int, t *tidemark.Type) bool {
 	}
 	return typ == typeString || typ == typeVarchar // inet4, inet6 and later types
 }
-
-// setWidths are the most bytes of a character, by character set.
-var setWidths = map[string]int64{"utf8mb4": 4, "utf8mb3": 3, "utf8": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4, "big5": 2, "gb2312": 2, "gbk": 2, "sjis": 2, "cp932": 2,
-	"euckr": 2, "ujis": 3, "eucjpms": 3, "gb18030": 4}
-
-func SetWidth(set string) int64 { return max(setWidths[set], 1) }

@@ -11,7 +11,6 @@ import (
 	"github.com/pingcap/tidb/pkg/parser/types"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/mysql/event"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
@@ -313,9 +312,9 @@ func (a *alteration) convert() error {
 		}
 		switch t.Kind {
 		case tidemark.Text:
-			c.Type = textFor(t.Length / event.SetWidth(c.Charset) * event.SetWidth(a.all))
+			c.Type = textFor(t.Length / mysqltype.SetWidth(c.Charset) * mysqltype.SetWidth(a.all))
 		case tidemark.Char, tidemark.Varchar:
-			if t.Length*event.SetWidth(a.all) > 65532 || a.all == "binary" {
+			if t.Length*mysqltype.SetWidth(a.all) > 65532 || a.all == "binary" {
 				return unreadf("column %s changes its type", c.Name)
 			}
 		case tidemark.Enum, tidemark.Set:
@@ -438,7 +437,7 @@ func (d *Reader) columnType(c *Column, t *types.FieldType, set string) error {
 			return nil
 		}
 		c.Type, text = sized(word("varchar", "varbinary"), n), true
-		if int64(n)*event.SetWidth(set) > 65535 {
+		if int64(n)*mysqltype.SetWidth(set) > 65535 {
 			return unreadf("column %s changes its type", c.Name)
 		}
 	case parsermysql.TypeTinyBlob:
@@ -446,7 +445,7 @@ func (d *Reader) columnType(c *Column, t *types.FieldType, set string) error {
 	case parsermysql.TypeBlob:
 		bytes := int64(65535)
 		if n > 0 {
-			bytes = int64(n) * event.SetWidth(set)
+			bytes = int64(n) * mysqltype.SetWidth(set)
 		}
 		c.Type, text = textFor(bytes), true
 		if binary {

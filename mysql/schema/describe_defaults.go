@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
@@ -68,7 +69,7 @@ func (d *describer) dubious(id tidemark.TableID) func(func(*tidemark.Column) boo
 				hidden = !d.e.MariaDB || strings.Contains(c.Default.Text, "3f") // ?
 			case kind == tidemark.Expression:
 				hidden = hidden && d.e.MariaDB
-			case kind != tidemark.Literal || perChar(c.Type.Charset) != 4:
+			case kind != tidemark.Literal || mysqltype.SetWidth(c.Type.Charset) != 4:
 				hidden = false
 			}
 			if hidden && !yield(c) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
@@ -27,7 +28,7 @@ func (d *describer) readLabels(ctx context.Context) error {
 		t := d.tables[id]
 		for i := 0; t != nil && i < len(t.Columns); i++ {
 			c := &t.Columns[i]
-			if !doubtful(c) {
+			if !mysqltype.MayHideLabel(&c.Type) {
 				continue
 			}
 			s, err := d.asking(ctx)
@@ -92,16 +93,6 @@ func withColumns(create string, change func(column *tableItem)) string {
 	return c.create(targetOf(create), keep)
 }
 
-// doubtful reports whether a column's labels may have characters that the catalogue cannot.
-func doubtful(c *tidemark.Column) bool {
-	return (c.Type.Kind == tidemark.Enum || c.Type.Kind == tidemark.Set) && (perChar(c.Type.Charset) == 4 || byteLabels(c)) &&
-		slices.ContainsFunc(c.Type.Labels, func(l string) bool { return strings.Contains(l, "?") })
-}
-
-// byteLabels reports whether a column's labels are bytes: servers name no character set then, or
-// binary.
-func byteLabels(c *tidemark.Column) bool { return c.Type.Charset == "" || c.Type.Charset == "binary" }
-
 // labelsOf reads a column's labels as values.
 func (d *describer) labelsOf(ctx context.Context, s *server.Session, id tidemark.TableID, c *tidemark.Column) (out []string, err error) {
 	numbers := make([]string, len(c.Type.Labels))
@@ -113,7 +104,7 @@ func (d *describer) labelsOf(ctx context.Context, s *server.Session, id tidemark
 	}
 	table, column := server.QuoteTable(id), server.Quote(c.Name)
 	to := "utf8mb4"
-	if byteLabels(c) {
+	if mysqltype.ByteLabels(&c.Type) {
 		to = "binary"
 	}
 	ask := "SELECT @tidemark_labels"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
@@ -113,7 +114,7 @@ const tooLongPrefix = "MySQL has no prefix that is longer than its column can be
 
 // prefixTooLong reports whether MySQL refuses a part for its prefix, which MariaDB does not.
 func prefixTooLong(p tidemark.IndexPart, t *tidemark.Type) bool {
-	return (t.Kind == tidemark.Text || t.Kind == tidemark.Blob) && t.Length > 0 && int64(p.Prefix)*perChar(t.Charset) > t.Length
+	return (t.Kind == tidemark.Text || t.Kind == tidemark.Blob) && t.Length > 0 && int64(p.Prefix)*mysqltype.SetWidth(t.Charset) > t.Length
 }
 
 // tooWide says why MySQL has no such unique key; "" if it has.

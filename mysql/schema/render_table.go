@@ -55,23 +55,10 @@ func (c *builtColumn) size() {
 	if _, rest, ok := strings.Cut(c.attr, "CHARACTER SET "); ok {
 		charset, _, _ = strings.Cut(rest, " ")
 	}
-	c.perChar = perChar(charset)
+	c.perChar = mysqltype.SetWidth(charset)
 	if c.typ.Kind.Bytes() {
 		c.perChar = 1
 	}
-}
-
-// perChar returns the maximum bytes per character.
-func perChar(charset string) int64 {
-	switch charset {
-	case "utf8mb4", "utf16", "utf16le", "utf32", "gb18030":
-		return 4
-	case "utf8mb3", "utf8", "ujis", "eucjpms":
-		return 3
-	case "ucs2", "gbk", "gb2312", "big5", "sjis", "cp932", "euckr":
-		return 2
-	}
-	return 1
 }
 
 // variable reports whether the column is text or bytes whose length can be reduced to fit a key.
