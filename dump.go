@@ -1,5 +1,7 @@
 package tidemark
 
+import "fmt"
+
 // A PieceKind is the kind of a Piece.
 type PieceKind uint8
 
@@ -47,4 +49,12 @@ type Statement struct {
 	Set      Settings
 	Database string // that its unqualified names are in; "" is the session's own
 	SQL      string
+}
+
+// Damage is the error of a statement that is damaged in the file; nil if it is not. Kind BadInput.
+func (p *Piece) Damage(op, object string) error {
+	if p.Remedy == "" {
+		return nil
+	}
+	return &Error{Kind: BadInput, Op: op, Object: object, Err: fmt.Errorf("the statement at line %d %s", p.Line, p.Refuse), Hint: p.Remedy}
 }

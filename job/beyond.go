@@ -72,11 +72,10 @@ func (im *importJob) elsewhere(p *tidemark.Piece) {
 
 // refused is the error for a table or rows that a server must not make for us.
 func (im *importJob) refused(p *tidemark.Piece) error {
-	kind := tidemark.Unsupported
-	if p.Remedy != "" {
-		kind = tidemark.BadInput
+	if err := p.Damage("import", p.Table.String()); err != nil {
+		return err
 	}
-	return &tidemark.Error{Kind: kind, Op: "import", Object: p.Table.String(), Err: errors.New(refusal(p)), Hint: im.hintRefused(p)}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: p.Table.String(), Err: errors.New(refusal(p)), Hint: im.hintRefused(p)}
 }
 
 func refusal(p *tidemark.Piece) string {

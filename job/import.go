@@ -410,9 +410,6 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		return nil
 	}
 	if !im.Speaks() {
-		if p.Kind == tidemark.ExecuteAt && p.Remedy != "" {
-			return im.refused(p)
-		}
 		if p.Kind == tidemark.ExecuteAt {
 			return im.computed(p)
 		}
@@ -443,6 +440,9 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 
 // computed is the error for rows that only MySQL can compute.
 func (im *importJob) computed(p *tidemark.Piece) error {
+	if err := p.Damage("import", p.Table.String()); err != nil {
+		return err
+	}
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the statement at line %d computes its rows with SQL of MySQL", p.Line), Hint: "Load the dump into MySQL first, then copy from there."}
 }
 

@@ -49,8 +49,8 @@ func (s *Script) SQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, 
 		}
 		st.SQL = string(append(head, rows...))
 	} else if p.Kind == tidemark.ExecuteAt {
-		if p.Remedy != "" {
-			return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "import", Object: m.From.String(), Err: fmt.Errorf("the statement at line %d %s", p.Line, p.Refuse), Hint: p.Remedy}
+		if err := p.Damage("import", m.From.String()); err != nil {
+			return nil, err
 		}
 		if p.Refuse != "" {
 			return refuse(p.Refuse, hintAll)

@@ -25,8 +25,8 @@ type rows struct {
 
 // See counts a piece of rows of a table. Kind Unsupported: only a server can compute them.
 func (s *Survey) See(t *tidemark.Table, p *tidemark.Piece) error {
-	if p.Remedy != "" {
-		return &tidemark.Error{Kind: tidemark.BadInput, Op: "compare", Object: t.String(), Err: fmt.Errorf("the statement at line %d %s", p.Line, p.Refuse), Hint: p.Remedy}
+	if err := p.Damage("compare", t.String()); err != nil {
+		return err
 	}
 	if p.Kind == tidemark.ExecuteAt {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Object: t.String(), Err: fmt.Errorf("the statement at line %d computes its rows, which only a server can", p.Line), Hint: hintServer}
