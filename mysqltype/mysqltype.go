@@ -5,6 +5,7 @@ package mysqltype
 
 import (
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -203,13 +204,26 @@ func label(s string, i int) (value string, end int) {
 	return b.String(), i
 }
 
-// Unfilled returns a default without the zeros that a column with ZEROFILL shows before a number.
-func Unfilled(s string, t *tidemark.Type) string {
-	if !strings.Contains(strings.ToLower(t.Native), "zerofill") {
-		return s
+// TrimZeros returns a number without the zeros that a column with ZEROFILL shows before it.
+func TrimZeros[T string | []byte](v T) T {
+	for len(v) > 1 && v[0] == '0' && v[1] >= '0' && v[1] <= '9' {
+		v = v[1:]
 	}
-	for len(s) > 1 && s[0] == '0' && s[1] >= '0' && s[1] <= '9' {
-		s = s[1:]
+	return v
+}
+
+// Unfilled returns a default without the zeros of ZEROFILL, if its column has that.
+func Unfilled(s string, t *tidemark.Type) string {
+	if strings.Contains(strings.ToLower(t.Native), "zerofill") {
+		return TrimZeros(s)
 	}
 	return s
+}
+
+// BytesDefault returns the canonical text of a default of bytes, as the server stores it.
+func BytesDefault(b []byte, t *tidemark.Type) string {
+	if pad := int(t.Length) - len(b); t.Kind == tidemark.Binary && pad > 0 && t.Length <= 255 {
+		b = append(slices.Clip(b), make([]byte, pad)...)
+	}
+	return `\x` + hex.EncodeToString(b)
 }

@@ -349,11 +349,7 @@ func canonicalDefault(s string, t *tidemark.Type) string {
 			return strings.Repeat("0", n) + s
 		}
 	case t.Kind.Bytes() && !strings.HasPrefix(s, `\x`):
-		b := []byte(s)
-		if pad := int(t.Length) - len(b); t.Kind == tidemark.Binary && pad > 0 && t.Length <= 255 {
-			b = append(b, make([]byte, pad)...) // as the server stores it
-		}
-		return `\x` + hex.EncodeToString(b)
+		return mysqltype.BytesDefault([]byte(s), t)
 	case t.Kind == tidemark.Timestamp && len(s) >= 19 && !strings.HasPrefix(s, "0000-00-00") && !strings.HasSuffix(s, "+00"):
 		return s + "+00"
 	}

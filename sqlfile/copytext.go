@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
@@ -63,10 +64,10 @@ func (c *Converter) value(f *field, b []byte, at int) error {
 
 // unfilled drops the zeros of ZEROFILL, and a plus sign.
 func unfilled(b []byte) []byte {
-	for len(b) > 1 && (b[0] == '0' && b[1]-'0' <= 9 || b[0] == '+') {
+	for len(b) > 1 && b[0] == '+' {
 		b = b[1:]
 	}
-	return b
+	return mysqltype.TrimZeros(b)
 }
 
 func isNumeric(b []byte) bool {

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/tidemarkdb/tidemark/internal/float"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
 const HexDigits = "0123456789abcdef"
@@ -43,10 +44,7 @@ func AsString(v []byte) string { return unsafe.String(unsafe.SliceData(v), len(v
 
 // AppendUnfilled appends a number as MySQL writes it, without the zeros of zerofill.
 func AppendUnfilled(dst, v []byte) []byte {
-	for len(v) > 1 && v[0] == '0' && v[1] != '.' {
-		v = v[1:]
-	}
-	return append(dst, v...)
+	return append(dst, mysqltype.TrimZeros(v)...)
 }
 
 // AppendFloat appends a floating point number as PostgreSQL prints it, in the shortest form that

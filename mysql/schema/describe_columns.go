@@ -153,12 +153,12 @@ func mariadbDefault(s string, t *tidemark.Type) *tidemark.Default {
 func mysqlDefault(s string, generated bool, t *tidemark.Type) *tidemark.Default {
 	if text, is := sqltext.BareString(plainQuotes(s)); generated && is {
 		if t.Kind.Bytes() {
-			text = bytesDefault([]byte(text), t)
+			text = mysqltype.BytesDefault([]byte(text), t)
 		}
 		return &tidemark.Default{Kind: tidemark.Literal, Text: text}
 	}
 	if b, is := sqltext.BareBytes(plainQuotes(s)); generated && is && t.Kind.Bytes() {
-		return &tidemark.Default{Kind: tidemark.Literal, Text: bytesDefault(b, t)}
+		return &tidemark.Default{Kind: tidemark.Literal, Text: mysqltype.BytesDefault(b, t)}
 	}
 	if generated {
 		return expression(plainQuotes(s))
@@ -199,21 +199,13 @@ func canonical(s string, t *tidemark.Type) string {
 	case t.Kind == tidemark.Bit:
 		return bitText(s, int(t.Length))
 	case t.Kind.Bytes():
-		return bytesDefault(bytesOf(s), t)
+		return mysqltype.BytesDefault(bytesOf(s), t)
 	case (t.Kind == tidemark.Enum || t.Kind == tidemark.Set) && (t.Charset == "binary" || t.Charset == "") && !slices.Contains(t.Labels, s):
 		return string(bytesOf(s))
 	case t.Kind == tidemark.Timestamp && len(s) >= 19 && !strings.HasPrefix(s, "0000-00-00"):
 		return s + "+00" // our sessions are in UTC
 	}
 	return mysqltype.Unfilled(s, t)
-}
-
-// bytesDefault returns the canonical text of a default of bytes, as the server stores it.
-func bytesDefault(b []byte, t *tidemark.Type) string {
-	if pad := int(t.Length) - len(b); t.Kind == tidemark.Binary && pad > 0 {
-		b = append(b, make([]byte, pad)...)
-	}
-	return `\x` + hex.EncodeToString(b)
 }
 
 // bitText returns the digits of a bit default, such as b'101', padded to the column's length.
