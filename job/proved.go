@@ -43,7 +43,9 @@ func promised(plan *load.Plan, followed []bool) promise {
 			p.moves = append(p.moves, *m)
 		}
 	}
-	if p.others = parents(p.moves, plan.Moves); !stays { // other objects, such as views, are promised, too
+	if stays {
+		p.others = parents(p.moves, plan.Moves)
+	} else { // other objects, such as views, are promised, too
 		p.others = notAmong(p.moves, plan.Moves)
 	}
 	return p
@@ -262,16 +264,16 @@ func keyed(o *tidemark.Object) bool {
 // filled returns moves, and those of their tables' parents, by the name of their table on the
 // target: without a parent's table, no foreign key to it is rendered.
 func (p proving) filled(moves []tidemark.Move) map[tidemark.TableID]*tidemark.Move {
-	out := into(p.tgt, parents(moves, slices.Concat(p.moves, p.others)))
-	maps.Copy(out, into(p.tgt, moves))
-	return out
+	return into(p.tgt, parents(moves, p.moves), parents(moves, p.others), moves)
 }
 
 // into returns moves by the name of their table on the target.
-func into(tgt Destination, moves []tidemark.Move) map[tidemark.TableID]*tidemark.Move {
-	out := make(map[tidemark.TableID]*tidemark.Move, len(moves))
-	for i := range moves {
-		out[ClipID(tgt, moves[i].To.TableID)] = &moves[i]
+func into(tgt Destination, lists ...[]tidemark.Move) map[tidemark.TableID]*tidemark.Move {
+	out := map[tidemark.TableID]*tidemark.Move{}
+	for _, moves := range lists {
+		for i := range moves {
+			out[ClipID(tgt, moves[i].To.TableID)] = &moves[i]
+		}
 	}
 	return out
 }

@@ -190,9 +190,12 @@ func (p *Plan) Views() (out []tidemark.TableID) {
 
 // keep leaves out objects of tables that stay unchanged, but for types that others need.
 func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool) []tidemark.Object {
+	if len(exists) == 0 {
+		return objects
+	}
 	needed := map[string]bool{}
 	for i := range objects {
-		if o := &objects[i]; len(exists) > 0 && !exists[o.Table] {
+		if o := &objects[i]; !exists[o.Table] {
 			for _, id := range o.Depends {
 				needed[id] = true
 			}

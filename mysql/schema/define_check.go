@@ -14,10 +14,14 @@ import (
 func dropSameChecks(want, have *createTable) {
 	checksApart(want)
 	checksApart(have)
+	var lost []string // columns that the source lacks
 	of := columnItems(want)
-	gone := func(it *tableItem) bool {
-		return slices.ContainsFunc(columnItems(have), func(c tableItem) bool { return findItem(of, c.name) < 0 && it.mentions(c.name) })
+	for _, c := range columnItems(have) {
+		if findItem(of, c.name) < 0 {
+			lost = append(lost, c.name)
+		}
 	}
+	gone := func(it *tableItem) bool { return slices.ContainsFunc(lost, it.mentions) }
 	drop := func(c *createTable, i int) { c.items = slices.Delete(slices.Clone(c.items), i, i+1) }
 	pair := func(same func(w, h *tableItem) bool) {
 		for i := 0; i < len(want.items); i++ {

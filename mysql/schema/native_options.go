@@ -66,13 +66,13 @@ func (w *rewriter) key(it *tableItem) bool {
 		}
 		return true
 	}
-	switch {
+	switch wide := w.tooWide(it); {
 	case it.kind == sqltext.VectorKey:
 		return drop("MySQL has no vector indexes")
 	case strings.Contains(strings.ToLower(it.String()), "without overlaps"):
 		return drop("MySQL has no WITHOUT OVERLAPS")
-	case w.tooWide(it) != "":
-		return drop(w.tooWide(it))
+	case wide != "":
+		return drop(wide)
 	case it.kind != sqltext.SpatialKey && w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool { return t.Kind == tidemark.Geometry }):
 		return drop("MySQL has only spatial indexes on geometries")
 	case w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool { return t.Kind == tidemark.JSON }):
@@ -120,7 +120,7 @@ func prefixTooLong(p tidemark.IndexPart, t *tidemark.Type) bool {
 // tooWide says why MySQL has no such unique key; "" if it has.
 func (w *rewriter) tooWide(it *tableItem) string {
 	for i := range w.m.From.Indexes {
-		if x := &w.m.From.Indexes[i]; x.Name == it.name && it.kind == sqltext.UniqueKey {
+		if x := &w.m.From.Indexes[i]; it.kind == sqltext.UniqueKey && x.Name == it.name {
 			return tooWide(w.m.From, x, w.engineName())
 		}
 	}
