@@ -45,6 +45,16 @@ func (list known) has(f fact) bool {
 	})
 }
 
+// tables lists the tables, each once.
+func (list known) tables() (out []string) {
+	for _, f := range list {
+		if f.kind == "column" && !slices.Contains(out, f.table) {
+			out = append(out, f.table)
+		}
+	}
+	return out
+}
+
 func short(s string) string { return strings.ToLower(s) }
 
 const mysqlFacts = `

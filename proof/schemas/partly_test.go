@@ -26,16 +26,11 @@ func partly(t *testing.T, m *maker, to, copies, dst string, fail func(string, te
 			pairs = append(pairs, [2]string{child, parent})
 		}
 	}
-	var tables, drop []string
-	for _, f := range facts(t, to, dst) {
-		if f.kind == "column" && !slices.Contains(tables, f.table) {
-			tables = append(tables, f.table)
-		}
-	}
+	tables := facts(t, to, dst).tables()
 	if len(tables) < 2 {
 		return
 	}
-	drop = append(drop, pick(m, tables...))
+	drop := []string{pick(m, tables...)}
 	for i := 0; i < len(drop); i++ {
 		for _, p := range pairs {
 			if p[1] == drop[i] && !slices.Contains(drop, p[0]) {
