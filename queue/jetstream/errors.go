@@ -26,11 +26,18 @@ const (
 	codeNotEnabledHere = 10039
 	codeNoStream       = 10059
 	codeNotReady       = 10008 // no leader yet, or no longer
+	codeCreateFailed   = 10049
 	codeIncomplete     = 10004 // of a request to all servers, before all have answered
 )
 
 func wrongSequence(e *jetstream.APIError) bool {
 	return e.ErrorCode == codeWrongSequence || e.ErrorCode == codeWrongSequence2
+}
+
+// noStore reports whether a server could not create the files of a stream.
+func noStore(err error) bool {
+	api := answered(err)
+	return api != nil && api.ErrorCode == codeCreateFailed
 }
 
 // answered returns the server's reason for refusing a request; nil if it has not refused it for

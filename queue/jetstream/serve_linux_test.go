@@ -208,16 +208,18 @@ func TestServerKilled(t *testing.T) {
 	go func() {
 		for {
 			select {
-			case <-stop:
-				written <- nil
-				return
+			case <-stop: // the reader may already wait for one more
+				end.Store(place.Load() + 1)
 			default:
 			}
 			if err := l.Append(t.Context(), []*change.Tx{insertAt(place.Load()+1, childSize)}); err != nil {
 				written <- err
 				return
 			}
-			place.Add(1)
+			if place.Add(1) == end.Load() {
+				written <- nil
+				return
+			}
 		}
 	}()
 	testdb.Within(t, "the first transaction", func() bool { return place.Load() > 0 || len(written) > 0 })
@@ -231,7 +233,7 @@ func TestServerKilled(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
-	end.Store(place.Load())
+	testdb.Within(t, fmt.Sprintf("transaction %d in the reader", end.Load()), func() bool { return len(read) > 0 })
 	if err := <-read; err != nil {
 		t.Fatal(err)
 	}

@@ -221,6 +221,10 @@ func (s *Store) openStream(ctx context.Context) error {
 	stream, err := s.js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.stream, err = s.js.CreateStream(ctx, want)
+		// A server that is still removing a stream of this name cannot create its folder.
+		for i := 0; i < 10 && noStore(err) && flow.Sleep(ctx, 100*time.Millisecond) == nil; i++ {
+			s.stream, err = s.js.CreateStream(ctx, want)
+		}
 		return s.fail(ctx, "open", err)
 	}
 	if err != nil {
