@@ -128,24 +128,24 @@ func (c *command) endPackage(t *test, e event) {
 	case "pass":
 		fmt.Fprintf(c.out, "ok    %s (%.1f s)\n", t.short(), e.Elapsed)
 	case "fail":
-		unfinished := c.unfinished(e.Package)
+		names, unfinished := c.unfinished(e.Package)
 		if !c.failed[e.Package] || unfinished != "" || final(t.output.String()) {
 			c.whole = append(c.whole, e.Package+"\n"+t.output.String()+unfinished)
 		}
 		c.failed[e.Package] = true
-		fmt.Fprintf(c.out, "FAIL  %s (%.1f s)\n", t.short(), e.Elapsed)
+		fmt.Fprintf(c.out, "FAIL  %s (%.1f s)%s\n", t.short(), e.Elapsed, names)
 	}
 }
 
-// unfinished returns what the tests of a package said that neither passed nor failed.
-func (c *command) unfinished(pkg string) string {
-	var out strings.Builder
+// unfinished returns the tests of a package that neither passed nor failed, and what they said.
+func (c *command) unfinished(pkg string) (names, said string) {
 	for key, t := range c.running {
 		if key[0] == pkg {
-			fmt.Fprintf(&out, "%s did not end:\n%s", t.name, last(t.output.String(), 100))
+			names += ": " + t.name + " did not end"
+			said += t.name + " did not end:\n" + last(t.output.String(), 100)
 		}
 	}
-	return out.String()
+	return names, said
 }
 
 const module = "github.com/tidemarkdb/tidemark"

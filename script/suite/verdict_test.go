@@ -32,7 +32,7 @@ func TestVerdicts(t *testing.T) {
 		{"beside data", `t.Fatal("first")}; func TestZ(t *testing.T) { t.Fatal("rows\n` + testdb.Final + `")`, false, []string{"--- FAIL: x TestZ", "also failed, and was not asked again: x TestX", "first"}},
 		{"panic", `panic("at the disco")`, false, []string{"at the disco", "1 failed"}},
 		{"end", `os.Exit(3)`, false, []string{"failed as a whole", "1 failed"}},
-		{"end behind a failure", strings.Replace(once, "%s", "", 1) + `}; func TestZ(t *testing.T) { os.Exit(3)`, false, []string{"failed as a whole", "TestZ did not end"}},
+		{"end behind a failure", strings.Replace(once, "%s", "", 1) + `}; func TestZ(t *testing.T) { os.Exit(3)`, false, []string{"failed as a whole", "FAIL  ", ": TestZ did not end", "TestZ did not end:"}},
 		{"build", `nonsense()`, false, []string{"undefined: nonsense", "failed as a whole"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
