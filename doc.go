@@ -10,6 +10,7 @@
 //	5  job                                a run's life; with the next the only one that knows all verbs
 //	   job/stream job/stream/limit        the life of a stream, and what limits it
 //	   job/stream/making                  the tables that it makes on the target
+//	   job/stream/loading                 what its catalogue keeps of each table
 //	   job/stream/monitor                 the tables that monitor it
 //	   job/stream/contact                 whether its servers answer
 //	   job/stream/described               what a capture says of its source to an apply elsewhere

@@ -128,12 +128,15 @@ var rooms = map[string]room{
 	"job/workload": {floor: 55, imports: ". catalog flow job"},
 
 	// The life of a stream, which begins with a copy.
-	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/contact job/stream/described job/stream/limit job/stream/making job/stream/monitor job/stream/point advisor sample internal/crash"},
+	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/contact job/stream/described job/stream/limit job/stream/loading job/stream/making job/stream/monitor job/stream/point advisor sample internal/crash"},
 
 	// What limits it, and what is written of it.
 	"job/stream/limit":   {floor: 54, imports: ". advisor capture flow load job sample"},
 	"job/stream/making":  {floor: 54, imports: ". ddl engines job"},
 	"job/stream/monitor": {floor: 54, imports: ". job"},
+
+	// What its catalogue keeps of each table.
+	"job/stream/loading": {floor: 54, imports: ". catalog change"},
 
 	// Whether its servers answer.
 	"job/stream/contact": {floor: 54, imports: "."},

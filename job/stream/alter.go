@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
 // A redoer is a target that can run an action of the source's ALTER TABLE on its own table.
@@ -87,7 +88,7 @@ func (a *tableChange) run() error {
 	if !a.settled {
 		return nil
 	}
-	if err := b.subs.note(b.ctx, a.id, func(l *tableLoad) { l.Altered, l.Altering = a.place, 0 }); err != nil {
+	if err := b.subs.note(b.ctx, a.id, func(l *loading.Load) { l.Altered, l.Altering = a.place, 0 }); err != nil {
 		return err
 	}
 	b.again()
@@ -106,7 +107,7 @@ func (a *tableChange) counts() bool {
 }
 
 // one handles an action. An error of the kinds of ofTable stops the table.
-func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before tableLoad) error {
+func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before loading.Load) error {
 	b, from, to := a.b, a.b.r.shape.Name(), a.b.r.tgt.Name()
 	var there *tidemark.Column
 	if m != nil && x.Column != "" {
@@ -170,7 +171,7 @@ func (b *binder) redoes(m *tidemark.Move) bool {
 }
 
 // redo runs an action on the target's table.
-func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before tableLoad, c ddl.Change, harmless bool) error {
+func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before loading.Load, c ddl.Change, harmless bool) error {
 	b, to := a.b, job.ClipID(a.b.r.tgt, m.To.TableID)
 	tgt := b.r.tgt.(redoer) // see redoes
 	if err := a.settle(); err != nil {
@@ -185,7 +186,7 @@ func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before tableLoa
 		if n == 0 && !strings.HasPrefix(strings.ToUpper(x.Words), "PARTITION") || before.Altering == a.place && before.Parts != n {
 			return nil // it was done when this process was killed
 		}
-		if err := b.subs.note(b.ctx, a.id, func(l *tableLoad) { l.Altering, l.Parts = a.place, n }); err != nil {
+		if err := b.subs.note(b.ctx, a.id, func(l *loading.Load) { l.Altering, l.Parts = a.place, n }); err != nil {
 			return err
 		}
 	}

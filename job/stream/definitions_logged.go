@@ -7,6 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
 // lookLogged compares the tables with what the log has said of them. It finds truncated partitions,
@@ -79,7 +80,7 @@ func (w *definitionWatch) know(ctx context.Context, id tidemark.TableID, is *cha
 		if t.State == catalog.TableStopped {
 			return nil
 		}
-		noteLoad(t, func(x *tableLoad) { x.Known = is })
+		loading.Note(t, func(x *loading.Load) { x.Known = is })
 		return nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
 // A ddlLog is a source whose log can be made to contain changed definitions, in order with the
@@ -45,7 +46,7 @@ func (r *stream) tellDDL(ctx context.Context, always bool) error {
 		return err
 	}
 	for _, t := range r.knownTables(ctx) {
-		known := loadOf(&t).Known
+		known := loading.Of(&t).Known
 		always = always || r.spec.Half == Whole && t.State == catalog.TableActive && (known == nil || !known.Logged)
 	}
 	if !always {
@@ -73,7 +74,7 @@ func (r *stream) asLogged(ctx context.Context, db *tidemark.Database) {
 		return
 	}
 	for _, x := range r.knownTables(ctx) {
-		known := loadOf(&x).Known
+		known := loading.Of(&x).Known
 		if x.State != catalog.TableActive || known == nil || !known.Logged {
 			continue
 		}
@@ -99,7 +100,7 @@ func (b *binder) defined(m change.LogicalMessage, place uint64, onTarget bool) e
 	was := map[tidemark.TableID]*change.Definition{}
 	for id, t := range b.subs.of {
 		if t.State != catalog.TableStopped {
-			was[id] = loadOf(t).Known
+			was[id] = loading.Of(t).Known
 		}
 	}
 	b.subs.mu.Unlock()
@@ -158,7 +159,7 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 		return err
 	}
 	err = b.subs.edit(b.ctx, id, func(t *catalog.StreamTable) error {
-		noteLoad(t, func(x *tableLoad) { x.Known = known })
+		loading.Note(t, func(x *loading.Load) { x.Known = known })
 		if changed {
 			t.Shape = shape
 		}

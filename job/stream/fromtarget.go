@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -101,7 +102,7 @@ func (r *setup) relay(ctx context.Context, low uint64) error {
 	if err != nil {
 		return err
 	}
-	loaded := func(t catalog.StreamTable) bool { return len(loadOf(&t).Marks) > 0 }
+	loaded := func(t catalog.StreamTable) bool { return len(loading.Of(&t).Marks) > 0 }
 	if f, ok := r.from.(eventFinder); ok && slices.ContainsFunc(known, loaded) {
 		// The target may be within a load, at none of the log's own positions.
 		if r.rec.Place, err = f.EventBefore(ctx, low+1); err != nil {
@@ -109,15 +110,15 @@ func (r *setup) relay(ctx context.Context, low uint64) error {
 		}
 	}
 	for _, k := range known {
-		marks := loadOf(&k).Marks
+		marks := loading.Of(&k).Marks
 		if k.State != catalog.TableLoading && (len(marks) == 0 || marks[len(marks)-1].Place <= low) || k.State == catalog.TableStopped {
 			continue
 		}
 		err := r.env.Catalog.EditStreamTable(ctx, r.record(), k.Table, func(t *catalog.StreamTable) error {
-			x := loadOf(t)
-			again := x.anew()
+			x := loading.Of(t)
+			again := x.Anew()
 			again.Manual, again.Asked = x.Manual, x.Asked
-			t.State, t.Since, t.Shape, t.Load = catalog.TableLoading, later(t, r.env.Time()), nil, again.text()
+			t.State, t.Since, t.Shape, t.Load = catalog.TableLoading, loading.Later(t, r.env.Time()), nil, again.Text()
 			return nil
 		})
 		if err != nil {

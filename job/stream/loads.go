@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/described"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -59,7 +60,7 @@ func (r *requests) leaveRequests(ctx context.Context, log *queue.Log, known []ca
 	open := []request{}
 	for i := range known {
 		t := &known[i]
-		if x := loadOf(t); t.State == catalog.TableLoading && x.Place == 0 && len(open) < mostRequests {
+		if x := loading.Of(t); t.State == catalog.TableLoading && x.Place == 0 && len(open) < mostRequests {
 			open = append(open, request{t.Table, t.Since.UnixMicro(), x.Manual})
 		}
 	}
@@ -91,17 +92,17 @@ func (r *requests) heedRequests(ctx context.Context, log *queue.Log, known []cat
 	}
 	for _, q := range open {
 		i := slices.IndexFunc(known, func(t catalog.StreamTable) bool { return t.Table == q.Table })
-		if i >= 0 && loadOf(&known[i]).Answered == q.Number {
+		if i >= 0 && loading.Of(&known[i]).Answered == q.Number {
 			continue
 		}
 		err := r.env.Catalog.EditStreamTable(ctx, r.record(), q.Table, func(t *catalog.StreamTable) error {
 			if q.Manual && t.State == catalog.TableActive { // its changes are coming
-				noteLoad(t, func(x *tableLoad) { x.Answered = q.Number })
+				loading.Note(t, func(x *loading.Load) { x.Answered = q.Number })
 				return nil
 			}
-			x := loadOf(t).anew()
+			x := loading.Of(t).Anew()
 			x.Manual, x.Asked, x.Answered = q.Manual, q.Number, q.Number
-			become(t, catalog.TableLoading, "", "", x, r.env.Time())
+			loading.Become(t, catalog.TableLoading, "", "", x, r.env.Time())
 			return nil
 		})
 		if err != nil {
@@ -113,7 +114,7 @@ func (r *requests) heedRequests(ctx context.Context, log *queue.Log, known []cat
 
 // awaits reports whether a table was requested of which capture has not reported yet.
 func (r *stream) awaits(ctx context.Context, t *catalog.StreamTable) bool {
-	if r.spec.Half != ApplyHalf || t.State != catalog.TableLoading || loadOf(t).Place > 0 {
+	if r.spec.Half != ApplyHalf || t.State != catalog.TableLoading || loading.Of(t).Place > 0 {
 		return false
 	}
 	db, err := r.shape.Describe(ctx, func(id tidemark.TableID) bool { return id == t.Table })
@@ -125,7 +126,7 @@ func (s *subscriptions) rewind(low uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, t := range s.of {
-		x := loadOf(t)
+		x := loading.Of(t)
 		s.behind[id] = t.State == catalog.TableActive && x.End > low
 		s.begun[id] = x.Manual || x.Place > 0 && x.Place <= low
 	}
@@ -157,8 +158,8 @@ func (b *binder) load(m change.LogicalMessage) error {
 func (b *binder) loadBegins(say change.Load, place uint64) error {
 	s := b.subs
 	s.mu.Lock()
-	if t := s.of[say.Table]; t != nil && place <= loadOf(t).Heard {
-		if loadOf(t).Place == place {
+	if t := s.of[say.Table]; t != nil && place <= loading.Of(t).Heard {
+		if loading.Of(t).Place == place {
 			s.begun[say.Table] = true
 		}
 		s.mu.Unlock()
@@ -170,13 +171,13 @@ func (b *binder) loadBegins(say change.Load, place uint64) error {
 	}
 	heeded := false
 	err := s.edit(b.ctx, say.Table, func(t *catalog.StreamTable) error {
-		x := loadOf(t)
-		if heeded = say.Asked == 0 || x.heeds(t, say.Asked); heeded {
-			x = x.anew()
+		x := loading.Of(t)
+		if heeded = say.Asked == 0 || x.Heeds(t, say.Asked); heeded {
+			x = x.Anew()
 			x.Place = place
-			become(t, catalog.TableLoading, "", "", x, b.r.env.Time())
+			loading.Become(t, catalog.TableLoading, "", "", x, b.r.env.Time())
 		}
-		noteLoad(t, func(x *tableLoad) { x.Heard = place })
+		loading.Note(t, func(x *loading.Load) { x.Heard = place })
 		return nil
 	})
 	if err == nil && heeded {
@@ -185,31 +186,23 @@ func (b *binder) loadBegins(say change.Load, place uint64) error {
 	return err
 }
 
-// heeds reports whether a table is loaded where a requested load begins: unless the table was
-// stopped since, or requested again. Rows of other loads are skipped, so a table that gets its
-// changes is always loaded.
-func (l tableLoad) heeds(t *catalog.StreamTable, asked int64) bool {
-	waits := t.State == catalog.TableLoading && l.Place == 0 && !l.Manual
-	return t.State == catalog.TableActive || t.State == catalog.TableLoading && (!waits || t.Since.UnixMicro() == asked)
-}
-
 // loadEnds receives the end of a load: all rows of the table have come.
 func (b *binder) loadEnds(say change.Load, place uint64) error {
 	s := b.subs
 	ended := false
 	err := s.edit(b.ctx, say.Table, func(t *catalog.StreamTable) error {
-		x := loadOf(t)
+		x := loading.Of(t)
 		x.Marks = []change.LogMark{{Place: place, From: say.From}} // a cutover may have to continue from here
 		if ended = t.State == catalog.TableLoading && x.Place > 0 && x.Place == say.Begun; ended {
 			x.End, x.Rows = place, say.Rows
-			t.State, t.Since = catalog.TableActive, later(t, b.r.env.Time())
+			t.State, t.Since = catalog.TableActive, loading.Later(t, b.r.env.Time())
 		}
-		t.Load = x.text()
+		t.Load = x.Text()
 		return nil
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.of[say.Table]; t != nil && loadOf(t).End <= place {
+	if t := s.of[say.Table]; t != nil && loading.Of(t).End <= place {
 		delete(s.behind, say.Table)
 	}
 	if err == nil && ended {
@@ -226,8 +219,8 @@ func (b *binder) described(m change.LogicalMessage) error {
 	}
 	for _, x := range d.Stopped {
 		ours := func(t *catalog.StreamTable) bool {
-			asks := t.State == catalog.TableLoading && loadOf(t).Place == 0 && t.Since.UnixMicro() != x.Answered
-			return m.LSN >= loadOf(t).Heard && !asks
+			asks := t.State == catalog.TableLoading && loading.Of(t).Place == 0 && t.Since.UnixMicro() != x.Answered
+			return m.LSN >= loading.Of(t).Heard && !asks
 		}
 		why := &tidemark.Error{Kind: tidemark.Unsupported, Op: "capture", Object: x.Table.String(), Err: errors.New(x.Reason), Hint: x.Hint}
 		if err := b.subs.stopIf(b.ctx, x.Table, why, ours); err != nil {
@@ -255,7 +248,7 @@ func (s *subscriptions) stoppedHere() (out []described.Stopped) {
 	defer s.mu.Unlock()
 	for id, t := range s.of {
 		if t.State == catalog.TableStopped {
-			out = append(out, described.Stopped{Table: id, Reason: t.Reason, Hint: t.Hint, Answered: loadOf(t).Answered})
+			out = append(out, described.Stopped{Table: id, Reason: t.Reason, Hint: t.Hint, Answered: loading.Of(t).Answered})
 		}
 	}
 	slices.SortFunc(out, func(a, b described.Stopped) int { return strings.Compare(a.Table.String(), b.Table.String()) })

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/described"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
 // An apply resumes from a place before, within or behind a load: what a table is there follows from
@@ -21,49 +22,25 @@ func TestRewind(t *testing.T) {
 	id := tidemark.TableID{Schema: "s", Name: "t"}
 	for _, x := range []struct {
 		state          string
-		load           tableLoad
+		load           loading.Load
 		low            uint64
 		wants, loading bool
 	}{
-		{catalog.TableActive, tableLoad{}, 0, true, false},
-		{catalog.TableStopped, tableLoad{Heard: 10}, 20, false, false},
-		{catalog.TableLoading, tableLoad{}, 20, false, true}, // asked for
-		{catalog.TableLoading, tableLoad{Manual: true}, 20, true, true},
-		{catalog.TableLoading, tableLoad{Place: 10}, 9, false, true},
-		{catalog.TableLoading, tableLoad{Place: 10}, 10, true, true},
-		{catalog.TableActive, tableLoad{Place: 10, End: 20}, 9, false, true},
-		{catalog.TableActive, tableLoad{Place: 10, End: 20}, 19, true, true},
-		{catalog.TableActive, tableLoad{Place: 10, End: 20}, 20, true, false},
+		{catalog.TableActive, loading.Load{}, 0, true, false},
+		{catalog.TableStopped, loading.Load{Heard: 10}, 20, false, false},
+		{catalog.TableLoading, loading.Load{}, 20, false, true}, // asked for
+		{catalog.TableLoading, loading.Load{Manual: true}, 20, true, true},
+		{catalog.TableLoading, loading.Load{Place: 10}, 9, false, true},
+		{catalog.TableLoading, loading.Load{Place: 10}, 10, true, true},
+		{catalog.TableActive, loading.Load{Place: 10, End: 20}, 9, false, true},
+		{catalog.TableActive, loading.Load{Place: 10, End: 20}, 19, true, true},
+		{catalog.TableActive, loading.Load{Place: 10, End: 20}, 20, true, false},
 	} {
-		s := &subscriptions{of: map[tidemark.TableID]*catalog.StreamTable{id: {Table: id, State: x.state, Load: x.load.text()}},
+		s := &subscriptions{of: map[tidemark.TableID]*catalog.StreamTable{id: {Table: id, State: x.state, Load: x.load.Text()}},
 			begun: map[tidemark.TableID]bool{}, behind: map[tidemark.TableID]bool{}}
 		s.rewind(x.low)
 		if s.wants(id) != x.wants || s.loading(id) != x.loading {
 			t.Errorf("%s %+v from %d on: wanted %v, loading %v", x.state, x.load, x.low, s.wants(id), s.loading(id))
-		}
-	}
-}
-
-// A load that was requested is heeded unless its rows are skipped.
-func TestHeeds(t *testing.T) {
-	at := time.UnixMicro(7)
-	for _, x := range []struct {
-		state string
-		load  tableLoad
-		asked int64
-		want  bool
-	}{
-		{"", tableLoad{}, 7, false},
-		{catalog.TableStopped, tableLoad{}, 7, false},
-		{catalog.TableActive, tableLoad{}, 6, true},
-		{catalog.TableLoading, tableLoad{}, 7, true},
-		{catalog.TableLoading, tableLoad{}, 6, false}, // another one was asked for since
-		{catalog.TableLoading, tableLoad{Place: 5}, 6, true},
-		{catalog.TableLoading, tableLoad{Manual: true}, 6, true},
-	} {
-		row := &catalog.StreamTable{State: x.state, Since: at, Load: x.load.text()}
-		if got := x.load.heeds(row, x.asked); got != x.want {
-			t.Errorf("%s %+v, asked by %d: %v", x.state, x.load, x.asked, got)
 		}
 	}
 }
@@ -74,7 +51,7 @@ func TestAskedAnew(t *testing.T) {
 	ctx, id := t.Context(), tidemark.TableID{Schema: "s", Name: "t"}
 	steps := map[string]func(*reload) error{
 		"how far it is": func(l *reload) error {
-			return l.note(ctx, id, func(x *tableLoad) { x.Begun, x.Key, x.Over = true, []string{"7"}, true })
+			return l.note(ctx, id, func(x *loading.Load) { x.Begun, x.Key, x.Over = true, []string{"7"}, true })
 		},
 		"that it is done": func(l *reload) error { return l.active(ctx, id) },
 		"that it has failed": func(l *reload) error {
@@ -116,20 +93,20 @@ func TestAskedAnew(t *testing.T) {
 			session()
 			asks()
 			l := session()
-			if err := l.note(ctx, id, func(x *tableLoad) { x.Begun = true }); err != nil {
+			if err := l.note(ctx, id, func(x *loading.Load) { x.Begun = true }); err != nil {
 				t.Fatal(err)
 			}
 			asks()
 			if err := step(l); err != nil && !errors.Is(err, errSuperseded) {
 				t.Error(err)
 			}
-			if x := tablesOf(t, env)[0]; x.State != catalog.TableLoading || loadOf(&x).Begun || loadOf(&x).Over || loadOf(&x).Key != nil {
+			if x := tablesOf(t, env)[0]; x.State != catalog.TableLoading || loading.Of(&x).Begun || loading.Of(&x).Over || loading.Of(&x).Key != nil {
 				t.Errorf("%s was noted, after %v: %s %s", name, passes, x.State, x.Load)
 			}
 			if err := step(session()); err != nil { // of the new one it is
 				t.Error(err)
 			}
-			if x := tablesOf(t, env)[0]; x.State == catalog.TableLoading && !loadOf(&x).Begun {
+			if x := tablesOf(t, env)[0]; x.State == catalog.TableLoading && !loading.Of(&x).Begun {
 				t.Errorf("%s was not noted, after %v: %s", name, passes, x.Load)
 			}
 		}

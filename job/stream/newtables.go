@@ -12,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
 // newTablesEvery is how often a source is asked for its tables.
@@ -122,7 +123,7 @@ func (r *session) startTable(ctx context.Context, id tidemark.TableID) {
 			return nil
 		}
 		err := act(t, StartTable, false, r.env)
-		noteLoad(t, func(x *tableLoad) { x.Added = true })
+		loading.Note(t, func(x *loading.Load) { x.Added = true })
 		return err
 	})
 	if err == nil && started {

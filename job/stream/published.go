@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
 // A publisher is a source that sends the changes of the tables in a list, which others can change
@@ -26,7 +27,7 @@ func (s *subscriptions) listed() map[tidemark.TableID]time.Time {
 	defer s.mu.Unlock()
 	out := map[tidemark.TableID]time.Time{}
 	for id, t := range s.of {
-		if t.State == catalog.TableActive || t.State == catalog.TableLoading && loadOf(t).Begun {
+		if t.State == catalog.TableActive || t.State == catalog.TableLoading && loading.Of(t).Begun {
 			out[id] = t.Since
 		}
 	}
@@ -56,7 +57,7 @@ func (w *definitionWatch) lists(ctx context.Context, listed map[tidemark.TableID
 		case err != nil:
 			err = w.stopIf(ctx, id, err, func(t *catalog.StreamTable) bool { return t.Since.Equal(listed[id]) })
 		case x.Published == "":
-			err = w.r.subs.note(ctx, id, func(l *tableLoad) { l.Published = is.As })
+			err = w.r.subs.note(ctx, id, func(l *loading.Load) { l.Published = is.As })
 		}
 		if err != nil {
 			return err
@@ -90,5 +91,5 @@ func (l *reload) publish(ctx context.Context, id tidemark.TableID, m *tidemark.M
 	if !ok || err != nil {
 		return err
 	}
-	return l.note(ctx, id, func(t *tableLoad) { t.Published = all[id].As })
+	return l.note(ctx, id, func(t *loading.Load) { t.Published = all[id].As })
 }

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 	"github.com/tidemarkdb/tidemark/job/stream/making"
 )
 
@@ -45,12 +45,12 @@ type reload struct {
 
 // loads gives the tables that are to be loaded.
 func (s *subscriptions) loads() []tidemark.TableID {
-	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading && !loadOf(t).Manual })
+	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading && !loading.Of(t).Manual })
 }
 
 // untold gives the stopped tables that the apply half does not know of yet.
 func (s *subscriptions) untold() []tidemark.TableID {
-	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableStopped && loadOf(t).Untold })
+	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableStopped && loading.Of(t).Untold })
 }
 
 // list gives tables in the order of their names.
@@ -74,19 +74,11 @@ func (s *subscriptions) loading(id tidemark.TableID) bool {
 	return t != nil && (t.State == catalog.TableLoading || s.behind[id])
 }
 
-// loadOf reads the progress of a table's load.
-func loadOf(t *catalog.StreamTable) (l tableLoad) {
-	if t.Load != nil {
-		_ = json.Unmarshal(t.Load, &l) // we have written it; at worst the load starts again
-	}
-	return l
-}
-
 // restartPlace gives the place from which the source's log is requested: if the place is one of
 // ours, the one before it at which an event begins.
 func (s *subscriptions) restartPlace(place uint64) uint64 {
 	for _, t := range s.of {
-		for _, m := range loadOf(t).Marks {
+		for _, m := range loading.Of(t).Marks {
 			if place > m.From && place <= m.Place+1 {
 				return m.From
 			}
@@ -132,7 +124,7 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 		}
 	}
 	l.feed.Moved = func(ctx context.Context, id tidemark.TableID, key map[string]string) error {
-		err := l.note(ctx, id, func(t *tableLoad) { t.Again = append(t.Again, key) })
+		err := l.note(ctx, id, func(t *loading.Load) { t.Again = append(t.Again, key) })
 		if errors.Is(err, errSuperseded) {
 			return r.over(anew)
 		}
@@ -142,12 +134,12 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 }
 
 // note records the progress of a table's load.
-func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
+func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*loading.Load)) error {
 	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if !l.current(t) {
 			return errSuperseded
 		}
-		noteLoad(t, do)
+		loading.Note(t, do)
 		return nil
 	})
 }
@@ -226,13 +218,13 @@ func (l *reload) tell(ctx context.Context) error {
 		return nil
 	}
 	_, err := l.give(ctx, nil, nil, func(mark change.LogMark) error {
-		return l.subs.note(ctx, all[0], func(x *tableLoad) { x.mark(mark) })
+		return l.subs.note(ctx, all[0], func(x *loading.Load) { x.Mark(mark) })
 	})
 	if err != nil && (ctx.Err() != nil || l.r.life.passes(err)) {
 		return err
 	}
 	for _, id := range all {
-		if err := l.subs.note(ctx, id, func(x *tableLoad) { x.Untold = false }); err != nil {
+		if err := l.subs.note(ctx, id, func(x *loading.Load) { x.Untold = false }); err != nil {
 			return err
 		}
 	}
@@ -242,7 +234,7 @@ func (l *reload) tell(ctx context.Context) error {
 // manual lets the stream have the changes of tables that their users load.
 func (l *reload) manual(ctx context.Context) error {
 	all := l.subs.list(func(t *catalog.StreamTable) bool {
-		return t.State == catalog.TableLoading && loadOf(t).Manual && l.moves[t.Table] != nil
+		return t.State == catalog.TableLoading && loading.Of(t).Manual && l.moves[t.Table] != nil
 	})
 	for _, id := range all {
 		err := l.publish(ctx, id, l.moves[id])
@@ -264,7 +256,7 @@ func (l *reload) active(ctx context.Context, id tidemark.TableID) error {
 		if !l.current(t) {
 			return errSuperseded
 		}
-		t.State, t.Since = catalog.TableActive, later(t, l.r.env.Time())
+		t.State, t.Since = catalog.TableActive, loading.Later(t, l.r.env.Time())
 		return nil
 	})
 }
@@ -293,7 +285,7 @@ func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 	text := "loaded"
 	if l.run == nil {
 		// A chunk after the end would conflict with existing rows.
-		if err := l.note(ctx, id, func(t *tableLoad) { t.Over = true }); err != nil {
+		if err := l.note(ctx, id, func(t *loading.Load) { t.Over = true }); err != nil {
 			return err
 		}
 		x := l.subs.load(id)
@@ -318,7 +310,7 @@ func (l *reload) follow(ctx context.Context, parent tidemark.TableID) error {
 	all := l.subs.children(parent)
 	for _, id := range all {
 		err := l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
-			if t.State != catalog.TableStopped || loadOf(t).Parent == nil {
+			if t.State != catalog.TableStopped || loading.Of(t).Parent == nil {
 				return nil
 			}
 			return act(t, ReloadTable, false, l.r.env)
@@ -348,7 +340,7 @@ func (l *reload) chunks(ctx context.Context, id tidemark.TableID, m *tidemark.Mo
 				return err
 			}
 		}
-		if err := l.note(ctx, id, func(t *tableLoad) { t.Again = t.Again[len(again):] }); err != nil {
+		if err := l.note(ctx, id, func(t *loading.Load) { t.Again = t.Again[len(again):] }); err != nil {
 			return err
 		}
 	}
@@ -378,7 +370,7 @@ func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 	if err != nil {
 		return err
 	}
-	return l.note(ctx, id, func(t *tableLoad) { t.Begun, t.Place = true, place })
+	return l.note(ctx, id, func(t *loading.Load) { t.Begun, t.Place = true, place })
 }
 
 // chunk loads some rows, and reports whether they were the last.
@@ -418,7 +410,7 @@ func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 			return true, nil
 		}
 		l.rows = min(4*l.rows, chunkRows, max(chunkBytes/max(size/max(n, 1), 1), 2))
-		return c.Whole, l.note(ctx, id, func(t *tableLoad) {
+		return c.Whole, l.note(ctx, id, func(t *loading.Load) {
 			if c.Last != nil {
 				t.Key = c.Last
 			}
@@ -461,7 +453,7 @@ func (l *reload) row(ctx context.Context, id tidemark.TableID, m *tidemark.Move,
 // target, or in the queue for it.
 func (l *reload) put(ctx context.Context, id tidemark.TableID, c *change.Chunk, say *change.Load) (uint64, error) {
 	return l.give(ctx, c, say, func(mark change.LogMark) error {
-		return l.note(ctx, id, func(x *tableLoad) { x.mark(mark) })
+		return l.note(ctx, id, func(x *loading.Load) { x.Mark(mark) })
 	})
 }
 
@@ -486,7 +478,7 @@ func (s *subscriptions) lastMark() (place uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for t := range maps.Values(s.of) {
-		for _, m := range loadOf(t).Marks {
+		for _, m := range loading.Of(t).Marks {
 			place = max(place, m.Place)
 		}
 	}
@@ -500,7 +492,7 @@ func (b *binder) make(missing map[tidemark.TableID]bool) error {
 		return err
 	}
 	for i := range moves {
-		if err := b.subs.note(b.ctx, moves[i].From.TableID, func(x *tableLoad) { x.Made = true }); err != nil {
+		if err := b.subs.note(b.ctx, moves[i].From.TableID, func(x *loading.Load) { x.Made = true }); err != nil {
 			return err
 		}
 	}

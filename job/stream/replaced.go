@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 	"github.com/tidemarkdb/tidemark/job/stream/making"
 )
 
@@ -64,13 +65,13 @@ func (r swaps) findReturned(ctx context.Context, there []tidemark.TableID) {
 		return
 	}
 	again := r.subs.list(func(t *catalog.StreamTable) bool {
-		return t.State == catalog.TableStopped && loadOf(t).Gone && t.Hint != isBack(t.Table) && slices.Contains(there, t.Table)
+		return t.State == catalog.TableStopped && loading.Of(t).Gone && t.Hint != isBack(t.Table) && slices.Contains(there, t.Table)
 	})
 	for _, id := range again {
 		text := ""
 		err := r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
 			switch {
-			case t.State != catalog.TableStopped || !loadOf(t).Gone:
+			case t.State != catalog.TableStopped || !loading.Of(t).Gone:
 				return nil // a command was quicker
 			case r.spec.ReloadChanged || r.spec.FollowTables:
 				text = takenOver
@@ -174,7 +175,7 @@ const takenOver = ": its definition is taken over, and its rows are loaded again
 func (r swaps) afresh(t *catalog.StreamTable, place uint64) error {
 	err := act(t, ReloadTable, false, r.env)
 	if err == nil {
-		noteLoad(t, func(x *tableLoad) { x.Made, x.Replaced, x.Altered = false, true, place })
+		loading.Note(t, func(x *loading.Load) { x.Made, x.Replaced, x.Altered = false, true, place })
 	}
 	return err
 }
@@ -275,5 +276,5 @@ func (b *binder) proved(id tidemark.TableID, err error) error {
 			return serr
 		}
 	}
-	return b.subs.note(b.ctx, id, func(x *tableLoad) { x.Made, x.Added, x.Lacks = false, false, err != nil })
+	return b.subs.note(b.ctx, id, func(x *loading.Load) { x.Made, x.Added, x.Lacks = false, false, err != nil })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -51,7 +52,7 @@ func (r *stream) subscribe(ctx context.Context, moves []tidemark.Move) (*subscri
 	}
 	for i := range known {
 		s.of[known[i].Table] = &known[i]
-		if l := loadOf(&known[i]); known[i].State == catalog.TableLoading && (l.Begun || l.Manual) {
+		if l := loading.Of(&known[i]); known[i].State == catalog.TableLoading && (l.Begun || l.Manual) {
 			s.begun[known[i].Table] = true
 		}
 	}
@@ -96,9 +97,9 @@ func (s *subscriptions) enroll(ctx context.Context, m *tidemark.Move) error {
 		return err
 	}
 	return s.edit(ctx, id, func(t *catalog.StreamTable) error {
-		t.State, t.Since, t.Shape, t.Load = catalog.TableActive, later(t, s.r.env.Time()), text, nil
+		t.State, t.Since, t.Shape, t.Load = catalog.TableActive, loading.Later(t, s.r.env.Time()), text, nil
 		if d := s.r.defined[id]; d != nil {
-			t.Load = tableLoad{Known: d, Published: s.r.published[id].As}.text()
+			t.Load = loading.Load{Known: d, Published: s.r.published[id].As}.Text()
 		}
 		return nil
 	})
@@ -121,19 +122,19 @@ func (s *subscriptions) edit(ctx context.Context, id tidemark.TableID, do func(*
 }
 
 // note records the progress of a table's load.
-func (s *subscriptions) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
+func (s *subscriptions) note(ctx context.Context, id tidemark.TableID, do func(*loading.Load)) error {
 	return s.edit(ctx, id, func(t *catalog.StreamTable) error {
-		noteLoad(t, do)
+		loading.Note(t, do)
 		return nil
 	})
 }
 
 // load gives the progress of a table's load, and what is known of the table.
-func (s *subscriptions) load(id tidemark.TableID) (l tableLoad) {
+func (s *subscriptions) load(id tidemark.TableID) (l loading.Load) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.of[id]; t != nil {
-		l = loadOf(t)
+		l = loading.Of(t)
 	}
 	return l
 }
@@ -200,8 +201,8 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 	told := false
 	err := s.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if told = t.State != "" && t.State != catalog.TableStopped && yes(t); told {
-			halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.Time())
-			noteLoad(t, func(x *tableLoad) {
+			loading.Halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.Time())
+			loading.Note(t, func(x *loading.Load) {
 				x.Untold, x.Gone = s.r.spec.Half == CaptureHalf, ddl.Leaves(why) || errors.Is(why, errNotThere)
 			})
 		}
@@ -226,21 +227,6 @@ func (s *subscriptions) forget(ctx context.Context, id tidemark.TableID) error {
 	defer s.mu.Unlock()
 	delete(s.of, id)
 	return err
-}
-
-// halt makes a table stopped.
-func halt(t *catalog.StreamTable, reason, hint string, now time.Time) {
-	become(t, catalog.TableStopped, reason, hint, loadOf(t).anew(), now)
-}
-
-// later is the time of a change of a table's state that happens now: after its last change, even if
-// the clock was set back since, because the times identify and order changes.
-func later(t *catalog.StreamTable, now time.Time) time.Time {
-	now = now.Truncate(time.Microsecond) // the precision of the catalogue
-	if now.After(t.Since) {
-		return now
-	}
-	return t.Since.Add(time.Microsecond)
 }
 
 // reasonOf is what an error says about its object.
@@ -423,7 +409,7 @@ func (b *binder) disable(table tidemark.TableID, why error) error {
 	why = &tidemark.Error{Kind: tidemark.KindOf(why), Op: "apply", Object: table.String(), Err: errors.New(reasonOf(why)), Hint: "Its parent " + parent.String() + " is stopped, and lacks that row. Both tables are loaded again by tidemark sub reload " + parent.String()}
 	err := b.subs.stop(b.ctx, id, why)
 	if err == nil && b.subs.state(id) == catalog.TableStopped {
-		err = b.subs.note(b.ctx, id, func(x *tableLoad) { x.Parent = parent })
+		err = b.subs.note(b.ctx, id, func(x *loading.Load) { x.Parent = parent })
 	}
 	return err
 }
@@ -447,7 +433,7 @@ func (b *binder) lostParent(table tidemark.TableID, why error) *tidemark.TableID
 // children gives the tables that stopped for want of rows of another one.
 func (s *subscriptions) children(of tidemark.TableID) []tidemark.TableID {
 	return s.list(func(t *catalog.StreamTable) bool {
-		p := loadOf(t).Parent
+		p := loading.Of(t).Parent
 		return t.State == catalog.TableStopped && p != nil && *p == of
 	})
 }

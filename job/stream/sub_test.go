@@ -11,11 +11,12 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
 // What each action makes of a table in each state.
 func TestActions(t *testing.T) {
-	const active, loading, stopped = catalog.TableActive, catalog.TableLoading, catalog.TableStopped
+	const active, loads, stopped = catalog.TableActive, catalog.TableLoading, catalog.TableStopped
 	for _, x := range []struct {
 		state  string
 		manual bool
@@ -23,26 +24,26 @@ func TestActions(t *testing.T) {
 		want   string // or, with an error, none
 		kind   tidemark.Kind
 	}{
-		{"", false, StartTable, loading, 0},
+		{"", false, StartTable, loads, 0},
 		{"", false, StopTable, "", tidemark.NotFound},
 		{"", false, ReloadTable, "", tidemark.NotFound},
 		{"", false, LoadDoneTable, "", tidemark.NotFound},
 		{active, false, StartTable, "", tidemark.Exists},
 		{active, false, StopTable, stopped, 0},
-		{active, false, ReloadTable, loading, 0},
+		{active, false, ReloadTable, loads, 0},
 		{active, false, LoadDoneTable, "", tidemark.Invalid},
-		{loading, false, StartTable, "", tidemark.Exists},
-		{loading, false, StopTable, stopped, 0},
-		{loading, false, ReloadTable, loading, 0},
-		{loading, false, LoadDoneTable, "", tidemark.Invalid},
-		{loading, true, LoadDoneTable, active, 0},
-		{stopped, false, StartTable, loading, 0},
+		{loads, false, StartTable, "", tidemark.Exists},
+		{loads, false, StopTable, stopped, 0},
+		{loads, false, ReloadTable, loads, 0},
+		{loads, false, LoadDoneTable, "", tidemark.Invalid},
+		{loads, true, LoadDoneTable, active, 0},
+		{stopped, false, StartTable, loads, 0},
 		{stopped, false, StopTable, stopped, 0},
-		{stopped, false, ReloadTable, loading, 0},
+		{stopped, false, ReloadTable, loads, 0},
 		{stopped, false, LoadDoneTable, "", tidemark.Invalid},
 	} {
 		at := time.Now().Add(time.Hour) // the clock was set back since
-		row := &catalog.StreamTable{State: x.state, Since: at, Load: tableLoad{Manual: x.manual, Key: []string{"7"}, Heard: 5}.text()}
+		row := &catalog.StreamTable{State: x.state, Since: at, Load: loading.Load{Manual: x.manual, Key: []string{"7"}, Heard: 5}.Text()}
 		err := act(row, x.action, false, job.Env{})
 		if x.kind != 0 {
 			if tidemark.KindOf(err) != x.kind || row.State != x.state {
@@ -54,7 +55,7 @@ func TestActions(t *testing.T) {
 		if err != nil || row.State != x.want || row.Since.After(at) == same {
 			t.Errorf("%s of one that is %q: %v, is %q since %v", x.action, x.state, err, row.State, row.Since)
 		}
-		if l := loadOf(row); x.want == loading && (l.Key != nil || l.Heard != 5) {
+		if l := loading.Of(row); x.want == loads && (l.Key != nil || l.Heard != 5) {
 			t.Errorf("%s of one that is %q: its load is %+v", x.action, x.state, l)
 		}
 	}

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
 	"slices"
@@ -11,85 +10,10 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
-
-// A tableLoad is the progress of a table's load.
-type tableLoad struct {
-	Manual bool `json:"manual,omitempty"` // the user loads it, and says when that is done
-	Begun  bool `json:"begun,omitempty"`  // the target's table was emptied
-	// Replaced means that another table of the source has its name: the target gets its definition.
-	Replaced bool `json:"replaced,omitempty"`
-	// Gone means that the table is stopped since it has left the source.
-	Gone bool `json:"gone,omitempty"`
-	// Made means that the target's table is made by the stream, and not proved to be as planned
-	// yet; Added, that the stream got the table by itself; Lacks, that it is stopped since the
-	// target's is not as planned.
-	Made  bool                `json:"made,omitempty"`
-	Added bool                `json:"added,omitempty"`
-	Lacks bool                `json:"lacks,omitempty"`
-	Key   []string            `json:"key,omitempty"`   // of the last row that is on the target
-	Rows  int64               `json:"rows"`            // that were loaded
-	Again []map[string]string `json:"again,omitempty"` // keys of rows that have to be read again, by column
-	Marks []change.LogMark    `json:"marks,omitempty"` // of the last chunks
-	// Parent is the stopped table for want of whose rows this one was stopped: it is loaded once
-	// that is.
-	Parent *tidemark.TableID `json:"parent,omitempty"`
-	// Known is what the source's catalogue has reported of the table, as far as the target has it.
-	Known *change.Definition `json:"known,omitempty"`
-	// Published is how the source sent the table's changes when the stream got it.
-	Published string `json:"published,omitempty"`
-	// Altered is the place of the last statement that was also run on the target's table, and
-	// Altering of one that may have been run, when the table had so many partitions.
-	Altered  uint64 `json:"altered,omitempty"`
-	Altering uint64 `json:"altering,omitempty"`
-	Parts    int    `json:"parts,omitempty"`
-
-	// If capture and apply are two processes, fields of the capture:
-	Asked    int64 `json:"asked,omitempty"`    // number of the request that the load answers
-	Answered int64 `json:"answered,omitempty"` // and of the last one that was answered
-	Over     bool  `json:"over,omitempty"`     // all rows are in the queue, and only that has to be reported
-	Untold   bool  `json:"untold,omitempty"`   // the table was stopped, and apply does not know
-	// Place is where in the stream the load begins, once that is known, on both sides. The rest
-	// belongs to apply:
-	Place uint64 `json:"place,omitempty"`
-	End   uint64 `json:"end,omitempty"`   // after this place the table has all its rows
-	Heard uint64 `json:"heard,omitempty"` // the last place where a load of the table began, this one or another
-}
-
-// anew is what is kept when another load begins, or none does.
-func (l tableLoad) anew() tableLoad {
-	return tableLoad{Marks: l.Marks, Answered: l.Answered, Heard: l.Heard, Published: l.Published}
-}
-
-// mark records another place that was given to a chunk.
-func (l *tableLoad) mark(m change.LogMark) {
-	l.Marks = append(l.Marks, m)
-	l.Marks = l.Marks[max(len(l.Marks)-3, 0):]
-}
-
-// noteLoad changes the progress of a table's load.
-func noteLoad(t *catalog.StreamTable, do func(*tableLoad)) {
-	x := loadOf(t)
-	do(&x)
-	t.Load = x.text()
-}
-
-// become gives a table another state: stopped, for a reason, or loading. The reported columns are
-// forgotten.
-func become(t *catalog.StreamTable, state, reason, hint string, x tableLoad, now time.Time) {
-	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = state, reason, hint, later(t, now), nil, x.text()
-}
-
-func (l tableLoad) text() json.RawMessage {
-	text, err := json.Marshal(l)
-	if err != nil {
-		panic(err) // numbers and texts
-	}
-	return text
-}
 
 // Actions on a table of a stream.
 const (
@@ -168,7 +92,7 @@ func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.Str
 				}) // otherwise it stays listed as stopped
 			}
 			return &tidemark.Error{Kind: tidemark.NotFound, Op: "sub", Object: t.Table.String(), Err: errors.New(t.Reason), Hint: t.Hint}
-		case t.State != catalog.TableLoading || loadOf(&t).Begun || loadOf(&t).Place > 0 || loadOf(&t).Manual && time.Since(begun) > heedWait/5:
+		case t.State != catalog.TableLoading || loading.Of(&t).Begun || loading.Of(&t).Place > 0 || loading.Of(&t).Manual && time.Since(begun) > heedWait/5:
 			return nil
 		}
 		if err := flow.Sleep(ctx, 100*time.Millisecond); err != nil {
@@ -187,21 +111,21 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error 
 	case action == StopTable && t.State == catalog.TableStopped:
 		return nil
 	case action == StopTable:
-		halt(t, "stopped by hand", "tidemark sub reload "+object+" starts it again.", env.Time())
+		loading.Halt(t, "stopped by hand", "tidemark sub reload "+object+" starts it again.", env.Time())
 		return nil
 	case action == StartTable && (t.State == catalog.TableActive || t.State == catalog.TableLoading):
 		return &tidemark.Error{Kind: tidemark.Exists, Op: op, Object: object, Err: errors.New("is " + t.State + " already"), Hint: "tidemark sub reload loads it again."}
 	case action == LoadDoneTable:
-		if t.State != catalog.TableLoading || !loadOf(t).Manual {
+		if t.State != catalog.TableLoading || !loading.Of(t).Manual {
 			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New("it is not waiting for a load of yours: it is " + t.State), Hint: "Use loaddone only after sub start --no-load."}
 		}
-		t.State, t.Since = catalog.TableActive, later(t, env.Time())
+		t.State, t.Since = catalog.TableActive, loading.Later(t, env.Time())
 		return nil
 	}
-	x := loadOf(t).anew()
-	was := loadOf(t)
+	x := loading.Of(t).Anew()
+	was := loading.Of(t)
 	x.Manual, x.Made = noLoad, (was.Lacks || was.Gone) && action == ReloadTable
-	become(t, catalog.TableLoading, "", "", x, env.Time())
+	loading.Become(t, catalog.TableLoading, "", "", x, env.Time())
 	return nil
 }
 
