@@ -195,10 +195,11 @@ func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
 
 // other counts a statement that is not about rows.
 func (s *survey) other(p *tidemark.Piece) {
+	if p.What == "" {
+		return // a setting of the session
+	}
 	kind, _, _ := strings.Cut(p.What, " ")
 	switch {
-	case p.What == "":
-		kind = "SET"
 	case strings.HasPrefix(p.What, "alter table"):
 		kind = "ALTER TABLE"
 	case !strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE") && kind != "statement":

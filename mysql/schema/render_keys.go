@@ -393,6 +393,7 @@ func (b *builder) prefixes(x *tidemark.Index) {
 		}
 	}
 	share := max(keyBytes-fixed, 0) / max(vary, 1)
+	var cut []string
 	for i := range x.Parts {
 		c := b.column(x.Parts[i].Column)
 		if c == nil || x.Parts[i].Prefix != 0 || !c.variable() {
@@ -405,7 +406,10 @@ func (b *builder) prefixes(x *tidemark.Index) {
 		} else {
 			continue
 		}
-		b.r.prefixed = append(b.r.prefixed, fmt.Sprintf("%s.%s (%d)", b.m.To, x.Name, x.Parts[i].Prefix))
+		cut = append(cut, fmt.Sprintf("%s %d", x.Parts[i].Column, x.Parts[i].Prefix))
+	}
+	if cut != nil {
+		b.r.prefixed = append(b.r.prefixed, fmt.Sprintf("%s.%s (%s)", b.m.To, x.Name, strings.Join(cut, ", ")))
 	}
 }
 
