@@ -203,7 +203,9 @@ func (s *survey) other(p *tidemark.Piece) {
 	case strings.HasPrefix(p.What, "alter table"):
 		kind = "ALTER TABLE"
 	case !strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE") && kind != "statement":
-		kind = "DROP" // of a view, trigger or routine that is created next
+		if kind = "DROP"; !s.im.Speaks() {
+			return // of a view, trigger or routine that is created next
+		}
 	}
 	id, _, _ := strings.Cut(p.What, " (line ")
 	if kind != "view" || !s.views[id] { // a dump creates each view twice, first in the shape of a table
