@@ -107,11 +107,20 @@ func (p *Peer) Dial(ctx context.Context, want string) (net.Conn, error) {
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case overdue(ctx):
+		return nil, context.DeadlineExceeded
 	case errors.As(err, &own):
 		own.Object = p.String()
 		return nil, own
 	}
 	return nil, p.explain(err)
+}
+
+// overdue reports whether a context's deadline has passed. Err says so a moment later than the
+// connections that have the same deadline.
+func overdue(ctx context.Context) bool {
+	end, has := ctx.Deadline()
+	return has && !time.Now().Before(end)
 }
 
 func (p *Peer) greet(ctx context.Context, want string) (net.Conn, error) {

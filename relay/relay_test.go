@@ -137,7 +137,13 @@ func TestRelayEnds(t *testing.T) {
 			}
 		}})
 	}()
-	p := bySameSecret(<-at)
+	var p *Peer
+	select {
+	case addr := <-at:
+		p = bySameSecret(addr)
+	case err := <-done:
+		t.Fatal(err)
+	}
 	var conns []net.Conn
 	for range 5 {
 		conns = append(conns, dial(t, p, "echo"))
@@ -265,6 +271,11 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// A late context's deadline has passed, and Err does not say so yet.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
 // What answers is no relay: another server, one that says nothing, or one that speaks for ever.
 func TestNoRelay(t *testing.T) {
 	t.Parallel()
@@ -293,6 +304,9 @@ func TestNoRelay(t *testing.T) {
 	defer cancel()
 	if _, err = bySameSecret(serve(func(c net.Conn) { io.Copy(io.Discard, c) })).Dial(ctx, "echo"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a Dial that was ended gives %v", err)
+	}
+	if _, err = bySameSecret(serve(func(c net.Conn) { io.Copy(io.Discard, c) })).Dial(late{t.Context()}, "echo"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a Dial that came too late gives %v", err)
 	}
 	conf, err := bySecret(secret)
 	if err != nil {
