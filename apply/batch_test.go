@@ -40,7 +40,7 @@ func (r rig) all(t *testing.T, opt apply.Options) apply.Stats {
 	}()
 	r.await(t)
 	cancel()
-	return <-ended
+	return testdb.From(t, "the end of the stream", ended)
 }
 
 // as makes the target's sessions those of a user for whom foreign keys act.
@@ -159,7 +159,7 @@ func TestBatchesBeginAndEnd(t *testing.T) {
 	r.each(t, "INSERT INTO district VALUES (2, 'b')")
 	r.await(t)
 	cancel()
-	stats := <-ended
+	stats := testdb.From(t, "the end of the stream", ended)
 	if stats.Batches == 0 || stats.Refused > 0 || stats.Batching || stats.Transactions != n+2 || stats.Rows != 10*n+2 || stats.InFlight != 0 || stats.Bytes != 0 {
 		t.Errorf("%+v", stats)
 	}

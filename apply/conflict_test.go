@@ -41,7 +41,7 @@ func testDisable(t *testing.T, r rig) {
 	for start := time.Now(); time.Since(start) < 5*time.Minute && testdb.Query(t, r.dst, "SELECT total FROM district WHERE id = 1") != "2"; time.Sleep(50 * time.Millisecond) {
 	}
 	cancel()
-	<-ended
+	testdb.From(t, "the end of the stream", ended)
 	if got := testdb.Query(t, r.dst, "SELECT total FROM district WHERE id = 1"); got != "2" {
 		t.Errorf("the other table has %s", got)
 	}

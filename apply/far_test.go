@@ -91,7 +91,7 @@ func TestFarBatchesInOrder(t *testing.T) {
 	}()
 	stats := r.all(t, small)
 	close(over)
-	if s := <-wrong; s != "" {
+	if s := testdb.From(t, "the last look at the target", wrong); s != "" {
 		t.Errorf("the target has shown %s", s)
 	}
 	if stats.Transactions != txs || stats.Refused > 0 || stats.Batches < 5 {

@@ -70,8 +70,8 @@ func TestProgress(t *testing.T) {
 	defer s.Close()
 	g := flow.NewGroup(t.Context())
 	run.Go(g, captured(g, s, 3, func(tx *change.Tx) { h.first.CompareAndSwap(0, tx.Place) }), p)
-	<-h.entered
-	second, third := <-h.dones, <-h.dones
+	testdb.From(t, "the first transaction", h.entered)
+	second, third := testdb.From(t, "the second transaction", h.dones), testdb.From(t, "the third transaction", h.dones)
 	if len(second) != 1 || len(third) != 2 || third[0] != second[0] {
 		t.Errorf("the agent says that it has done %d, then %d", second, third)
 	}

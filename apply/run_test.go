@@ -296,7 +296,7 @@ func TestParallelApply(t *testing.T) {
 			wg.Wait()
 			r.await(t)
 			cancel()
-			if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled && !errors.Is(err, context.Canceled) {
+			if err := testdb.From(t, "the end of the stream", ended); tidemark.KindOf(err) != tidemark.Cancelled && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 			t.Logf("%d transactions, %d rows, %d waited, %d held, %d retried", stats.Transactions, stats.Rows, stats.Waited, stats.Held, stats.Retried)
@@ -362,7 +362,7 @@ func stopAtAnyMoment(t *testing.T, r rig, opt apply.Options, wire *testdb.Wire) 
 			}()
 			r.await(t)
 			cancel()
-			if err := <-ended; !passes(err) {
+			if err := testdb.From(t, "the end of the stream", ended); !passes(err) {
 				t.Errorf("round %d: %v: %v", round, tidemark.KindOf(err), err)
 			}
 			t.Logf("%d rounds", round)
@@ -390,7 +390,7 @@ func stopAtAnyMoment(t *testing.T, r rig, opt apply.Options, wire *testdb.Wire) 
 			time.Sleep(100 * time.Millisecond)
 		}
 		cancel()
-		if err := <-ended; !passes(err) {
+		if err := testdb.From(t, "the end of the stream", ended); !passes(err) {
 			t.Fatalf("round %d: %v: %v", round, tidemark.KindOf(err), err)
 		}
 	}
@@ -431,6 +431,9 @@ func TestSourceOrderIsSeen(t *testing.T) {
 	defer conn.Close(context.Background())
 	looks := 0
 	for over := false; !over; looks++ {
+		if len(ended) > 0 {
+			t.Fatalf("it ended with %v", <-ended)
+		}
 		res, err := conn.Exec(t.Context(), "SELECT a.total, b.total FROM district a, district b WHERE a.id = 1 AND b.id = 2").ReadAll()
 		if err != nil {
 			t.Fatal(err)
@@ -448,5 +451,5 @@ func TestSourceOrderIsSeen(t *testing.T) {
 	t.Logf("%d looks", looks)
 	r.await(t)
 	cancel()
-	<-ended
+	testdb.From(t, "the end of the stream", ended)
 }

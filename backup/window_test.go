@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -72,7 +73,7 @@ func TestRestoreKeepsAWindow(t *testing.T) {
 			w.sums = false // nothing is written here
 			must(t, x.written(w, 1))
 		}
-		must(t, <-done)
+		must(t, testdb.From(t, "the end of the reading", done))
 		if parts != files*extents || x.todo.files != files || x.todo.bytes != files*extents*testPage {
 			t.Errorf("%s: %d parts, %+v", name, parts, x.todo)
 		}

@@ -99,13 +99,13 @@ func TestTablesAreLocked(t *testing.T) {
 		_, err := s.Exec(context.WithoutCancel(t.Context()), "insert into a values (3)")
 		done <- errors.Join(err, s.Commit(context.WithoutCancel(t.Context())))
 	}()
-	for waiting := false; !waiting; {
-		rows, err := e.lockers(t)
+	testdb.Within(t, "the writer's wait", func() bool {
+		waits, err := e.lockers(t)
 		if err != nil {
 			t.Fatal(err)
 		}
-		waiting = rows
-	}
+		return waits
+	})
 	m := whole(t, db, "A")
 	for lane := range 2 {
 		for range 2 {
@@ -127,7 +127,7 @@ func TestTablesAreLocked(t *testing.T) {
 	case <-time.After(time.Second):
 	}
 	e.Close()
-	if err := <-done; err != nil {
+	if err := testdb.From(t, "the writer's end", done); err != nil {
 		t.Errorf("the writer, after the end: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // byHash spreads names over n places.
@@ -77,7 +78,7 @@ func TestStripeGivesToWhoIsReady(t *testing.T) {
 		}
 	}
 	close(held.let)
-	if err := <-slow; err != nil {
+	if err := testdb.From(t, "the pack in the first place", slow); err != nil {
 		t.Fatal(err)
 	}
 	shares := s.Shares()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // Prune does not disturb a backup or a reader as long as the lock is renewed.
@@ -184,7 +185,7 @@ func TestRemoverGoesAlone(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	l.Release()
-	if err := <-done; err != nil {
+	if err := testdb.From(t, "the backup", done); err != nil {
 		t.Fatal(err)
 	}
 	// A dead remover.

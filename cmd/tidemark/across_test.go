@@ -94,9 +94,9 @@ func TestReplicateAcross(t *testing.T) {
 					t.Errorf("stopped: exit %d\n%s", code, &errOut)
 				}
 			}
-			for testdb.Query(t, src, "SELECT count(*) FROM branch WHERE total > 0") != "4" {
-				time.Sleep(50 * time.Millisecond) // a busy machine trades slowly
-			}
+			soon(t, "trade at each branch", func() bool { // a busy machine trades slowly
+				return testdb.Query(t, src, "SELECT count(*) FROM branch WHERE total > 0") == "4"
+			})
 			close(stop)
 			wg.Wait()
 			o := must(t, "cutover", src, dst, "--name", name)

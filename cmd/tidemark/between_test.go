@@ -115,6 +115,12 @@ func (w *slowWay) answers(client, server net.Conn) {
 		}
 		w.mu.Unlock()
 		if err != nil {
+			w.mu.Lock()
+			if w.stored != nil && w.hold == server { // it will not be
+				close(w.stored)
+				w.hold, w.stored = nil, nil
+			}
+			w.mu.Unlock()
 			return
 		}
 		_, _ = client.Write(buf[:n]) // a dead client does not receive it

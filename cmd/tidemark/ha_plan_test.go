@@ -170,7 +170,7 @@ func TestHAPlanOfMariaDB(t *testing.T) {
 	}()
 	o := must(t, "ha", "plan", url, "--for", "2s", "--disk", "200MiB/s,0.3ms", "--standby-disk", "100MiB/s,0.5ms", "--network", "50MiB/s,2ms", "--simulate", "100ms", "--clients", "2", "--free", "1GB", "--sync-relay", "--outage", "2h")
 	close(stop)
-	<-ended
+	testdb.From(t, "the writer's end", ended)
 	// Which of the two it advises depends on the machine's wake-up latency.
 	for _, want := range []string{"semi-synchronous AFTER_", " with this standby adds ", "AFTER_COMMIT  2 ", "AFTER_SYNC    2 ", "the primary's disk, given: 0.300 ms", "the standby's disk, given: 0.500 ms", "the network, given: a round trip of 2.000 ms, 50.0 MiB/s",
 		"rpl_semi_sync_master_wait_point = AFTER_", "sync_relay_log = 1", "room for log, given: 1.0 GB", "2.0 h ", "Commits wait 10.0 s once"} {

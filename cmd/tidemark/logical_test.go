@@ -137,7 +137,7 @@ func TestLogicalBackupIsOfOneMoment(t *testing.T) {
 			place := t.TempDir()
 			o := must(t, "backup", "--logical", src, place, "--json", "--parallelism", "3", "--compress", map[string]string{"postgres": "none", "mysql": "zstd:1", "mariadb": "none"}[name])
 			close(stop)
-			if err := <-ended; err != nil {
+			if err := testdb.From(t, "the writer's end", ended); err != nil {
 				t.Fatal(err)
 			}
 			var rep struct {

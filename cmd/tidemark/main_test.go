@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -36,7 +38,11 @@ type outcome struct {
 	out, errOut string
 }
 
-// cli runs a command line in this process, with a catalogue of its own.
+// runLimit is how long one command line may take: no test is meant to come near it.
+const runLimit = 10 * time.Minute
+
+// cli runs a command line in this process, with a catalogue of its own. One that has not ended
+// after ten minutes is ended, and fails the test with the stacks of all goroutines.
 func cli(t *testing.T, args ...string) outcome {
 	t.Helper()
 	testdb.OnData(t)
@@ -44,7 +50,19 @@ func cli(t *testing.T, args ...string) outcome {
 	if !slices.Contains([]string{"ha", "engines", "manual", "backups", "verify", "prune", "--help", "--version"}, args[0]) {
 		args = withState(t, args)
 	}
-	code := run(context.Background(), args, &out, &errOut)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var stacks []byte
+	late := time.AfterFunc(runLimit, func() {
+		stacks = make([]byte, 16<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		cancel()
+	})
+	code := run(ctx, args, &out, &errOut)
+	late.Stop()
+	if ctx.Err() != nil {
+		t.Errorf("tidemark %q had not ended within %v\n%s\n%s", args, runLimit, &errOut, stacks)
+	}
 	return outcome{code, out.String(), errOut.String()}
 }
 

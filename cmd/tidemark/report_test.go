@@ -105,10 +105,10 @@ func TestReportWatch(t *testing.T) {
 	if _, err := holder.Try("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	if o := <-copied; o.code != 0 {
+	if o := testdb.From(t, "the end of the copy", copied); o.code != 0 {
 		t.Fatalf("copy: exit %d: %s", o.code, o.errOut)
 	}
-	o := <-watched
+	o := testdb.From(t, "the end of the watch", watched)
 	if o.code != 0 {
 		t.Fatalf("exit %d: %s", o.code, o.errOut)
 	}

@@ -227,7 +227,7 @@ func TestRestoreOverAPromotion(t *testing.T) {
 			close(promoted)
 		}}, nil)
 	}), 1), p.place, "--progress", "none")
-	<-promoted
+	testdb.From(t, "the promotion amid the backup", promoted)
 	if o.code != 11 || !strings.Contains(o.errOut, "promoted") {
 		t.Errorf("promoted meanwhile: exit %d\n%s", o.code, o.errOut)
 	}

@@ -311,7 +311,7 @@ func TestFrozenProcessIsShutOut(t *testing.T) {
 			if code != 2 || !regexp.MustCompile(`"write run \w+: another process has taken over this run"`).MatchString(errOut.String()) {
 				t.Errorf("the frozen one: exit %d\n%s", code, errOut)
 			}
-			if code := <-ended; code != 0 {
+			if code := testdb.From(t, "the end of the one that took over", ended); code != 0 {
 				t.Fatalf("the one that took over: exit %d\n%s", code, &takerErr)
 			}
 			must(t, "diff", src, dst)

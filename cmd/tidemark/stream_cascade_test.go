@@ -92,6 +92,6 @@ func kept(t *testing.T, dst, engine string) (release func()) {
 	}
 	return func() {
 		testdb.Query(t, dst, fmt.Sprintf(end, id))
-		<-gone
+		testdb.From(t, "the end of the lock", gone)
 	}
 }

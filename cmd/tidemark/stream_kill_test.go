@@ -203,7 +203,7 @@ func TestKilledBehindAnAddedColumn(t *testing.T) {
 	_ = f.Process.Kill()
 	_ = f.Wait()
 	testdb.Query(t, dst, "KILL "+testdb.Query(t, dst, sleeps))
-	<-held
+	testdb.From(t, "the end of the lock", held)
 	f = running(t, args...)
 	f.await("row 2", func() bool { return testdb.Query(t, dst, "SELECT count(*) FROM a WHERE id = 2") == "1" })
 	f.interrupt()

@@ -39,7 +39,7 @@ func TestStreamSourceReplaced(t *testing.T) {
 	}
 	time.Sleep(300 * time.Millisecond) // time for a change that no stream has seen
 	close(stop)
-	<-done
+	testdb.From(t, "the writer's end", done)
 	all := testdb.Query(t, src, "SELECT @@gtid_binlog_pos")
 	if got := testdb.Query(t, there, "SELECT MASTER_GTID_WAIT('"+all+"', 280)"); got != "0" {
 		t.Fatalf("the replica has not come up to %s: %s", all, got)

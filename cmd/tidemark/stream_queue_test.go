@@ -31,7 +31,7 @@ func stalled(t *testing.T, dst, table string) (release func()) {
 	}
 	return func() {
 		testdb.Query(t, dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
-		<-gone
+		testdb.From(t, "the end of the lock", gone)
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb/home"
 )
@@ -102,15 +104,24 @@ type Outcome struct {
 	Out, ErrOut string
 }
 
+// runLimit is how long one command line of a test may take: no test is meant to come near it.
+const runLimit = 10 * time.Minute
+
 // Run runs tidemark with args in an empty folder of its own and with a catalogue there, and waits
-// for it to end.
+// for it to end. If it has not after ten minutes, it prints its stacks and the test fails.
 func Run(tb testing.TB, args ...string) Outcome {
 	tb.Helper()
 	cmd := Command(tb, args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+	cmd.WaitDelay = time.Minute // for what it has started and left behind
+	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
+	}
+	late := time.AfterFunc(runLimit, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) })
+	_ = cmd.Wait() // its state tells more
+	if !late.Stop() {
+		tb.Fatalf("tidemark %q has not ended within %v\n%s%s", args, runLimit, &errOut, &out)
 	}
 	return Outcome{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }

@@ -382,7 +382,7 @@ func TestAheadWaitsForLocks(t *testing.T) {
 				}
 				run("UPDATE item SET v=-1 WHERE id=1")
 			}
-			if err := <-ended; tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(err.Error(), map[bool]string{false: "Lock wait timeout", true: "Deadlock"}[deadlock]) {
+			if err := testdb.From(t, "the end of the group", ended); tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(err.Error(), map[bool]string{false: "Lock wait timeout", true: "Deadlock"}[deadlock]) {
 				t.Errorf("%v: %v", tidemark.KindOf(err), err)
 			}
 			run("ROLLBACK")

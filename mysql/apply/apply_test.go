@@ -325,7 +325,7 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 		for start := time.Now(); !waiting() && time.Since(start) < 5*time.Minute; {
 		}
 		kill()
-		if err := <-ended; tidemark.KindOf(err) != tidemark.Transient {
+		if err := testdb.From(t, "the end of the group", ended); tidemark.KindOf(err) != tidemark.Transient {
 			t.Errorf("killed in the middle: %v: %v", tidemark.KindOf(err), err)
 		}
 		// A context that ends does not leave locks behind.
@@ -334,7 +334,7 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 		for start := time.Now(); !waiting() && time.Since(start) < 5*time.Minute; {
 		}
 		cancel()
-		if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled {
+		if err := testdb.From(t, "the end of the group", ended); tidemark.KindOf(err) != tidemark.Cancelled {
 			t.Errorf("cancelled: %v: %v", tidemark.KindOf(err), err)
 		}
 		if err := s.Exec(t.Context(), "ROLLBACK"); err != nil {
@@ -924,7 +924,7 @@ func TestBeginApply(t *testing.T) {
 		}
 		var all []int64
 		for range cap(epochs) {
-			all = append(all, <-epochs)
+			all = append(all, testdb.From(t, "an epoch", epochs))
 		}
 		slices.Sort(all)
 		first := all[0]

@@ -415,7 +415,7 @@ func stopAtAnyMoment(t *testing.T, r rig, wire *testdb.Wire) {
 			}()
 			r.await(t)
 			cancel()
-			if err := <-ended; !passes(err) {
+			if err := testdb.From(t, "the end of the stream", ended); !passes(err) {
 				t.Errorf("round %d: %v: %v", round, tidemark.KindOf(err), err)
 			}
 			t.Logf("%d rounds, %d transactions, %d held, %d retried", round, stats.Transactions, stats.Held, stats.Retried)
@@ -442,7 +442,7 @@ func stopAtAnyMoment(t *testing.T, r rig, wire *testdb.Wire) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		cancel()
-		if err := <-ended; !passes(err) {
+		if err := testdb.From(t, "the end of the stream", ended); !passes(err) {
 			t.Fatalf("round %d: %v: %v", round, tidemark.KindOf(err), err)
 		}
 	}

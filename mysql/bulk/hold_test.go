@@ -97,16 +97,14 @@ func TestReadBehindAlter(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- other.Exec(t.Context(), 0, []string{"ALTER TABLE a ADD COLUMN x int"}) }()
 		waiting := "SELECT count(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%' AND db='" + mysqltest.DatabaseOf(from) + "'"
-		for testdb.Query(t, from, waiting) != "1" {
-			time.Sleep(10 * time.Millisecond)
-		}
+		testdb.Within(t, "the wait of the ALTER", func() bool { return testdb.Query(t, from, waiting) == "1" })
 		m := mysqltest.MoveTo(mysqltest.TableNamed(t, db, "a"), "elsewhere")
 		err = e.Read(t.Context(), 0, tidemark.Read{Move: m}, func(b *tidemark.Batch) error { b.Release(); return nil })
 		if tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(fmt.Sprint(err), "Lock wait timeout") {
 			t.Errorf("read behind an ALTER: %v", err)
 		}
 		e.Close()
-		if err := <-done; err != nil {
+		if err := testdb.From(t, "the end of the ALTER", done); err != nil {
 			t.Error(err)
 		}
 	})

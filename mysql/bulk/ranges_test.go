@@ -213,7 +213,7 @@ func TestFrozenViewIsOne(t *testing.T) {
 			wg.Wait()
 			close(stop)
 			for range 3 {
-				if err := <-done; err != nil {
+				if err := testdb.From(t, "a writer's end", done); err != nil {
 					t.Error(err)
 				}
 			}
@@ -326,7 +326,7 @@ func TestFreezeBehindALongQuery(t *testing.T) {
 			t.Errorf("after %s: %v", time.Since(start), err)
 		}
 		cancel()
-		<-done
+		testdb.From(t, "the long query's end", done)
 		// The source is not locked, and can be frozen now.
 		testdb.Query(t, from, "INSERT INTO a VALUES (2)")
 		if _, err := e.Freeze(t.Context(), 1); err != nil {

@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -24,21 +25,19 @@ func TestWhatSessionsDo(t *testing.T) {
 			}
 			doing := func(lane int, kinds ...tidemark.WaitKind) tidemark.Wait {
 				t.Helper()
-				var last []tidemark.Wait
-				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+				var found tidemark.Wait
+				testdb.Within(t, fmt.Sprintf("lane %d doing %v", lane, kinds), func() bool {
 					waits, err := e.Doing(t.Context(), tidemark.WriteSide)
 					if err != nil {
 						t.Fatal(err)
 					}
-					for _, w := range waits {
-						if w.Lane == lane && slices.Contains(kinds, w.Kind) {
-							return w
-						}
+					i := slices.IndexFunc(waits, func(w tidemark.Wait) bool { return w.Lane == lane && slices.Contains(kinds, w.Kind) })
+					if i >= 0 {
+						found = waits[i]
 					}
-					last = waits
-				}
-				t.Fatalf("lane %d was never found doing %v: %v", lane, kinds, last)
-				return tidemark.Wait{}
+					return i >= 0
+				})
+				return found
 			}
 			holder := testdb.NewSession(url)
 			defer holder.Close()
@@ -54,17 +53,18 @@ func TestWhatSessionsDo(t *testing.T) {
 			if _, err := holder.Try("ROLLBACK"); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-waits; err != nil {
+			if err := testdb.From(t, "the end of the ALTER", waits); err != nil {
 				t.Fatal(err)
 			}
-			doing(2, tidemark.WaitNetwork) // it is idle
-			naps := exec(2, "DO SLEEP(4)")
+			doing(2, tidemark.WaitNetwork)   // it is idle
+			naps := exec(2, "DO SLEEP(600)") // until it is found
 			w := doing(2, tidemark.WaitUnknown)
 			if w.Event != "User sleep" || e.MariaDB != (w.Thread != 0) {
 				t.Errorf("a session that sleeps: %+v", w)
 			}
-			if err := <-naps; err != nil {
-				t.Fatal(err)
+			testdb.Query(t, url, "KILL "+testdb.Query(t, url, "SELECT id FROM information_schema.processlist WHERE info = 'DO SLEEP(600)' AND db = DATABASE()"))
+			if err := testdb.From(t, "the end of the sleep", naps); tidemark.KindOf(err) != tidemark.Transient {
+				t.Error(err)
 			}
 		})
 	}

@@ -243,6 +243,7 @@ func Await(t *testing.T, url, sql, want string) {
 			return
 		}
 	}
+	testdb.OnClock(t)
 	t.Fatalf("%s: %q, want %q", sql, got, want)
 }
 

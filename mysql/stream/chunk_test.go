@@ -182,11 +182,11 @@ func TestChunkIsBehindTheLog(t *testing.T) {
 				testdb.Query(t, url, "SET GLOBAL gtid_mode="+mode)
 			}
 			s := stream(t, e, endOf(t, e))
-			told := make(chan int, 100_000)
+			told, ended := make(chan int, 100_000), make(chan error, 1)
 			ctx, stop := context.WithCancel(t.Context())
 			go func() {
 				defer close(told)
-				_ = s.Run(ctx, func(tx *change.Tx) error { told <- tx.Rows; return nil })
+				ended <- s.Run(ctx, func(tx *change.Tx) error { told <- tx.Rows; return nil })
 			}()
 			var wg sync.WaitGroup
 			for i := range 3 {
@@ -199,7 +199,9 @@ func TestChunkIsBehindTheLog(t *testing.T) {
 				})
 			}
 			for given := 0; given < 300; {
-				given += <-told
+				if given += testdb.From(t, "a transaction", told); len(ended) > 0 {
+					t.Fatalf("the stream ended with %v", <-ended)
+				}
 				for len(told) > 0 {
 					given += <-told
 				}

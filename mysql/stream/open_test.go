@@ -71,7 +71,7 @@ func TestOldestOpen(t *testing.T) {
 			if _, err := holder.Try("COMMIT"); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-done; err != nil {
+			if err := testdb.From(t, "the end of the UPDATE", done); err != nil {
 				t.Fatal(err)
 			}
 			for _, sql := range []string{"START TRANSACTION", "SELECT * FROM item"} { // has no locks

@@ -110,7 +110,7 @@ func TestFollowRandom(t *testing.T) {
 			}
 		})
 		cancel()
-		if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled {
+		if err := testdb.From(t, "the end of the stream", ended); tidemark.KindOf(err) != tidemark.Cancelled {
 			t.Error(err)
 		}
 		st.Close()
@@ -305,7 +305,7 @@ func TestFollowKilledServer(t *testing.T) {
 			n, _ = strconv.Atoi(testdb.Query(t, url, count))
 		}
 		srv.Kill(t)
-		if err := <-ended; tidemark.KindOf(err) != tidemark.Transient {
+		if err := testdb.From(t, "the end of the stream", ended); tidemark.KindOf(err) != tidemark.Transient {
 			t.Errorf("killed: %v", err)
 		}
 		wg.Wait()

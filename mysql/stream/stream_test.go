@@ -778,12 +778,13 @@ func TestFollowXA(t *testing.T) {
 		middle := endOf(t, e)
 		for _, sql := range []string{"XA COMMIT 'one'", "XA ROLLBACK 'two','b',7"} {
 			// MariaDB lists them by name once it has ended the sessions that prepared them.
-			for testdb.Query(t, url, "XA RECOVER") != "" {
-				if _, err := testdb.TryQuery(url, sql); err == nil {
-					break
+			testdb.Within(t, sql, func() bool {
+				if testdb.Query(t, url, "XA RECOVER") == "" {
+					return true
 				}
-				time.Sleep(20 * time.Millisecond)
-			}
+				_, err := testdb.TryQuery(url, sql)
+				return err == nil
+			})
 		}
 		script(t, e, "XA START 'three'", "INSERT INTO item VALUES (4,'once')", "XA END 'three'", "XA COMMIT 'three' ONE PHASE")
 		wantTold(t, follow(t, e, from), []string{"I item new(3,between)"}, []string{"I item new(1,x)"}, []string{"I item new(4,once)"})
@@ -853,11 +854,11 @@ func TestFollowGoesWrong(t *testing.T) {
 		got := make(chan *change.Tx, 9)
 		ended := make(chan error)
 		go func() { ended <- s.Run(t.Context(), func(tx *change.Tx) error { got <- tx; return nil }) }()
-		<-got
+		testdb.From(t, "a transaction", got)
 		_, err = e.Follow(t.Context(), t.Name(), from)
 		wrong(err, tidemark.Transient, "another process follows")
 		testdb.Query(t, url, fmt.Sprint("KILL ", s.s0.ID))
-		if err := <-ended; tidemark.KindOf(err) != tidemark.Transient {
+		if err := testdb.From(t, "the end of the killed stream", ended); tidemark.KindOf(err) != tidemark.Transient {
 			t.Errorf("killed: %v", err)
 		}
 		s.Close()
@@ -1013,7 +1014,7 @@ func TestFreezeAndFollowMeet(t *testing.T) {
 		}
 		more()
 		close(stop)
-		if err := <-done; err != nil {
+		if err := testdb.From(t, "the writer's end", done); err != nil {
 			t.Fatal(err)
 		}
 		m := mysqltest.MoveTo(mysqltest.TableFrom(t, url, "item"), "x")

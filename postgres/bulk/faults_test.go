@@ -126,7 +126,7 @@ func TestSnapshotHoldsWhileOthersWrite(t *testing.T) {
 						"INSERT INTO account VALUES (%d, 0); DELETE FROM account WHERE id = %d", 1+i*7%20000, 1+i*11%20000, 30000+i, i*3%20000))
 				}
 			}()
-			defer func() { stop.Store(true); <-done }()
+			defer func() { stop.Store(true); testdb.From(t, "the writer's end", done) }()
 			e := frozen(t, db, 3)
 			m := move(pgtest.Table(t, db, "account"))
 			m.Split = tidemark.Split{Target: 64 << 10, Max: 20}
@@ -256,18 +256,19 @@ func TestPositionWaitsForCommitsThatNobodySees(t *testing.T) {
 	}
 	inserted := 1
 	insert()
-	for testdb.Query(t, db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0" {
+	testdb.Within(t, "a commit that waits", func() bool {
 		select {
 		case <-pending: // the setting was not yet in force
 			inserted++
 			insert()
-		case <-time.After(10 * time.Millisecond):
+		default:
 		}
-	}
+		return testdb.Query(t, db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") != "0"
+	})
 	release := time.AfterFunc(300*time.Millisecond, func() { set("ALTER SYSTEM RESET synchronous_standby_names") })
 	defer release.Stop()
 	e := frozen(t, db, 1)
-	<-pending
+	testdb.From(t, "the commit", pending)
 	if _, n := readAll(t, e, 0, move(pgtest.Table(t, db, "t")), &tidemark.Range{}, tidemark.CopyText); n != inserted {
 		t.Error("the view misses a commit that its position is behind")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,21 +15,19 @@ import (
 // doing waits until a lane is found doing one of these.
 func doing(t *testing.T, e *Engine, lane int, kinds ...tidemark.WaitKind) tidemark.Wait {
 	t.Helper()
-	var last []tidemark.Wait
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	var found tidemark.Wait
+	testdb.Within(t, fmt.Sprintf("lane %d doing %v", lane, kinds), func() bool {
 		waits, err := e.Doing(t.Context(), tidemark.WriteSide)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, w := range waits {
-			if w.Lane == lane && slices.Contains(kinds, w.Kind) {
-				return w
-			}
+		i := slices.IndexFunc(waits, func(w tidemark.Wait) bool { return w.Lane == lane && slices.Contains(kinds, w.Kind) })
+		if i >= 0 {
+			found = waits[i]
 		}
-		last = waits
-	}
-	t.Fatalf("lane %d was never found doing %v: %v", lane, kinds, last)
-	return tidemark.Wait{}
+		return i >= 0
+	})
+	return found
 }
 
 func TestWhatSessionsDo(t *testing.T) {
@@ -59,20 +58,21 @@ func TestWhatSessionsDo(t *testing.T) {
 	if _, err := holder.Try("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-waits; err != nil {
+	if err := testdb.From(t, "the end of the ALTER", waits); err != nil {
 		t.Fatal(err)
 	}
 
-	doing(t, e, 3, tidemark.WaitNetwork) // it is idle
-	naps := exec(3, "SELECT pg_sleep(4)")
+	doing(t, e, 3, tidemark.WaitNetwork)    // it is idle
+	naps := exec(3, "SELECT pg_sleep(600)") // until it is found
 	if w := doing(t, e, 3, tidemark.WaitThrottle); w.Event != "Timeout:PgSleep" {
 		t.Errorf("a session that sleeps: %+v", w)
 	}
-	works := exec(4, "DO $$ DECLARE n bigint := 0; BEGIN FOR i IN 1..30000000 LOOP n := n + i; END LOOP; END $$")
+	works := exec(4, "DO $$ BEGIN LOOP END LOOP; END $$")
 	doing(t, e, 4, tidemark.WaitCPU)
+	testdb.Query(t, url, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()")
 	for _, ended := range []chan error{naps, works} {
-		if err := <-ended; err != nil {
-			t.Fatal(err)
+		if err := testdb.From(t, "the end of a statement", ended); err == nil || !strings.Contains(err.Error(), "canceling statement") {
+			t.Error(err)
 		}
 	}
 }

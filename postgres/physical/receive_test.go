@@ -193,11 +193,14 @@ func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 	s := &shelf{}
 	r, _ := receiving(t, e, ReceiveOptions{Slot: "arch", Partial: time.Hour}, func(ctx context.Context, f *tidemark.LogFile) error {
 		came <- f.Name
-		<-release
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
 		return own
 	})
 	testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 20000) g")
-	first := <-came
+	first := testdb.From(t, "the first file", came)
 	testdb.Query(t, url, "SELECT pg_sleep(1.2)") // the server sends it a message once a second
 	if now := testdb.Query(t, url, "SELECT restart_lsn FROM pg_replication_slots WHERE slot_name = 'arch'"); now != kept {
 		t.Errorf("the slot went from %s to %s though nothing was taken", kept, now)
@@ -233,7 +236,7 @@ func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	last.End(until)
-	if err := <-done; err != nil || last.Status().Taken < until {
+	if err := testdb.From(t, "the end of the last run", done); err != nil || last.Status().Taken < until {
 		t.Errorf("%v, %+v", err, last.Status())
 	}
 	s.compare(t, srv, 3)

@@ -139,7 +139,7 @@ func TestScanLogForATime(t *testing.T) {
 				})
 			}
 			close(stop)
-			if n := <-wrote; err != nil || commits == 0 || commits > n {
+			if n := testdb.From(t, "the writer's end", wrote); err != nil || commits == 0 || commits > n {
 				t.Errorf("%d commits of %d: %v", commits, n, err)
 			}
 			if scan.Syncs == 0 || scan.SyncsFrom == 0 || scan.SyncsTo <= scan.SyncsFrom || len(scan.Findings) > 0 {

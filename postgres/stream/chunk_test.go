@@ -42,7 +42,7 @@ func TestChunkOfAlteredTable(t *testing.T) {
 	if _, err := alters.Try("COMMIT"); err != nil {
 		t.Fatal(err)
 	}
-	if r := <-done; r.err != nil || len(r.chunk.Rows) != 50 || r.chunk.Relation.Columns[1].Type != 1700 {
+	if r := testdb.From(t, "the chunk", done); r.err != nil || len(r.chunk.Rows) != 50 || r.chunk.Relation.Columns[1].Type != 1700 {
 		t.Errorf("read %+v, %v", r.chunk, r.err)
 	}
 }

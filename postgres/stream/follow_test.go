@@ -148,7 +148,7 @@ func TestCopyAndStreamMeet(t *testing.T) {
 	}
 	copied := len(ids)
 	stop.Store(true)
-	n := <-made
+	n := testdb.From(t, "the writer's end", made)
 	testdb.Query(t, url, `INSERT INTO item (name) VALUES ('end')`)
 	after, err := wal.ParseLSN(pos.Text)
 	if err != nil {
@@ -231,7 +231,7 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	}
 	moves()
 	testdb.Query(t, url, "INSERT INTO item VALUES (1)")
-	tx := <-got
+	tx := testdb.From(t, "a transaction", got)
 	for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(200 * time.Millisecond) {
 		grow()
 		if at, err := wal.ParseLSN(confirmed()); err != nil || at >= tx.End { // what was released before may be confirmed only now
@@ -241,7 +241,7 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	s.Release(tx.End)
 	moves()
 	cancel()
-	if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled {
+	if err := testdb.From(t, "the end of the stream", ended); tidemark.KindOf(err) != tidemark.Cancelled {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -272,7 +272,7 @@ func TestBadSlots(t *testing.T) {
 	got, ended := make(chan *change.Tx, 10), make(chan error)
 	go func() { ended <- first.Run(ctx, func(tx *change.Tx) error { got <- tx; return nil }) }()
 	testdb.Query(t, url, "INSERT INTO item VALUES (1, 'x')")
-	<-got
+	testdb.From(t, "a transaction", got)
 	second, err := e.Follow(t.Context(), slot, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestBadSlots(t *testing.T) {
 	defer second.Close()
 	kind(tidemark.Transient, second.Run(t.Context(), func(*change.Tx) error { return nil }))
 	cancel()
-	<-ended
+	testdb.From(t, "the end of the stream", ended)
 
 	testdb.Query(t, url, "SELECT pg_create_logical_replication_slot('other_plugin', 'test_decoding')")
 	defer testdb.Query(t, url, "SELECT pg_drop_replication_slot('other_plugin')")
@@ -303,7 +303,7 @@ func TestCloseWhileFollowing(t *testing.T) {
 		go func() { ended <- s.Run(t.Context(), func(*change.Tx) error { return nil }) }()
 		time.Sleep(time.Duration(i) * 300 * time.Microsecond)
 		s.Close()
-		if err := <-ended; tidemark.KindOf(err) == tidemark.Bug || err == nil {
+		if err := testdb.From(t, "the end of the stream", ended); tidemark.KindOf(err) == tidemark.Bug || err == nil {
 			t.Errorf("ended with %v", err)
 		}
 		if s.l.Conn != nil {

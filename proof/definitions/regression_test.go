@@ -104,7 +104,7 @@ func TestRegressionTestsInAStream(t *testing.T) {
 		testdb.Query(t, src, "INSERT INTO ours VALUES (2)")
 		comes(2)
 		_ = stream.Process.Signal(os.Interrupt)
-		if err := <-ended; stream.ProcessState.ExitCode() != 130 {
+		if err := testdb.From(t, "the end of the stream", ended); stream.ProcessState.ExitCode() != 130 {
 			t.Errorf("%s: %v\n%s", kind, err, tail(said.String()))
 		}
 		testdb.Must(t, "replicate", src, dst, "--name", kind, "--remove")

@@ -224,6 +224,7 @@ func (w *world) await(what string, yes func(sample) bool) sample {
 			return m
 		}
 	}
+	testdb.OnClock(w.t)
 	w.t.Fatalf("no %s: %+v", what, w.last())
 	return sample{}
 }
@@ -251,6 +252,7 @@ func (w *world) says(text string) {
 			return
 		}
 	}
+	testdb.OnClock(w.t)
 	w.t.Errorf("tidemark status does not say %q:\n%s", text, out)
 }
 
@@ -328,6 +330,7 @@ func (w *world) catchUp() {
 			break
 		}
 		if time.Since(begun) > patience {
+			testdb.OnClock(w.t)
 			w.t.Fatalf("the target does not catch up: %+v", w.last())
 		}
 	}

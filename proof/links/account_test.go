@@ -181,6 +181,7 @@ func TestTheAccountOfAStream(t *testing.T) {
 					return
 				}
 				if time.Since(since) > patience {
+					testdb.OnClock(t)
 					t.Fatalf("%s has not arrived\n%s", n, stream.text())
 				}
 			}

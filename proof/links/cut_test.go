@@ -137,6 +137,7 @@ INSERT INTO account VALUES (0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0
 				default:
 				}
 				if time.Now().After(end) {
+					testdb.OnClock(t)
 					t.Fatalf("not all has arrived\n%s", j.text())
 				}
 			}

@@ -69,6 +69,7 @@ func TestEndedBeforeItsRows(t *testing.T) {
 		j := start(t, "copy", from, to, "--prep", "drop", "--target-schema", "public")
 		for until := time.Now().Add(patience); testdb.Query(t, to, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'a'::regclass") == "0"; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(until) {
+				testdb.OnClock(t)
 				t.Fatalf("it does not wait\n%s", j.text())
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -115,6 +116,9 @@ func (j *job) wait() int {
 	select {
 	case <-j.end:
 	case <-time.After(patience):
+		_ = j.cmd.Process.Signal(syscall.SIGQUIT) // prints its stacks
+		testdb.From(j.t, "its stacks", j.end)
+		testdb.OnClock(j.t)
 		j.t.Fatalf("%q has not ended\n%s", j.cmd.Args[1:], j.text())
 	}
 	return j.cmd.ProcessState.ExitCode()

@@ -56,6 +56,7 @@ func (r *relayed) start() {
 	r.job = start(r.t, args...)
 	for until := time.Now().Add(patience); !strings.Contains(r.text(), "listening on"); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(until) {
+			testdb.OnClock(r.t)
 			r.t.Fatalf("the relay does not listen\n%s", r.text())
 		}
 	}

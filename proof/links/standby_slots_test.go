@@ -35,6 +35,7 @@ func TestStandbySlots(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(2 * time.Minute); !seen(); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
+				testdb.OnClock(t)
 				t.Fatalf("no %s\n%s\n%s", what, stream.text(), testdb.Run(t, "status", "--name", name).Out)
 			}
 		}

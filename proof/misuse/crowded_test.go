@@ -36,7 +36,7 @@ func TestFewConnections(t *testing.T) {
 			}()
 			o := run(t, "copy", src, dst, "--lanes", "8", "--finishers", "4", "--range-size", "256kB", "--retry-for", "1m")
 			close(stop)
-			<-done
+			testdb.From(t, "the crowd's end", done)
 			if o.Code != 0 {
 				t.Fatalf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 			}

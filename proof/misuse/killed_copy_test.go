@@ -156,7 +156,7 @@ func killCopies(t *testing.T, from, to *testdb.Server) {
 		}
 	}
 	close(stop)
-	<-done
+	testdb.From(t, "the writer's end", done)
 	o := run(t, args...)
 	if o.Code != 0 {
 		t.Fatalf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,8 +59,11 @@ func run(t *testing.T, args ...string) testdb.Outcome {
 	var out, errOut bytes.Buffer
 	bound := exec.CommandContext(ctx, cmd.Path, args...)
 	bound.Dir, bound.Env, bound.Stdout, bound.Stderr = cmd.Dir, cmd.Env, &out, &errOut
+	bound.Cancel = func() error { return bound.Process.Signal(syscall.SIGQUIT) } // prints its stacks
+	bound.WaitDelay = 20 * time.Second
 	_ = bound.Run() // its exit code is enough
 	if ctx.Err() != nil {
+		testdb.OnClock(t)
 		t.Fatalf("tidemark %q has not ended\n%s%s", args, &errOut, &out)
 	}
 	return testdb.Outcome{Code: bound.ProcessState.ExitCode(), Out: out.String(), ErrOut: errOut.String()}
@@ -70,6 +74,7 @@ func soon(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
+			testdb.OnClock(t)
 			t.Fatal("not in time: " + what)
 		}
 	}
@@ -170,7 +175,14 @@ func (p *process) says(what string) {
 // wait waits for the process to end, and returns the exit code.
 func (p *process) wait() int {
 	p.t.Helper()
-	soon(p.t, "its end", p.over)
+	select {
+	case <-p.end:
+	case <-time.After(patience):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // prints its stacks
+		testdb.From(p.t, "its stacks", p.end)
+		testdb.OnClock(p.t)
+		p.t.Fatalf("%q has not ended\n%s", p.cmd.Args[1:], p.text())
+	}
 	return p.cmd.ProcessState.ExitCode()
 }
 

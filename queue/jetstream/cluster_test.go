@@ -69,7 +69,7 @@ func TestCluster(t *testing.T) {
 		}
 		appendPlaces(t, l, place, place, 20_000)
 	}
-	if err := <-done; err != nil {
+	if err := testdb.From(t, "the reader's end", done); err != nil {
 		t.Logf("the reader received: %v", err) // and its caller reads again
 	}
 	if _, err := readPlaces(far, t.Context(), 0, 200, 20_000); err != nil {

@@ -168,7 +168,7 @@ func TestServerCut(t *testing.T) {
 		}
 		appendPlaces(t, l, place, place, 20_000)
 	}
-	if err := <-done; err != nil {
+	if err := testdb.From(t, "the reader's end", done); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -230,7 +230,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	relayProcess(t, "serve", dir, addr)
 	close(stop)
-	if err := <-written; err != nil {
+	if err := testdb.From(t, "the writer's end", written); err != nil {
 		t.Fatal(err)
 	}
 	testdb.Within(t, fmt.Sprintf("transaction %d in the reader", end.Load()), func() bool { return len(read) > 0 })

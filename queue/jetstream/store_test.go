@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/queue"
 	"github.com/tidemarkdb/tidemark/queue/queuetest"
 )
@@ -418,7 +419,7 @@ func TestReplaced(t *testing.T) {
 				return nil
 			})
 		}()
-		<-read
+		testdb.From(t, "transaction 5 in the reader", read)
 		if err := s.js.DeleteStream(t.Context(), "TIDEMARK_q"); err != nil {
 			t.Fatal(err)
 		}
@@ -433,7 +434,7 @@ func TestReplaced(t *testing.T) {
 			appendPlaces(t, l, 6, 6, 100)
 			want = ", and message 5 was there" // the reader may look before message 6 is in
 		}
-		wantError(t, <-done, tidemark.Lost, want)
+		wantError(t, testdb.From(t, "the reader's end", done), tidemark.Lost, want)
 		if again {
 			err := l.Append(t.Context(), []*change.Tx{insertAt(6, 100)})
 			wantError(t, err, tidemark.Lost, "message 6 is not the next one: the queue was replaced")
@@ -463,7 +464,7 @@ func TestListen(t *testing.T) {
 		done <- err
 	}()
 	appendPlaces(t, l, 1, 20, 1000)
-	if err := <-done; err != nil {
+	if err := testdb.From(t, "the reader's end", done); err != nil {
 		t.Fatal(err)
 	}
 	if err := far.Trim(t.Context(), 20); err != nil {
@@ -498,7 +499,7 @@ func TestBrokenConnection(t *testing.T) {
 	if p.cuts.Load() < 2 {
 		t.Fatalf("the connection was cut %d times", p.cuts.Load())
 	}
-	if err := <-done; tidemark.KindOf(err) == tidemark.Transient { // which its caller retries
+	if err := testdb.From(t, "the reader's end", done); tidemark.KindOf(err) == tidemark.Transient { // which its caller retries
 		_, err = readPlaces(l, t.Context(), 0, 300, 20_000)
 		done <- err
 	} else {
