@@ -303,6 +303,17 @@ func TestLabelsOfBytesAreRefused(t *testing.T) {
 	}
 }
 
+// A column of labels that a table of MySQL gets later has its type made first.
+func TestAddColumnOfLabels(t *testing.T) {
+	table := &tidemark.Table{TableID: tidemark.TableID{Schema: "shop", Name: "item"}, Columns: []tidemark.Column{mysqlColumn("id", "int"), mysqlColumn("mood", "enum('sad','glad')", notNull)}}
+	m := &tidemark.Move{From: table, To: table}
+	got := (&Schema{Server: &server.Server{}}).AddColumn(&tidemark.Database{Engine: "mysql", Tables: []*tidemark.Table{table}}, m, "mood", "")
+	want := []string{`CREATE TYPE shop.item_mood AS ENUM ('sad', 'glad')`, `ALTER TABLE shop.item ADD COLUMN IF NOT EXISTS mood shop.item_mood DEFAULT 'sad' NOT NULL`}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestNamesAreShortenedAndStayDifferent(t *testing.T) {
 	long := strings.Repeat("é", 40)
 	a, b := shorten(long+"a"), shorten(long+"b")
