@@ -129,8 +129,8 @@ func TestStreamTwice(t *testing.T) {
 			other := copied(t, statePath(t))
 			first := running(t, "replicate", src, dst, "--name", name)
 			first.follows(src, dst, "history", -1)
-			stop := make(chan struct{})
-			go trade(t, src, 5, stop)
+			stop, done := make(chan struct{}), make(chan struct{})
+			go func() { trade(t, src, 5, stop); close(done) }()
 			second := process(t, "replicate", src, dst, "--name", name, "--progress", "lines")
 			second.Args = append(second.Args[:len(second.Args)-2], "--state", other)
 			f := &following{Cmd: second, t: t}
@@ -142,6 +142,7 @@ func TestStreamTwice(t *testing.T) {
 			first.ends(11, "another apply of this stream has taken over")
 			f.follows(src, dst, "history", -2)
 			close(stop)
+			testdb.From(t, "the writer's end", done)
 			f.interrupt()
 			var out, errOut bytes.Buffer
 			if code := run(t.Context(), []string{"cutover", src, dst, "--name", name, "--state", other}, &out, &errOut); code != 0 {

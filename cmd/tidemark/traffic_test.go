@@ -25,7 +25,7 @@ func goesOn(stop <-chan struct{}) bool {
 
 // traffic runs the transactions that next returns until stop is closed. Some may be refused, as
 // defined by refused; any other error, or not a single commit among many, means that a test's load
-// is not what the test assumes.
+// is not what the test assumes. It ends with the test, too: one that has failed drops the database.
 func traffic(t *testing.T, url string, stop <-chan struct{}, next func() string, also ...any) {
 	s := testdb.NewSession(url)
 	defer s.Close()
@@ -33,7 +33,11 @@ func traffic(t *testing.T, url string, stop <-chan struct{}, next func() string,
 	var last error
 	for ; goesOn(stop); tried++ {
 		sql := next()
-		if _, err := s.Try("BEGIN; " + sql + "; COMMIT"); err == nil {
+		_, err := s.Try("BEGIN; " + sql + "; COMMIT")
+		if t.Context().Err() != nil {
+			return
+		}
+		if err == nil {
 			done++
 		} else if last = err; !refused(err, also...) {
 			t.Errorf("the test's own traffic: %v\nin %s", err, sql)
