@@ -70,8 +70,9 @@ type Server struct {
 
 	passfile string // where a password was looked for
 
-	open  atomic.Int32 // sessions
-	noTLS atomic.Bool  // the URL prefers TLS, and the server has none: asking again costs a round trip
+	open    atomic.Int32 // sessions
+	entered bool         // sessions make their settings; see enter
+	noTLS   atomic.Bool  // the URL prefers TLS, and the server has none: asking again costs a round trip
 
 	pidsMu sync.Mutex
 	pids   []uint32 // of all sessions so far
@@ -105,46 +106,18 @@ func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var size string
-	var pid uint32
-	if err := s.lead.QueryRow(ctx, "SELECT current_setting('block_size'), pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&size, &pid); err != nil {
+	if err := s.enter(ctx); err != nil {
 		s.Close()
-		return nil, s.Fail(ctx, "connect", s.Object, err)
+		return nil, err
 	}
-	s.BlockSize, _ = strconv.ParseInt(size, 10, 64)
 	if f := s.plainText(); f != nil && opt.Warn != nil {
 		opt.Warn(*f)
-	}
-	if pid != s.lead.PgConn().PID() { // a pooler invents cancel keys
-		if err := s.refuseTransactionPool(ctx, pid); err != nil {
-			s.Close()
-			return nil, err
-		}
 	}
 	return s, nil
 }
 
 // OnConnect sets a check that runs on each session opened from now on.
 func (s *Server) OnConnect(look func(context.Context, *pgx.Conn) error) { s.look = look }
-
-// refuseTransactionPool detects a pooler that gives the leader's server process to other clients
-// between two transactions. Through such a pool our settings would affect other programs'
-// statements, and would be missing for some of our own.
-func (s *Server) refuseTransactionPool(ctx context.Context, pid uint32) error {
-	other, err := s.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer CloseConn(other)
-	var again uint32
-	if err := other.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&again); err != nil {
-		return s.Fail(ctx, "connect", s.Object, err)
-	}
-	if again != pid {
-		return nil
-	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "connect", Object: s.Object, Err: errors.New("a pooler in between gives each transaction another session of the server"), Hint: "Give the server's own address, or that of a pool with pool_mode = session: snapshots and settings do not survive the other modes."}
-}
 
 // objectOf returns the name of a database for messages, without anything that could be secret.
 func objectOf(cfg *pgx.ConnConfig) string {
@@ -254,7 +227,7 @@ func oneHost(cfg *pgx.ConnConfig) bool {
 
 // settle runs first on every session. It checks the version, and makes the settings on which the
 // text of values depends and which keep a long copy undisturbed. They are SETs and not startup
-// parameters, which poolers refuse.
+// parameters, which poolers refuse. Until Open has entered, nothing is set.
 func (s *Server) settle(ctx context.Context, conn *pgconn.PgConn) error {
 	version, major := parseVersion(conn.ParameterStatus("server_version"))
 	if major < OldestMajor || major > newestMajor {
@@ -265,7 +238,10 @@ func (s *Server) settle(ctx context.Context, conn *pgconn.PgConn) error {
 	s.pidsMu.Lock()
 	s.pids = append(s.pids, conn.PID())
 	s.pidsMu.Unlock()
-	err := conn.Exec(ctx, SessionSQL(major)).Close()
+	var err error
+	if s.entered {
+		err = conn.Exec(ctx, SessionSQL(major)).Close()
+	}
 	roundtrip.LoggedIn(conn.Conn())
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,7 +91,8 @@ CREATE INDEX ON wide (v); INSERT INTO wide SELECT i, i FROM generate_series(1, 1
 }
 
 // TestPoolers streams into a database behind a pgbouncer. Session pooling works as the server does,
-// the other modes are refused by each job before it writes.
+// the other modes are refused by each job before it writes, or sets anything in a session that
+// other programs get next, also if the pool gives its sessions in turn.
 func TestPoolers(t *testing.T) {
 	t.Parallel()
 	s := postgres(t)
@@ -107,12 +109,14 @@ func TestPoolers(t *testing.T) {
 		compareShop(t, from, to)
 		must(t, append(stream[:5:5], "--remove")...)
 	})
-	for _, mode := range []string{"transaction", "statement"} {
-		t.Run(mode, func(t *testing.T) {
+	for name, settings := range map[string][]string{"transaction": nil, "statement": nil, "transaction in turn": {"server_round_robin = 1"}, "statement in turn": {"server_round_robin = 1"}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			to := s.NewDatabase(t, "dst")
 			before := testdb.Query(t, to, "SELECT count(*) FROM pg_class")
-			dst := s.Pooled(t, mode)(to)
+			mode, _, _ := strings.Cut(name, " ")
+			dst := s.Pooled(t, mode, settings...)(to)
+			inPool(t, to, dst, 4)
 			for _, verb := range []string{"copy", "replicate", "check", "diff", "repair"} {
 				code, out := run(t, verb, from, dst)
 				if want := "a pooler in between gives each transaction another session of the server"; code != 7 || !strings.Contains(out, want) {
@@ -122,8 +126,35 @@ func TestPoolers(t *testing.T) {
 			if now := testdb.Query(t, to, "SELECT count(*) FROM pg_class"); now != before {
 				t.Errorf("the target has %s relations, had %s", now, before)
 			}
+			for i := range 8 { // the sessions are those of other programs
+				if got := testdb.Query(t, dst, "SHOW search_path"); got != `"$user", public` {
+					t.Errorf("%d: the next program's search_path is %s", i, got)
+				}
+			}
 		})
 	}
+}
+
+// inPool has a pooler open sessions to a database, and leaves them free.
+func inPool(t *testing.T, db, pooled string, n int) {
+	t.Helper()
+	const waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+	held := testdb.NewSession(db)
+	defer held.Close()
+	if _, err := held.Try("SELECT pg_advisory_lock(16)"); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if _, err := testdb.TryQuery(pooled, "SELECT pg_advisory_xact_lock_shared(16)"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	testdb.Within(t, "sessions of the pool are in use", func() bool { return testdb.Query(t, db, waiting) == fmt.Sprint(n) })
+	held.Close()
+	all.Wait()
 }
 
 // TestSmallPool copies through a pooler that has fewer sessions than the job wants. pgbouncer lets
