@@ -2,7 +2,6 @@ package schema
 
 import (
 	"context"
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -14,32 +13,36 @@ import (
 
 // information_schema shows some defaults as they are not: MySQL ends bytes at the first that is
 // zero, MariaDB shows bytes that are no character as question marks, and both characters of four
-// bytes. SHOW CREATE TABLE is right, but for texts on MariaDB, which are read as values.
+// bytes. SHOW CREATE TABLE is right, but for texts on MariaDB, whose values the protocol tells.
 
 // readDefaults reads defaults anew of which the catalogue may not tell the truth, and corrects what
 // was described.
 func (d *describer) readDefaults(ctx context.Context) error {
-	read := map[tidemark.TableID]map[string]string{} // literals of MariaDB
+	read := map[tidemark.TableID]map[string]string{} // its literals
 	for _, id := range d.bases {
 		var shown *createTable
+		var values map[string][]byte // of MariaDB
 		for c := range d.dubious(id) {
 			s, err := d.asking(ctx)
 			if err != nil {
 				return err
 			}
 			if d.e.MariaDB && c.Default.Kind == tidemark.Literal && !c.Type.Kind.Bytes() {
-				literal, err := readDefault(ctx, s, id, c)
-				switch {
-				case err != nil && s.Dead:
-					return err
-				case err != nil, literal == "":
-					d.find(tidemark.Warning, "column "+id.String()+"."+c.Name, "its default has a ?, which may stand for an emoji that the server's catalogue does not show", "Compare it after the copy.")
-				default:
-					if read[id] == nil {
-						read[id] = map[string]string{}
+				if values == nil {
+					if values, err = s.Defaults(ctx, id); err != nil && s.Dead {
+						return err
 					}
-					read[id][c.Name] = literal
 				}
+				text := string(values[c.Name])
+				if values[c.Name] == nil {
+					d.find(tidemark.Warning, "column "+id.String()+"."+c.Name, "its default has a ?, which may stand for an emoji that the server's catalogue does not show", "Compare it after the copy.")
+					continue
+				}
+				c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: canonical(text, &c.Type)}
+				if read[id] == nil {
+					read[id] = map[string]string{}
+				}
+				read[id][c.Name] = server.Literal(text)
 				continue
 			}
 			if shown == nil {
@@ -77,25 +80,6 @@ func (d *describer) dubious(id tidemark.TableID) func(func(*tidemark.Column) boo
 			}
 		}
 	}
-}
-
-// readDefault reads a column's default as a value, corrects it, and returns it as a literal. It
-// returns "" where the column is NOT NULL and the table empty: then there is no row to ask for.
-func readDefault(ctx context.Context, s *server.Session, id tidemark.TableID, c *tidemark.Column) (literal string, err error) {
-	r, err := s.Query(ctx, "SELECT HEX(CONVERT(DEFAULT(t."+server.Quote(c.Name)+") USING utf8mb4)) FROM (SELECT 1) x LEFT JOIN "+server.QuoteTable(id)+" t ON TRUE LIMIT 1")
-	if err != nil {
-		return "", err
-	}
-	row := rowReader{r, 0}
-	if row.null(0) {
-		return "", nil
-	}
-	b, err := hex.DecodeString(row.text(0))
-	if err != nil {
-		return "", err
-	}
-	c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: canonical(string(b), &c.Type)}
-	return server.Literal(string(b)), nil
 }
 
 // showTable reads a table's definition in full.

@@ -331,22 +331,47 @@ func (s *Session) Watch(ctx context.Context) (stop func() bool) {
 
 // Query runs one statement. When ctx ends, the statement is killed on the server, and the session
 // is closed.
-func (s *Session) Query(ctx context.Context, sql string) (*gomysql.Result, error) {
-	stop := s.Watch(ctx)
-	r, err := s.Client.Execute(sql)
-	if !stop() {
-		s.Dead = true
-		s.Server.Kill(s.ID)
-		return nil, s.Server.Fail("run", "", context.Cause(ctx))
-	}
+func (s *Session) Query(ctx context.Context, sql string) (r *gomysql.Result, err error) {
+	err = s.doing(ctx, func() error {
+		r, err = s.Client.Execute(sql)
+		return err
+	})
 	if err != nil {
-		var my *gomysql.MyError
-		if !errors.As(err, &my) {
-			s.Dead = true
-		}
 		return nil, err
 	}
 	return r, nil
+}
+
+// Defaults returns the values of a table's defaults: MariaDB's texts of definitions show characters
+// of four bytes as question marks. The session changes to the table's database.
+func (s *Session) Defaults(ctx context.Context, id tidemark.TableID) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	return out, s.doing(ctx, func() error {
+		if err := s.Client.UseDB(id.Schema); err != nil {
+			return err
+		}
+		fields, err := s.Client.FieldList(id.Name, "")
+		for _, f := range fields {
+			out[string(f.Name)] = f.DefaultValue
+		}
+		return err
+	})
+}
+
+// doing does something with the session; it is closed where ctx ends or the server is gone.
+func (s *Session) doing(ctx context.Context, do func() error) error {
+	stop := s.Watch(ctx)
+	err := do()
+	if !stop() {
+		s.Dead = true
+		s.Server.Kill(s.ID)
+		return s.Server.Fail("run", "", context.Cause(ctx))
+	}
+	var my *gomysql.MyError
+	if err != nil && !errors.As(err, &my) {
+		s.Dead = true
+	}
+	return err
 }
 
 // Exec is Query for statements without a result; its error is the driver's.

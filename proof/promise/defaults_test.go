@@ -19,7 +19,7 @@ func TestDefaults(t *testing.T) {
 	}
 	for _, from := range []string{"mysql", "mariadb"} {
 		src := testdb.ServerOf(t, from).NewDatabase(t, "src")
-		testdb.Query(t, src, table+"; INSERT INTO t (id) VALUES (1)")
+		testdb.Query(t, src, table+"; INSERT INTO t (id) VALUES (1); CREATE TABLE norow (c varchar(9) CHARACTER SET utf8mb4 NOT NULL DEFAULT '😀?', u char(2) CHARACTER SET utf32 NOT NULL DEFAULT '?')")
 		for _, to := range []string{"mysql", "mariadb", "postgres"} {
 			dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
 			o := testdb.Run(t, "copy", src, dst)
@@ -27,7 +27,10 @@ func TestDefaults(t *testing.T) {
 				t.Errorf("%s to %s: exit %d\n%s%s", from, to, o.Code, o.Out, o.ErrOut)
 				continue
 			}
-			testdb.Query(t, dst, "INSERT INTO t (id) VALUES (2)")
+			testdb.Query(t, dst, "INSERT INTO t (id) VALUES (2); INSERT INTO norow (c) VALUES (DEFAULT)")
+			if got := testdb.Query(t, dst, "SELECT c, u FROM norow"); got != "😀?\t?" && got != "😀?\t? " {
+				t.Errorf("%s to %s: a table without rows: %q", from, to, got)
+			}
 			got, want := testdb.Query(t, dst, values[to == "postgres"]), "00ff\tf09f98803f\t610062\t61620000\twhy?"
 			if got != want+"\n"+want {
 				t.Errorf("%s to %s: %q", from, to, got)
