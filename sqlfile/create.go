@@ -3,11 +3,14 @@ package sqlfile
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/charset"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
@@ -414,22 +417,33 @@ func (p *ddl) settleColumn(c *tidemark.Column) {
 	t.Charset, t.Collation = "", ""
 }
 
-// settleDefault gives a literal default the text of its column's type. Of bytes, an expression that
-// is but a string, or 0x61, is a literal, as in a server's catalogue.
+var introducer = regexp.MustCompile(`^\(*_([0-9A-Za-z]+)`)
+
+// settleDefault gives a literal default the text of its column's type. An expression that is but a
+// constant is a literal, as in a server's catalogue.
 func settleDefault(c *tidemark.Column) {
 	d := c.Default
 	if d == nil {
 		return
 	}
-	text, bare := d.Text, false
-	if d.Kind == tidemark.Expression && c.Type.Kind.Bytes() {
-		if text, bare = sqltext.BareString(d.Text); !bare {
-			var b []byte
-			b, bare = sqltext.BareBytes(d.Text)
-			text = string(b)
+	text, is := d.Text, d.Kind == tidemark.Literal
+	if is {
+		text = canonicalDefault(text, &c.Type)
+	} else if d.Kind == tidemark.Expression {
+		if strings.EqualFold(strings.Trim(text, "() "), "NULL") {
+			c.Default = nil
+			return
+		}
+		if text, is = sqltext.BareString(d.Text); is {
+			if m := introducer.FindStringSubmatch(d.Text); m != nil && !utf8.ValidString(text) { // files have its bytes
+				text = string((&Session{Charset: strings.ToLower(m[1])}).utf8([]byte(text)))
+			}
+			text = mysqltype.StringDefault(text, &c.Type)
+		} else {
+			text, is = mysqltype.ConstantDefault(d.Text, &c.Type)
 		}
 	}
-	if bare || d.Kind == tidemark.Literal {
-		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: canonicalDefault(text, &c.Type)} // a copy, because another table may share the old one
+	if is {
+		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: text} // a copy, because another table may share the old one
 	}
 }

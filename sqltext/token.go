@@ -13,7 +13,6 @@ package sqltext
 
 import (
 	"bytes"
-	"encoding/hex"
 	"strings"
 )
 
@@ -311,19 +310,4 @@ func BareString(expr string) (value string, is bool) {
 		}
 	}
 	return value, is
-}
-
-// BareBytes returns the value of an expression of MySQL or MariaDB that is nothing but bytes in
-// hexadecimal, such as (0x61) or x'61'; false if it is something else.
-func BareBytes(expr string) (value []byte, is bool) {
-	digits, ok := strings.CutPrefix(strings.Trim(expr, "() "), "0x")
-	if !ok {
-		quoted := strings.Trim(expr, "() ")
-		if len(quoted) < 3 || quoted[0]|0x20 != 'x' || quoted[1] != '\'' || quoted[len(quoted)-1] != '\'' {
-			return nil, false
-		}
-		digits = quoted[2 : len(quoted)-1]
-	}
-	value, err := hex.DecodeString(digits)
-	return value, err == nil
 }

@@ -99,24 +99,14 @@ func (d *describer) column(t *tidemark.Table, r rowReader) tidemark.Column {
 // shows as if each byte were a character.
 func plainQuotes(s string) string {
 	s = ofBytes(s)
-	switch i := strings.IndexByte(s, '\''); {
-	case i < 0:
-		return strings.ReplaceAll(s, `\\`, `\`) // of names
-	case i == 0 || s[i-1] != '\\':
+	if i := strings.IndexByte(s, '\''); i == 0 || i > 0 && s[i-1] != '\\' {
 		return s
 	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) {
-			if i++; s[i] == 'n' {
-				b.WriteByte('\n')
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return unescape.Replace(s)
 }
+
+// unescape has all escapes, also those within names: a line break in one is shown as \n.
+var unescape = strings.NewReplacer(`\\`, `\`, `\'`, `'`, `\"`, `"`, `\n`, "\n", `\r`, "\r", `\0`, "\x00", `\Z`, "\x1a")
 
 // ofBytes returns the text whose UTF-8 a server shows byte for byte; s if it cannot be such.
 func ofBytes(s string) string {
@@ -151,19 +141,20 @@ func mariadbDefault(s string, t *tidemark.Type) *tidemark.Default {
 // mysqlDefault reads COLUMN_DEFAULT as MySQL writes it: the bare value, or with
 // DEFAULT_GENERATED in EXTRA an expression.
 func mysqlDefault(s string, generated bool, t *tidemark.Type) *tidemark.Default {
-	if text, is := sqltext.BareString(plainQuotes(s)); generated && is {
-		if t.Kind.Bytes() {
-			text = mysqltype.BytesDefault([]byte(text), t)
-		}
+	if !generated {
+		return &tidemark.Default{Kind: tidemark.Literal, Text: canonical(s, t)}
+	}
+	s = plainQuotes(s)
+	if strings.EqualFold(s, "NULL") {
+		return nil
+	}
+	if text, is := sqltext.BareString(s); is {
+		return &tidemark.Default{Kind: tidemark.Literal, Text: mysqltype.StringDefault(text, t)}
+	}
+	if text, is := mysqltype.ConstantDefault(s, t); is {
 		return &tidemark.Default{Kind: tidemark.Literal, Text: text}
 	}
-	if b, is := sqltext.BareBytes(plainQuotes(s)); generated && is && t.Kind.Bytes() {
-		return &tidemark.Default{Kind: tidemark.Literal, Text: mysqltype.BytesDefault(b, t)}
-	}
-	if generated {
-		return expression(plainQuotes(s))
-	}
-	return &tidemark.Default{Kind: tidemark.Literal, Text: canonical(s, t)}
+	return expression(s)
 }
 
 var (

@@ -239,6 +239,11 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 		it.tokens = slices.Concat(it.tokens[:after], []sqltext.Token{{Kind: sqltext.Word, Text: " REF_SYSTEM_ID=" + srid}}, it.tokens[after:])
 	}
 	it.tokens = withoutIntroducer(regexpLike(it.tokens))
+	if col := w.m.From.Column(it.name); col != nil && (col.Type.Kind == tidemark.Enum || col.Type.Kind == tidemark.Set) && col.Default != nil && col.Default.Kind == tidemark.Literal {
+		if from, end := it.defaultValue(); sqltext.At(it.tokens, from).Punct('(') { // MariaDB takes no number of a label
+			it.tokens = slices.Concat(it.tokens[:from], []sqltext.Token{{Kind: sqltext.String, Text: literal(col.Default.Text)}}, it.tokens[end:])
+		}
+	}
 	if i := sqltext.Find(it.tokens, "generated"); i >= 0 {
 		before := len(it.tokens)
 		it.tokens = slices.Concat(it.tokens[:i], dropWords(it.tokens[i:], "not", "null"))

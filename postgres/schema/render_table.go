@@ -291,11 +291,13 @@ func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
 		return "(gen_random_uuid())::text"
 	}
 	p := newExpr(d.Text, mk.r.db.Engine, nil)
-	if sql, _, err := p.parse(); err == nil {
+	if sql, class, err := p.parse(); err == nil {
 		if typ == "bytea" {
 			return "convert_to((" + sql + ")::text, 'UTF8')"
 		}
-		return "(" + sql + ")"
+		if sql, err = mk.toColumn(sql, class, c, typ); err == nil {
+			return "(" + sql + ")"
+		}
 	}
 	mk.r.find(tidemark.Warning, who, "its default is left out: it is SQL of the source: "+d.Text, "Set it by hand: ALTER TABLE "+mk.sql+" ALTER COLUMN "+server.QuoteIdent(c.Name)+" SET DEFAULT ...")
 	return ""
@@ -390,11 +392,16 @@ func (mk *maker) generated(c *tidemark.Column) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return mk.toColumn(sql, class, c, mk.types[c.Name])
+}
+
+// toColumn returns an expression as one of a column's type.
+func (mk *maker) toColumn(sql string, class exprClass, c *tidemark.Column, typ string) (string, error) {
 	if want := classOfType(&c.Type, mk.r.opt.TinyInt1Bool); class != want && class != anyClass {
 		if want != textClass && (want != numberClass || class != boolClass) {
 			return "", fmt.Errorf("the expression has another type than the column")
 		}
-		sql = "(" + sql + ")::" + mk.types[c.Name]
+		sql = "(" + sql + ")::" + typ
 	}
 	return sql, nil
 }

@@ -1,6 +1,7 @@
 package promise
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
@@ -72,6 +73,69 @@ func TestBytesDefaultsOfDumps(t *testing.T) {
 		const want = "78\tC3A9\t780000\t\t61\t610000"
 		if got := testdb.Query(t, dst, values); got != want+"\n"+want {
 			t.Errorf("%s: %q", to, got)
+		}
+	}
+}
+
+// TestConstantDefaults: a default that is but a constant of another type in parentheses is as
+// planned on a server that keeps its value alone, or that converts no such values.
+func TestConstantDefaults(t *testing.T) {
+	src := testdb.MySQL(t).NewDatabase(t, "src")
+	columns := []string{"b2 binary(2) DEFAULT (7)", "vb varbinary(4) DEFAULT (-(7))", "bl blob DEFAULT (7)", "bh binary(3) DEFAULT (b'1100001')", "ch char(5) DEFAULT (7)", "vd varchar(9) DEFAULT (01.50)",
+		"vf varchar(9) DEFAULT (1e3)", "vt varchar(9) DEFAULT (true)", "vx varchar(9) DEFAULT (0x4142)", "vl varchar(9) DEFAULT (_latin1 x'e9')", "tt tinytext DEFAULT (7)", "nu int DEFAULT (NULL)", "ih int DEFAULT (0x41)",
+		"ib int DEFAULT (b'101')", "ir int DEFAULT (1.5)", "it tinyint(1) DEFAULT (true)", "bi bigint unsigned DEFAULT (18446744073709551615)", "de decimal(5,2) DEFAULT (1.005)", "du double DEFAULT (.25)", "bt bit(3) DEFAULT (5)",
+		"da date DEFAULT ('2024-1-2')", "dn date DEFAULT (20240102)", "dt datetime DEFAULT ('2024-1-2')", "d2 datetime DEFAULT (20240102030405)", "ts timestamp NULL DEFAULT ('2024-1-2 3:4:5')", "td datetime DEFAULT (date'2024-01-02')",
+		"ti time DEFAULT (101010)", "ye year DEFAULT (24)", "en enum('a','b') DEFAULT (2)", "se set('a','b') DEFAULT (3)", "su varchar(5) DEFAULT (2 + 3)"}
+	testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, "+strings.Join(columns, ", ")+"); INSERT INTO t (id) VALUES (1)")
+	var bytes, plain []string
+	for _, c := range columns {
+		name, _, _ := strings.Cut(c, " ")
+		if name != "b2" && name != "vb" && name != "bl" && name != "bh" && name != "bt" && name != "ti" && name != "it" && name != "ts" {
+			plain = append(plain, name)
+		}
+		bytes = append(bytes, "HEX("+name+")")
+	}
+	want, text := testdb.Query(t, src, "SELECT "+strings.Join(bytes, ", ")+" FROM t"), testdb.Query(t, src, "SELECT "+strings.Join(plain, ", ")+" FROM t")
+	for _, from := range []string{src, testdb.MySQLDump(t, src)} {
+		for _, to := range []string{"mysql", "mariadb", "postgres"} {
+			dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
+			if o := testdb.Run(t, "copy", from, dst); o.Code != 0 {
+				t.Errorf("%s: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+				continue
+			}
+			if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 0 {
+				t.Errorf("%s: diff: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+			}
+			testdb.Query(t, dst, "INSERT INTO t (id) VALUES (2)")
+			list, want := bytes, want
+			if to == "postgres" {
+				list, want = plain, text
+			}
+			if got := testdb.Query(t, dst, "SELECT "+strings.Join(list, ", ")+" FROM t WHERE id = 2"); got != want {
+				t.Errorf("%s: a new row has %q, on the source %q", to, got, want)
+			}
+		}
+	}
+}
+
+// TestChecksOnOddNames: checks and generated columns over columns whose names MySQL's catalogue
+// shows with escapes are found, and copied.
+func TestChecksOnOddNames(t *testing.T) {
+	const table = "CREATE TABLE t (id int PRIMARY KEY, `a\nb` int, `c\\d` int, `q'u` int, g int GENERATED ALWAYS AS (`a\nb` + 1) STORED, CHECK (`a\nb` > 0), CHECK (`c\\d` > 0 AND `q'u` > 0))"
+	for _, pair := range [][2]string{{"mysql", "mariadb"}, {"mysql", "postgres"}, {"mariadb", "mysql"}} {
+		src, dst := testdb.ServerOf(t, pair[0]).NewDatabase(t, "src"), testdb.ServerOf(t, pair[1]).NewDatabase(t, "dst")
+		testdb.Query(t, src, table+"; INSERT INTO t (id) VALUES (1)")
+		if o := testdb.Run(t, "copy", src, dst); o.Code != 0 || strings.Contains(o.Out+o.ErrOut, "left out") {
+			t.Errorf("%v: exit %d\n%s%s", pair, o.Code, o.Out, o.ErrOut)
+		}
+		if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 0 {
+			t.Errorf("%v: diff: exit %d\n%s%s", pair, o.Code, o.Out, o.ErrOut)
+		}
+		q := map[bool]string{true: `"`, false: "`"}[pair[1] == "postgres"]
+		for _, c := range []string{"a\nb", `c\d`, "q'u"} {
+			if got, err := testdb.NewSession(dst).Try("INSERT INTO t (id, " + q + c + q + ") VALUES (3, -1)"); err == nil {
+				t.Errorf("%v: no check of %q is there: %s", pair, c, got)
+			}
 		}
 	}
 }

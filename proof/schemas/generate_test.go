@@ -67,7 +67,8 @@ func (m *maker) schema() []string {
 	}
 	if m.odds(30) {
 		t := pick(m, m.tables...)
-		m.add("CREATE VIEW %s AS SELECT %s FROM %s", m.q(m.name("v", 0)), m.q(pick(m, t.columns...).name), m.q(t.name))
+		c, d := m.q(pick(m, t.columns...).name), m.q(pick(m, t.columns...).name)
+		m.add("CREATE VIEW %s AS SELECT %s FROM %s", m.q(m.name("v", 0)), pick(m, c, c, "count(*) AS n, max("+c+") AS "+d, c+" AS a, 'it''s' AS b, 1 + 1 AS "+d), m.q(t.name)+pick(m, "", "", " WHERE "+d+" IS NOT NULL", " AS x ORDER BY 1"))
 	}
 	for i := range m.tables {
 		m.rows(&m.tables[i])
@@ -95,7 +96,10 @@ func (m *maker) table(i int) {
 	var items []string
 	for c := range 1 + m.IntN(7) {
 		name := m.name("c", c)
-		kind, text := m.column(name, c == 0)
+		if m.odds(2) {
+			name = "line\nbreak"
+		}
+		kind, text := m.column(name, &t)
 		t.columns = append(t.columns, column{name, kind})
 		items = append(items, text)
 	}
@@ -132,6 +136,9 @@ func (m *maker) table(i int) {
 func (m *maker) check(t *made) string {
 	c := pick(m, t.columns...)
 	head := pick(m, "", "CONSTRAINT "+m.q(m.name("chk", m.IntN(3)))+" ")
+	if name := m.q(c.name); m.odds(50) {
+		return head + "CHECK (" + pick(m, name+" > 0", name+" BETWEEN 1 AND 10", name+" IN ('a', 'v', 'it''s')", name+" LIKE 'v%'", "char_length("+name+") < 9", name+" <> 'a\nb'", name+" = 7 AND NOT "+name+" = 8", "lower("+name+") = 'v'", name+" % 7 = 0") + ")"
+	}
 	return head + "CHECK (" + m.q(c.name) + " IS NOT NULL" + pick(m, "", " OR 1 = 1", " OR "+m.q(t.columns[0].name)+" IS NULL") + ")"
 }
 
