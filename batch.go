@@ -134,4 +134,7 @@ type TableState struct {
 	Table  TableID
 	Exists bool
 	Rows   bool // it holds at least one row
+	// Referrers are the other tables of the server whose foreign keys refer to it, if it is emptied
+	// or dropped only together with them.
+	Referrers []TableID
 }

@@ -72,6 +72,16 @@ func (c *Catalog) PlanParts(ctx context.Context, run string, use func(part []byt
 
 // PutBuilt records objects that a run has created, by their IDs.
 func (c *Catalog) PutBuilt(ctx context.Context, run string, ids []string) error {
+	return putBuilt(ctx, c, run, ids, c.write)
+}
+
+// KeepBuilt is PutBuilt for what must be recorded before the run continues: a crash of the machine
+// does not undo it.
+func KeepBuilt(ctx context.Context, c *Catalog, run string, ids ...string) error {
+	return putBuilt(ctx, c, run, ids, c.keep)
+}
+
+func putBuilt(ctx context.Context, c *Catalog, run string, ids []string, write func(context.Context, string, func(*sql.Tx) error) error) error {
 	const op = "write objects"
 	if len(ids) == 0 {
 		return nil
@@ -80,7 +90,7 @@ func (c *Catalog) PutBuilt(ctx context.Context, run string, ids []string) error 
 	if err != nil {
 		return c.wrap(op, err)
 	}
-	return c.write(ctx, op, func(tx *sql.Tx) error {
+	return write(ctx, op, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO built (run, seq, ids) VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM built WHERE run = ?1), ?2)", run, string(text))
 		return err
 	})

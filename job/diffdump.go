@@ -76,7 +76,7 @@ func (d *dumpDiff) look(ctx context.Context, env Env, spec DiffSpec) error {
 	if env.Watch != nil {
 		env.Phase("reading the dump's definitions")
 	}
-	s, err := im.survey(ctx, d.survey.See)
+	s, err := im.survey(ctx, false, d.survey.See)
 	if err == nil {
 		err = s.settle()
 	}

@@ -71,14 +71,18 @@ func openImport(ctx context.Context, env Env, spec CopySpec, open func(path stri
 		dump.Close()
 		return nil, err
 	}
+	return newImport(env, spec, tgt, dump, func() (Dump, error) { return open(path) }), nil
+}
+
+func newImport(env Env, spec CopySpec, tgt Destination, dump Dump, again func() (Dump, error)) *importJob {
 	if v, ok := tgt.(versioner); ok && tidemark.Family(tgt.Name()) == "mysql" {
 		dump.For(tgt.Name(), v.Version())
 	}
 	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
-	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: func() (Dump, error) { return open(path) },
+	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: again, prepared: map[string]bool{},
 		known: map[tidemark.TableID]bool{}, fresh: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
-		told: map[string]bool{}, places: map[string]string{}, creates: map[string]string{}, made: map[string]bool{}}, nil
+		told: map[string]bool{}, places: map[string]string{}, creates: map[string]string{}, made: map[string]bool{}}
 }
 
 func (im *importJob) close() {
@@ -113,6 +117,9 @@ func (im *importJob) begin(ctx context.Context) (err error) {
 		return err
 	}
 	recorded = true
+	if err := im.record(ctx, recordsTables); err != nil {
+		return endEarly(ctx, c, err)
+	}
 	c.p.Findings = c.spec.Findings
 	c.env.Watch.Planned(c.run.ID, c.p)
 	if im.tgt.Default() == "" {
@@ -141,6 +148,7 @@ func (im *importJob) resume(ctx context.Context) error {
 	} else if err := c.retake(ctx, nil); err != nil {
 		return err
 	}
+	im.prepared = maps.Clone(c.built)
 	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
 	if err := c.env.Catalog.Update(ctx, c.run); err != nil {
 		return err
@@ -157,6 +165,8 @@ type importJob struct {
 	control  int                  // the lane for statements of the file
 	end      fileEnd              // where its databases go, once known
 	known    map[tidemark.TableID]bool
+	ahead    bool                                   // the file was read ahead, or need not be
+	prepared map[string]bool                        // what is recorded of tables: see prepare
 	fresh    map[tidemark.TableID]bool              // tables that the import creates
 	places   map[string]string                      // databases of the file with selected tables: where they go
 	creates  map[string]string                      // CREATE DATABASE of the file
@@ -325,47 +335,6 @@ func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidema
 		}
 	}
 	return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the file has its rows (line %d) but no CREATE TABLE", p.Line), Hint: "Use a dump with the table's definition, or create the table on a MySQL target first and use --prep keep."}
-}
-
-// prepare checks what the target has under the move's name. keep means that the table stays as it
-// is; fresh that we create it.
-func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh bool, err error) {
-	if _, err := im.take(ctx, []tidemark.TableID{m.To.TableID}); err != nil {
-		return false, false, err
-	}
-	defer func() {
-		if err != nil && im.spec.Resume == "" { // the table is not changed
-			_ = im.claims.Release(context.WithoutCancel(ctx), im.run.ID, []tidemark.TableID{m.To.TableID}) // the first error is the one to report
-		}
-	}()
-	states, err := im.tgt.Inspect(ctx, []tidemark.TableID{m.To.TableID})
-	if err != nil {
-		return false, false, err
-	}
-	prep := im.spec.Plan.Prep
-	// What exists when a run is resumed is ours, from before.
-	fresh = !states[0].Exists || im.spec.Resume != "" || prep == load.DropTables
-	clear := states[0].Exists && im.spec.Resume == "" && (prep == load.DropTables || prep == load.Truncate)
-	if err := im.contested(m.To.TableID, fresh, clear); err != nil {
-		return false, false, err
-	}
-	if err := im.evict(ctx, m.To.TableID); err != nil {
-		return false, false, err
-	}
-	if fresh && !clear {
-		return false, true, nil
-	}
-	switch prep {
-	case load.DropTables:
-		return false, true, im.tgt.Clear(ctx, []tidemark.TableID{m.To.TableID}, true)
-	case load.Truncate:
-		return true, false, im.tgt.Clear(ctx, []tidemark.TableID{m.To.TableID}, false)
-	case load.MustBeEmpty:
-		if states[0].Rows {
-			return false, false, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "import", Object: m.To.String(), Err: errors.New("has rows already"), Hint: "This table was not changed. Choose --prep drop, truncate or keep, or an empty target."}
-		}
-	}
-	return true, false, nil
 }
 
 // format chooses the form of the rows: the text of LOAD DATA without conversion, if the table is as

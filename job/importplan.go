@@ -40,20 +40,23 @@ type survey struct {
 
 // plan reads the whole file and tells what Import would do. It writes nothing.
 func (im *importJob) plan(ctx context.Context) (*load.Plan, error) {
-	s, err := im.survey(ctx, nil)
+	s, err := im.survey(ctx, false, nil)
 	if err != nil {
 		return nil, err
 	}
 	return s.plan(ctx)
 }
 
-// survey reads the file; see, if not nil, receives the pieces of rows.
-func (im *importJob) survey(ctx context.Context, see func(*tidemark.Table, *tidemark.Piece) error) (*survey, error) {
+// survey reads the file, or what defines its tables; see, if not nil, receives the pieces of rows.
+func (im *importJob) survey(ctx context.Context, tables bool, see func(*tidemark.Table, *tidemark.Piece) error) (*survey, error) {
 	s := &survey{im: im, see: see, sum: load.TableStatus{State: load.FullLoad}, at: map[tidemark.TableID]*tidemark.Table{}, others: map[string]int{}, views: map[string]bool{}, settings: map[string]bool{}, triggers: map[tidemark.TableID]*tidemark.Piece{}, start: time.Now()}
 	if im.env.Watch != nil {
 		im.env.Watch.Running(s)
 	}
 	for {
+		if tables && im.dump.Defined() {
+			return s, nil
+		}
 		p, err := im.dump.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return s, nil
@@ -381,7 +384,7 @@ func CheckDump(ctx context.Context, env Env, spec CopySpec, open func(path strin
 		return nil, err
 	}
 	defer im.close()
-	s, err := im.survey(ctx, nil)
+	s, err := im.survey(ctx, false, nil)
 	if err != nil {
 		return nil, err
 	}

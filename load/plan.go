@@ -171,10 +171,35 @@ func (p *Plan) existing(states []tidemark.TableState, prep Prep) (map[tidemark.T
 		}
 		exists[s.Table] = true
 	}
+	if err := p.referred(states); err != nil {
+		return nil, err
+	}
 	if len(full) > 0 {
 		return nil, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "target", Err: fmt.Errorf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), tidemark.Some(full, 5)), Hint: "Choose --prep drop, truncate or keep, or an empty target. Nothing was changed."}
 	}
 	return exists, nil
+}
+
+// referred refuses to empty or drop tables to which others refer that stay as they are.
+func (p *Plan) referred(states []tidemark.TableState) error {
+	clear := make(map[tidemark.TableID]bool, len(p.Clear))
+	for _, id := range p.Clear {
+		clear[id] = true
+	}
+	for _, s := range states {
+		for _, by := range s.Referrers {
+			if !clear[s.Table] || clear[by] {
+				continue
+			}
+			what := "emptied"
+			if p.Prep == DropTables {
+				what = "dropped"
+			}
+			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + s.Table.String(), Err: fmt.Errorf("cannot be %s: table %s, which is not part of the copy, refers to it with a foreign key", what, by),
+				Hint: "Drop that foreign key first, or copy that table too."}
+		}
+	}
+	return nil
 }
 
 // Views lists the views that the copy creates on a PostgreSQL server, in an order in which they can

@@ -3,6 +3,7 @@ package bulk
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -251,7 +252,32 @@ func (b *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidema
 			return nil, err
 		}
 	}
-	return out, nil
+	return out, b.inspectReferrers(ctx, conn, schemas, names, out)
+}
+
+// referrersSQL finds the foreign keys to tables. Those to or of a partition count as its root's,
+// with which it is emptied.
+const referrersSQL = `SELECT DISTINCT w.n - 1, rn.nspname, r.relname FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
+	JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')
+	JOIN pg_constraint f ON f.contype = 'f' AND f.conparentid = 0 AND (f.confrelid = c.oid OR c.relkind = 'p' AND f.confrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))
+	JOIN pg_class r ON r.oid = coalesce(pg_partition_root(f.conrelid), f.conrelid) AND r.oid <> c.oid JOIN pg_namespace rn ON rn.oid = r.relnamespace ORDER BY 1, 2, 3`
+
+// inspectReferrers finds what refers to the tables that exist.
+func (b *Bulk) inspectReferrers(ctx context.Context, conn *pgx.Conn, schemas, names []string, out []tidemark.TableState) error {
+	if !slices.ContainsFunc(out, func(s tidemark.TableState) bool { return s.Exists }) {
+		return nil
+	}
+	rows, err := conn.Query(ctx, referrersSQL, schemas, names)
+	if err != nil {
+		return b.Fail(ctx, "inspect", b.Object, err)
+	}
+	var at int
+	var by tidemark.TableID
+	_, err = pgx.ForEachRow(rows, []any{&at, &by.Schema, &by.Name}, func() error {
+		out[at].Referrers = append(out[at].Referrers, by)
+		return nil
+	})
+	return b.Fail(ctx, "inspect", b.Object, err)
 }
 
 // inspectRows finds which of the tables contain a row.
