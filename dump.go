@@ -20,7 +20,7 @@ type Piece struct {
 	Kind    PieceKind
 	ID      int     // Rows, and ExecuteAt where it makes rows: number of the piece, from 1, the same whenever the same file is read
 	Table   TableID // Define, Rows, ExecuteAt; Schema is empty where the file names no database
-	Def     *Table  // Define: the logical table; Rows: the same if the file has it, else nil
+	Def     *Table  // Define: the logical table; Rows: the same if the file has it, else nil; Execute of an ALTER TABLE: the table after it, nil if unknown
 	Columns []string
 	Objects []Object // Define: CREATE TABLE without secondary keys, and what adds these later
 	SQL     string   // Execute, ExecuteAt

@@ -154,7 +154,7 @@ func (im *importJob) ledger(ctx context.Context) error {
 // carries reports whether a view, trigger or routine of the file belongs to what is copied.
 func (im *importJob) carries(p *tidemark.Piece) bool {
 	id := tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}
-	if p.Kind == tidemark.OnRows || strings.HasPrefix(p.What, "alter table ") {
+	if p.Kind == tidemark.OnRows || alters(p) {
 		return im.spec.Rules.Wants(id)
 	}
 	if _, ok := im.places[id.Schema]; ok {

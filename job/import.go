@@ -175,6 +175,7 @@ type importJob struct {
 	native   []tidemark.Object                      // their CREATE TABLEs
 	later    []*tidemark.Piece                      // statements that wait for the rows
 	ran      map[*tidemark.Piece]bool               // those of them that have run
+	altering []*tidemark.Piece                      // ALTER TABLEs among those
 	triggers map[tidemark.TableID]bool              // tables with triggers that wait in later
 	keys     map[tidemark.TableID][]tidemark.Object // of tables that no rows have needed yet
 	told     map[string]bool                        // what was reported as not copied
@@ -403,6 +404,9 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 	if p.Kind == tidemark.OnRows {
 		im.triggers[folded(p.Table)] = true
 	}
+	if alters(p) {
+		im.altering = append(im.altering, p)
+	}
 	im.later = append(im.later, p)
 	return nil
 }
@@ -418,6 +422,14 @@ func (im *importJob) computed(p *tidemark.Piece) error {
 // leftBehind says, once, that a view, trigger or routine is not copied to another engine.
 func (im *importJob) leftBehind(p *tidemark.Piece) []tidemark.Finding {
 	what, _, _ := strings.Cut(p.What, " (line ")
+	if alters(p) {
+		if name := "table " + p.Table.String(); im.carries(p) && !im.told[name] {
+			im.told[name] = true
+			return []tidemark.Finding{{Severity: tidemark.Warning, Object: name, Text: fmt.Sprintf("its ALTER TABLE (line %d) is not carried out: keys, foreign keys, AUTO_INCREMENT and whatever else it adds are missing", p.Line),
+				Hint: "Add them after the copy, or load the dump into MySQL or MariaDB and copy from there."}}
+		}
+		return nil
+	}
 	create := strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!0123456789 ")), "CREATE")
 	if kind, _, _ := strings.Cut(what, " "); kind == "trigger" || kind == "routine" {
 		if kind == "trigger" && p.Table.Name != "" && !im.spec.Rules.Wants(tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/load"
@@ -21,6 +22,31 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 		return im.failed, &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Err: fmt.Errorf("all rows were loaded, but %d statements of the file failed", n), Hint: "The report lists them with their SQL."}
 	}
 	return nil, nil
+}
+
+// alters reports whether a statement of the file alters a table.
+func alters(p *tidemark.Piece) bool { return strings.HasPrefix(p.What, "alter table ") }
+
+// altered returns the tables of the file as its ALTER TABLEs have left them on the target, without
+// those of which that is not known.
+func altered(im *importJob) []*tidemark.Table {
+	now := map[tidemark.TableID]*tidemark.Table{}
+	for _, p := range im.altering {
+		if id := folded(tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}); im.ran[p] {
+			now[id] = p.Def
+		}
+	}
+	out := make([]*tidemark.Table, 0, len(im.tables))
+	for _, t := range im.tables {
+		def, is := now[folded(t.TableID)]
+		switch {
+		case !is:
+			out = append(out, t)
+		case def != nil:
+			out = append(out, qualified(def, im.tgt.Default()))
+		}
+	}
+	return out
 }
 
 // runAll runs statements in their order. It retries those that fail as long as that makes one more

@@ -80,7 +80,7 @@ func parents(some, all []tidemark.Move) []tidemark.Move {
 // promised returns what an import promises: the tables that it creates. What the statements of the
 // file make is the file's business.
 func (im *importJob) promised() promise {
-	db := im.database(im.tables, nil)
+	db := im.database(altered(im), nil)
 	moves, _, err := im.spec.Rules.Apply(db, schemaDefaults(im.end, im.tgt, im.spec.TargetSchema))
 	if err != nil {
 		return promise{}

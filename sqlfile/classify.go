@@ -271,5 +271,5 @@ func (s *told) classifyAlter(st *Statement, l *sqltext.Reader) {
 			Text: "an ALTER TABLE of the file is not understood: " + snippet(st.Text)})
 		return
 	}
-	s.tables[id] = changed
+	s.tables[id], st.Altered = changed, changed
 }

@@ -65,6 +65,7 @@ type Statement struct {
 	Database string          // that it names, or that USE has set
 	Table    string          // that it names, for the kinds about one table
 	Def      *tidemark.Table // CreateTable: its result; nil with DefErr if unreadable
+	Altered  *tidemark.Table // AlterTable: the table after it; nil if that is not known
 	DefErr   error           // CreateTable: Kind Unsupported
 	Tuples   *Tuples         // Insert: rows
 	Index    int64           // Insert without Tuples: its number among the pieces

@@ -243,7 +243,7 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 	case Trigger:
 		p.Kind, p.What = tidemark.OnRows, fmt.Sprintf("%s %s", st.Kind, s.title(st))
 	case AlterTable, View, Routine, Event, Sequence:
-		p.What = fmt.Sprintf("%s %s", st.Kind, s.title(st))
+		p.Def, p.What = st.Altered, fmt.Sprintf("%s %s", st.Kind, s.title(st))
 	case Other:
 		p.What = "statement at " + s.line(st)
 	default:
