@@ -231,8 +231,8 @@ func (b *binder) adapt(m *tidemark.Move, db *tidemark.Database, now *tidemark.Mo
 			now, parents = &own, slices.Delete(moves, i, i+1)
 		}
 	}
-	sql, err := making.Adapt(b.ctx, db, now, parents, b.tables[job.ClipID(b.r.tgt, m.To.TableID)], b.r.tgt)
-	for _, one := range sql {
+	sql, left, err := making.Adapt(b.ctx, db, now, parents, b.tables[job.ClipID(b.r.tgt, m.To.TableID)], b.r.tgt)
+	for _, one := range append(sql, left...) {
 		b.say(m, firstLine(one))
 	}
 	switch kind := tidemark.KindOf(err); {

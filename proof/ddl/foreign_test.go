@@ -63,7 +63,9 @@ func TestSwappedWithForeignKeys(t *testing.T) {
 			}
 			check("before")
 			s.do(foreignSwap[src.isPostgres()]...)
-			s.flow()
+			if said := s.flow(); strings.Contains(said, " is left out: ") {
+				t.Errorf("it says that a key is left out:\n%s", said)
+			}
 			s.do("INSERT INTO c VALUES (3, 3)", "UPDATE c SET tid = 2 WHERE id = 1", "DELETE FROM t WHERE id = 3 AND id NOT IN (SELECT tid FROM c)", "DELETE FROM p WHERE id = 1")
 			s.flow()
 			for _, table := range []string{"p", "t", "c"} {
@@ -72,6 +74,36 @@ func TestSwappedWithForeignKeys(t *testing.T) {
 				}
 			}
 			check("after")
+		})
+	}
+}
+
+// TestSwappedBesideMissingParent replaces a table with a foreign key to one that the target lacks:
+// the key is left out, and a line says so; the others are there.
+func TestSwappedBesideMissingParent(t *testing.T) {
+	pairs := len(randomSources) * len(randomSources)
+	for _, i := range testdb.Draw(t, pairs, 2) {
+		src, tgt := randomSources[i/len(randomSources)], randomSources[i%len(randomSources)]
+		t.Run(src.name+"-"+tgt.name, func(t *testing.T) {
+			t.Parallel()
+			plain := func(all []string) (out []string) { // what acts stops a table without its parent
+				for _, sql := range all {
+					out = append(out, strings.NewReplacer("ON DELETE CASCADE", "", "ON DELETE SET NULL", "").Replace(sql))
+				}
+				return out
+			}
+			s := newStreamWith(t, src, tgt, []string{"--exclude", "*.p"}, plain(foreignTables)...)
+			s.do(plain(foreignSwap[src.isPostgres()])...)
+			said := s.flow()
+			if st := s.whole("t"); st.State != "active" {
+				t.Errorf("t is %+v", st)
+			}
+			if have := references(t, tgt, s.to, "t"); len(have) != 1 || !strings.Contains(have[0], "REFERENCES t(id)") {
+				t.Errorf("the target has %q", have)
+			}
+			if n := strings.Count(said, " is left out: "); n != 1 || !strings.Contains(said, "foreign key t_p2 is left out: ") {
+				t.Errorf("%d lines say what is left out:\n%s", n, said)
+			}
 		})
 	}
 }

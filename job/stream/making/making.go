@@ -206,8 +206,16 @@ func Vacate(ctx context.Context, m *tidemark.Move, there *tidemark.Table, others
 }
 
 // Adapt gives a table of the target, as it is there, the definition of the source's, proves that it
-// has it, and returns the statements. Parents fill the tables that it references, which db has too.
-func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, parents []tidemark.Move, there *tidemark.Table, tgt job.Database) (all []string, _ error) {
+// has it, and returns the statements, and what says which foreign keys are left out. Parents fill
+// the tables that it references, which db has too.
+func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, parents []tidemark.Move, there *tidemark.Table, tgt job.Database) (sql, left []string, err error) {
+	if sql, err = adapt(ctx, db, m, parents, there, tgt); err == nil && len(m.From.ForeignKeys) > 0 {
+		left, err = leftOut(ctx, m, parents, tgt)
+	}
+	return sql, left, err
+}
+
+func adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, parents []tidemark.Move, there *tidemark.Table, tgt job.Database) (all []string, _ error) {
 	var want []tidemark.Object
 	run := func(m tidemark.Move, keys bool) error {
 		sql, planned, err := job.Adapt(ctx, db, []tidemark.Move{m}, parents, tgt, keys)
@@ -244,6 +252,54 @@ func Adapt(ctx context.Context, db *tidemark.Database, m *tidemark.Move, parents
 		return all, err
 	}
 	return all, proved(ctx, db, m, want, tgt)
+}
+
+// leftOut says which foreign keys of a table's new definition its table on the target lacks, and
+// why. Parents fill the tables that they refer to.
+func leftOut(ctx context.Context, m *tidemark.Move, parents []tidemark.Move, tgt job.Database) (left []string, _ error) {
+	there, err := tgt.Tables(ctx, []tidemark.TableID{m.To.TableID})
+	if err != nil || len(there) == 0 {
+		return nil, err
+	}
+	for _, f := range m.From.ForeignKeys {
+		columns := namesThere(m, f.Columns, tgt)
+		if slices.ContainsFunc(there[0].ForeignKeys, func(x tidemark.ForeignKey) bool { return sameNames(columns, x.Columns) }) {
+			continue
+		}
+		why := "the target cannot have it"
+		at := slices.IndexFunc(parents, func(p tidemark.Move) bool { return p.From.TableID == f.Ref })
+		if at < 0 && f.Ref != m.From.TableID {
+			why = f.Ref.String() + " is not in the stream"
+		} else if at >= 0 {
+			found, err := tgt.Tables(ctx, []tidemark.TableID{parents[at].To.TableID})
+			if err != nil {
+				return nil, err
+			}
+			if len(found) == 0 {
+				why = "the target lacks " + parents[at].To.String()
+			}
+		}
+		left = append(left, "foreign key "+f.Name+" is left out: "+why)
+	}
+	return left, nil
+}
+
+// namesThere gives columns of a table their names on the target.
+func namesThere(m *tidemark.Move, columns []string, tgt job.Database) (out []string) {
+	stored := m.To.Stored()
+	for _, c := range columns {
+		if i := slices.Index(m.Source, c); i >= 0 && i < len(stored) {
+			c = stored[i].Name
+		}
+		out = append(out, job.Clip(tgt, c))
+	}
+	return out
+}
+
+// sameNames reports whether two lists have the same columns, in any order.
+func sameNames(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.EqualFunc(a, b, strings.EqualFold)
 }
 
 // sameKeys reports whether the columns that are unique in a table of the target are those of the
