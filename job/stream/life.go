@@ -234,6 +234,9 @@ func (l *life) holds(err error) bool {
 func (l *life) tellAway(o outcome) {
 	l.pulse.lost(l.env.Time(), o.err)
 	l.env.Event(job.Event{Kind: "retry", Object: "stream " + l.spec.Name, Error: o.err.Error()})
+	if text := l.pulse.tuner.Fewer(o.err); text != "" {
+		l.announce("state", text)
+	}
 }
 
 // heldFor is how long a queue stays stopped before it is retried.
@@ -376,10 +379,7 @@ func (l *life) end(ctx context.Context, took time.Duration, err error) error {
 // goingOn adds to an error that stopped a stream how to resume it.
 func goingOn(err error, source string) error {
 	var e *tidemark.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	if errors.Is(err, queue.ErrOther) {
+	if !errors.As(err, &e) || errors.Is(err, queue.ErrOther) {
 		return err
 	}
 	hint := "The same command resumes from there. " + KeepsLog(source) + "."

@@ -51,7 +51,8 @@ func (c *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([
 			batch.Queue(t.sql).QueryRow(func(row pgx.Row) error { return row.Scan(t.into()...) })
 		}
 		err := conn.SendBatch(ctx, &batch).Close()
-		if server.SQLState(err) == "42501" { // one of them is not to be read: which one?
+		switch server.SQLState(err) {
+		case "42501", "53200": // one of them is not to be read: which one? Or the server has too few locks for so many at once
 			some, err = eachLob(ctx, conn, some)
 		}
 		if err != nil {

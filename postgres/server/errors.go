@@ -146,6 +146,9 @@ func (s *Server) FailGrant(ctx context.Context, op, object string, err error, gr
 		if pg.Routine == "CheckXLogRemoved" || pg.Routine == "WalSndSegmentOpen" {
 			out.Kind = tidemark.Transient // log is gone that a session was to read; its slot knows whether for good
 		}
+		if overTempLimit(pg) {
+			out.Kind = tidemark.Refused
+		}
 		if pg.Code == "55000" && pg.Routine == "transformIndexConstraint" {
 			out.Kind = tidemark.Exists // the index has its constraint already
 		}
@@ -169,10 +172,18 @@ func (s *Server) malformedHint() string {
 	return fmt.Sprintf("The server at %s, or a proxy in between, violates the protocol: try it with psql, and report this if psql works.", net.JoinHostPort(s.Config.Host, strconv.Itoa(int(s.Config.Port))))
 }
 
+// overTempLimit reports that a session may not sort as much on disk: each attempt will need it.
+func overTempLimit(pg *pgconn.PgError) bool {
+	return pg.Code == "53400" && strings.HasPrefix(pg.Routine, "FileWrite") // FileWriteV since PostgreSQL 17
+}
+
 func (s *Server) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) string {
 	raised := functionOf(pg.Where)
 	if h := StateHints[pg.Code]; h != "" && (raised == "" || kind == tidemark.Transient || kind == tidemark.Forbidden) {
 		return h
+	}
+	if overTempLimit(pg) {
+		return fmt.Sprintf("Raise it, as a superuser: ALTER ROLE %s IN DATABASE %s SET temp_file_limit = -1;", QuoteIdent(s.Config.User), QuoteIdent(s.Config.Database))
 	}
 	switch kind {
 	case tidemark.Forbidden:

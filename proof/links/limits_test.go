@@ -80,6 +80,15 @@ func TestFewLocks(t *testing.T) {
 	must(t, "copy", src, dst)
 	compareShop(t, from, to)
 	same(t, from, to, "SELECT count(*) FROM pg_class WHERE relname LIKE 'more%'")
+	// 150 locks are left: fewer than a round trip of check would take of its source.
+	held := testdb.NewSession(to)
+	for _, sql := range []string{"DO $$ BEGIN FOR i IN 1 .. 1000000 LOOP PERFORM pg_advisory_lock(i); END LOOP; EXCEPTION WHEN out_of_memory THEN END $$", "SELECT count(pg_advisory_unlock(i)) FROM generate_series(1, 150) i"} {
+		if _, err := held.Try(sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, "check", to, postgres(t).NewDatabase(t, "dst"))
+	held.Close()
 
 	testdb.Load(t, from, strings.NewReader(`CREATE TABLE wide (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);
 DO $$ BEGIN FOR i IN 1 .. 1000 LOOP EXECUTE format('CREATE TABLE wide_%s PARTITION OF wide FOR VALUES FROM (%s) TO (%s)', i, i, i + 1); END LOOP; END $$;
@@ -88,6 +97,28 @@ CREATE INDEX ON wide (v); INSERT INTO wide SELECT i, i FROM generate_series(1, 1
 	if code != 10 || !strings.Contains(out, "max_locks_per_transaction") {
 		t.Errorf("exit %d, want 10\n%s", code, out)
 	}
+}
+
+// TestNoTemporaryFiles builds an index as a user who may not sort on disk: that does not pass, and
+// the message has the setting.
+func TestNoTemporaryFiles(t *testing.T) {
+	t.Parallel()
+	s := postgres(t)
+	from, to := shop(t, s), s.NewDatabase(t, "dst")
+	testdb.Query(t, from, "INSERT INTO loose SELECT i, md5(i::text) || md5(i::text) FROM generate_series(1, 30000) i")
+	testdb.Query(t, from, "CREATE INDEX loose_v ON loose (v, id)")
+	as := few(t, to)
+	u, err := url.Parse(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testdb.Query(t, to, "ALTER ROLE "+u.User.Username()+" CONNECTION LIMIT -1")
+	testdb.Query(t, to, "ALTER ROLE "+u.User.Username()+" SET temp_file_limit = 0")
+	code, out := run(t, "copy", from, as, "--include", "public.loose", "--index-memory", "1MB", "--index-workers", "0", "--retry-for", "2s", "-v")
+	if code != 16 || !strings.Contains(out, "temporary file size exceeds temp_file_limit") || strings.Contains(out, "retrying") {
+		t.Errorf("exit %d, want 16 and the server's reason, without another try\n%s", code, out)
+	}
+	same(t, from, to, "SELECT id, v FROM loose ORDER BY id, v")
 }
 
 // TestPoolers streams into a database behind a pgbouncer. Session pooling works as the server does,
@@ -196,23 +227,10 @@ func TestManyObjectsFewSessions(t *testing.T) {
 	}
 	from := s.NewDatabase(t, "src")
 	testdb.Load(t, from, strings.NewReader(load.String()))
-	// as is a user who may have six sessions.
-	as := func(db, create string) string {
-		u, err := url.Parse(db)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := strings.TrimPrefix(u.Path, "/")
-		for _, sql := range strings.Split(strings.ReplaceAll(create, "DB", name), ";") {
-			testdb.Query(t, db, sql)
-		}
-		u.User = url.UserPassword("few_"+name, "few")
-		return u.String()
-	}
 	a, b, c := s.NewDatabase(t, "few"), maria.NewDatabase(t, "few"), s.NewDatabase(t, "few")
 	for name, to := range map[string][2]string{
-		"PostgreSQL": {a, as(a, "CREATE ROLE few_DB LOGIN PASSWORD 'few' CONNECTION LIMIT 6;GRANT ALL ON SCHEMA public TO few_DB;GRANT ALL ON DATABASE DB TO few_DB")},
-		"MariaDB":    {b, as(b, "CREATE USER few_DB@'%' IDENTIFIED BY 'few' WITH MAX_USER_CONNECTIONS 6;GRANT ALL ON DB.* TO few_DB@'%'")},
+		"PostgreSQL": {a, few(t, a)},
+		"MariaDB":    {b, few(t, b)},
 		"pgbouncer":  {c, s.Pooled(t, "session", "default_pool_size = 7")(c) + "&connect_timeout=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,6 +240,49 @@ func TestManyObjectsFewSessions(t *testing.T) {
 				t.Fatalf("exit %d\n%s", code, out)
 			}
 			same(t, from, to[0], strings.Join(rows, " UNION ALL ")+" ORDER BY 1, 2")
+		})
+	}
+}
+
+// few returns a database's URL with a user who may have six sessions.
+func few(t *testing.T, db string) string {
+	t.Helper()
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := "CREATE ROLE few_DB LOGIN PASSWORD 'few' CONNECTION LIMIT 6;GRANT ALL ON SCHEMA public TO few_DB;GRANT ALL ON DATABASE DB TO few_DB"
+	if !strings.HasPrefix(db, "postgres") {
+		create = "CREATE USER few_DB@'%' IDENTIFIED BY 'few' WITH MAX_USER_CONNECTIONS 6;GRANT ALL ON DB.* TO few_DB@'%'"
+	}
+	name := strings.TrimPrefix(u.Path, "/")
+	for _, sql := range strings.Split(strings.ReplaceAll(create, "DB", name), ";") {
+		testdb.Query(t, db, sql)
+	}
+	u.User = url.UserPassword("few_"+name, "few")
+	return u.String()
+}
+
+// TestStreamWithFewSessions streams into servers that have fewer sessions left than the stream has
+// agents. It continues with fewer agents, and not from failure to failure.
+func TestStreamWithFewSessions(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*testdb.Server{postgres(t), testdb.MariaDB(t)} {
+		t.Run(s.Engine, func(t *testing.T) {
+			t.Parallel()
+			from, to := shop(t, postgres(t)), s.NewDatabase(t, "few")
+			keyless(t, from)
+			stream := []string{"replicate", from, few(t, to), "--name", streamName(), "--target-schema", schema(to), "--until", "now"}
+			must(t, stream...)
+			for i := range small {
+				testdb.Query(t, from, fmt.Sprintf("UPDATE t%d SET v = concat(v, '!')", i))
+			}
+			code, out := run(t, stream...)
+			if code != 0 || !strings.Contains(out, "no connection is left: continues with --agents 8") {
+				t.Errorf("exit %d\n%s", code, out)
+			}
+			compareShop(t, from, to)
+			must(t, append(stream[:7:7], "--remove")...)
 		})
 	}
 }

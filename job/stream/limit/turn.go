@@ -1,11 +1,15 @@
 package limit
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 )
@@ -47,6 +51,19 @@ func (t *Tuner) Begin(set, most int) (agents int) {
 	}
 	t.under, t.rates, t.changed = nil, nil, false
 	return t.agents
+}
+
+// Fewer halves the number with which the next session begins, if err is that a server has no
+// connection left for one more, and says so. Agents open their sessions when they get work: each
+// session of the stream would fail once enough of them have some.
+func (t *Tuner) Fewer(err error) (text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !errors.Is(err, tidemark.ErrNoConnection) || t.agents <= 1 || t.under != nil { // Begin takes back what is being tried
+		return ""
+	}
+	t.agents /= 2
+	return strings.TrimSpace(fmt.Sprintf("no connection is left: continues with --agents %d. %s", t.agents, tidemark.HintOf(err)))
 }
 
 // Turns gives the last ones that have ended.

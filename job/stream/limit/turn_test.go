@@ -1,12 +1,14 @@
 package limit
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/job"
 )
@@ -104,5 +106,34 @@ func TestTunerSessions(t *testing.T) {
 	}
 	if turns := x.Turns(); len(turns) != 1 || !strings.Contains(fmt.Sprint(turns[0]), "kept") {
 		t.Errorf("%v", turns)
+	}
+}
+
+// Where a server has no connection for one more, sessions begin with half, down to one, and what is
+// being tried is taken back first. A number that is set counts again.
+func TestTunerFewer(t *testing.T) {
+	var x Tuner
+	none := &tidemark.Error{Kind: tidemark.Transient, Err: tidemark.ErrNoConnection, Hint: "Raise it."}
+	if text := x.Fewer(none); text != "" {
+		t.Errorf("a stream without agents: %s", text)
+	}
+	x.Begin(5, 0)
+	if text := x.Fewer(errors.New("another one")); text != "" || x.Begin(5, 0) != 5 {
+		t.Errorf("after another error: %s", text)
+	}
+	for _, want := range []string{"no connection is left: continues with --agents 2. Raise it.", "no connection is left: continues with --agents 1. Raise it.", ""} {
+		if text := x.Fewer(none); text != want {
+			t.Errorf("%q, want %q", text, want)
+		}
+	}
+	if n := x.Begin(5, 0); n != 1 {
+		t.Errorf("it begins with %d agents", n)
+	}
+	if n := x.Begin(6, 0); n != 6 {
+		t.Errorf("6 agents were set, and it begins with %d", n)
+	}
+	p := plant{rate: func(n int) float64 { return 100 * float64(n) }}
+	if _, agents := p.tuned(&x, 5, 20, 3); agents != 10 || x.Fewer(none) != "" || x.Begin(5, 20) != 5 {
+		t.Errorf("%d agents are tried", agents)
 	}
 }
