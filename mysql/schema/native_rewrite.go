@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -358,15 +359,18 @@ func regexpLike(tokens []sqltext.Token) []sqltext.Token {
 	return tokens
 }
 
-// withoutIntroducer leaves out _utf8mb4 before strings, which MySQL adds to those of expressions:
-// it is our sessions' character set, and MariaDB cannot read its own text of such a string if that
-// has a quote.
+// withoutIntroducer leaves out character sets such as _utf8mb4 before strings, which MySQL adds to
+// those of expressions, where the string is the same without: MariaDB cannot read its own text of
+// such a string if that has a quote.
 func withoutIntroducer(tokens []sqltext.Token) []sqltext.Token {
 	var out []sqltext.Token
 	for i, t := range tokens {
-		if !t.Is("_utf8mb4") || sqltext.At(tokens, i+1).Kind != sqltext.String {
+		if text := sqltext.At(tokens, i+1); text.Kind != sqltext.String || !t.Is("_utf8mb4") && !(asciiSet.MatchString(t.Text) && isASCII(text.Text)) {
 			out = append(out, t)
 		}
 	}
 	return out
 }
+
+// asciiSet matches the introducers of character sets that contain ASCII unchanged.
+var asciiSet = regexp.MustCompile(`(?i)^_(latin[1257]|ascii|utf8|utf8mb3|cp125[0167]|cp85[02]|cp866|koi8[ru]|greek|hebrew|geostd8|gbk|gb2312|big5|euckr|ujis|eucjpms)$`)

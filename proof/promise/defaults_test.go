@@ -125,6 +125,9 @@ func TestChecksOnOddNames(t *testing.T) {
 	for _, pair := range [][2]string{{"mysql", "mariadb"}, {"mysql", "postgres"}, {"mariadb", "mysql"}} {
 		src, dst := testdb.ServerOf(t, pair[0]).NewDatabase(t, "src"), testdb.ServerOf(t, pair[1]).NewDatabase(t, "dst")
 		testdb.Query(t, src, table+"; INSERT INTO t (id) VALUES (1)")
+		if pair[1] != "postgres" { // MySQL writes _latin1'it\'s', whose quote MariaDB loses
+			testdb.Query(t, src, "CREATE TABLE u (c varchar(9) CHARACTER SET latin1, d varchar(9) AS (concat(c, 'it''s')), CHECK (c IN ('a', 'it''s')))")
+		}
 		if o := testdb.Run(t, "copy", src, dst); o.Code != 0 || strings.Contains(o.Out+o.ErrOut, "left out") {
 			t.Errorf("%v: exit %d\n%s%s", pair, o.Code, o.Out, o.ErrOut)
 		}
