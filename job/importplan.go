@@ -272,28 +272,27 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 	return p, err
 }
 
-// clashes finds indexes with the name of a table that comes later in the file. Where the names of
-// both are of one kind, as on PostgreSQL, such an index is built, or to be built, under that name
-// when its table is made: the import reads the file once.
+// clashes finds tables that the import will refuse when it gets there. Where tables, indexes, types
+// and sequences share their names, as on PostgreSQL, what comes earlier in the file may have the
+// name, since the import reads the file once: the target is asked as it will be then.
 func (s *survey) clashes(moves []tidemark.Move) {
 	if s.im.Speaks() {
 		return
 	}
-	at, in := map[tidemark.TableID]int{}, map[tidemark.TableID]int{} // places in the file, by the names on the target and there
-	for i, t := range s.tables {
-		in[t.TableID] = i
-	}
+	of := make(map[tidemark.TableID]int, len(moves))
 	for i := range moves {
-		at[ClipID(s.im.tgt, moves[i].To.TableID)] = in[moves[i].From.TableID]
+		of[moves[i].From.TableID] = i
 	}
-	for i := range moves {
-		for _, x := range moves[i].To.Indexes {
-			later, is := at[ClipID(s.im.tgt, tidemark.TableID{Schema: moves[i].To.Schema, Name: x.Name})]
-			if !is || later <= in[moves[i].From.TableID] {
-				continue
+	for _, t := range s.tables {
+		i, is := of[t.TableID]
+		if !is {
+			continue
+		}
+		_, found := s.im.tgt.Render(s.im.database([]*tidemark.Table{t}, nil), moves[i:i+1:i+1])
+		for _, f := range found {
+			if f.Severity == tidemark.Blocker && f.Kind == tidemark.Collision {
+				s.findings = append(s.findings, f)
 			}
-			s.findings = append(s.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: "index " + x.Name + " of " + moves[i].To.String(),
-				Text: "has the name of a table that comes later in the file", Hint: "Rename that table with a transformation rule, or load the file into MySQL or MariaDB and copy from there."})
 		}
 	}
 }

@@ -49,6 +49,15 @@ func (r *renderer) takeNative(m *tidemark.Move, name string) {
 		Text: "something else on the target has this name, and so " + m.To.String() + " would be without the index", Hint: "Rename one of the two."})
 }
 
+// lateFor refuses a table of a file that comes after another one with an index of that name: it is
+// built already, or is going to be.
+func (r *renderer) lateFor(m *tidemark.Move) {
+	if h := r.names.Given(m.To.Schema, server.Clip(m.To.Name)); h.Table.Name != "" && h.Table != m.To.TableID {
+		r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: "table " + m.To.String(),
+			Text: "an index, type or sequence of " + h.Table.String() + ", which comes earlier in the file, has this name", Hint: "Rename the table with a transformation rule, or load the file into MySQL or MariaDB and copy from there."})
+	}
+}
+
 // free returns a name that no relation or type of the schema has yet, but for what is the same:
 // name, table_name, or name with a number.
 func (r *renderer) free(name, table string, by server.Holder) string {

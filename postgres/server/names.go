@@ -59,6 +59,13 @@ func (n *Names) There(schema, name string) Holder {
 	return n.there[schema][name]
 }
 
+// Given returns who was given a name by an earlier call for a database in pieces.
+func (n *Names) Given(schema, name string) Holder {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.given[schema][name]
+}
+
 const namesSQL = `
 SELECT n.nspname, c.relname, coalesce(t.relname, s.relname, CASE WHEN c.relkind IN ('r', 'p') THEN c.relname END, ''), ''
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -151,16 +151,43 @@ func TestIndexNamedAsALaterTable(t *testing.T) {
 	testdb.Query(t, src, "CREATE TABLE b (id int PRIMARY KEY, x int, KEY c (x), KEY a (x)); CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY); INSERT INTO a VALUES (1); INSERT INTO b VALUES (1, 1); INSERT INTO c VALUES (1)")
 	dump, dst := testdb.MySQLDump(t, src), testdb.Postgres(t, 15).NewDatabase(t, "dst")
 	o := testdb.Run(t, "check", dump, dst)
-	if o.Code != 1 || !strings.Contains(o.Out, "index c of public.b") || strings.Contains(o.Out, "index a of public.b: has the name") {
+	if o.Code != 1 || !strings.Contains(o.Out, "public.c: an index, type or sequence of public.b") || strings.Contains(o.Out, "public.a: an") {
 		t.Errorf("check: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 	}
-	if o := testdb.Run(t, "copy", dump, dst); o.Code == 0 {
+	if o := testdb.Run(t, "copy", dump, dst); o.Code != 13 || !strings.Contains(o.ErrOut, "public.c: an index, type or sequence of public.b") {
 		t.Errorf("copy: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 	}
 	for _, verb := range []string{"check", "copy"} { // what comes earlier has its name already
 		if o := testdb.Run(t, verb, dump, testdb.Postgres(t, 15).NewDatabase(t, "two"), "--exclude", "*.c"); o.Code != 0 {
 			t.Errorf("%s without c: exit %d\n%s%s", verb, o.Code, o.Out, o.ErrOut)
 		}
+	}
+}
+
+// TestTablesNamedAsTypesAndSequences: what a table needs besides has the name of another table.
+func TestTablesNamedAsTypesAndSequences(t *testing.T) {
+	src := testdb.MySQL(t).NewDatabase(t, "src")
+	testdb.Query(t, src, "CREATE TABLE users (id int AUTO_INCREMENT PRIMARY KEY, role enum('a','b')); CREATE TABLE users_id_seq (next int); CREATE TABLE users_role (id int); CREATE TABLE users_pkey (id int); "+
+		"INSERT INTO users VALUES (7, 'a'); INSERT INTO users_role VALUES (1); INSERT INTO users_id_seq VALUES (8); INSERT INTO users_pkey VALUES (1)")
+	dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")
+	if o := testdb.Run(t, "copy", src, dst); o.Code != 0 {
+		t.Errorf("copy: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+	}
+	if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 0 {
+		t.Errorf("diff: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+	}
+	if got := testdb.Query(t, dst, "INSERT INTO users (role) VALUES ('b') RETURNING id"); got != "8" {
+		t.Errorf("the next number is %s", got)
+	}
+	dump, dst := testdb.MySQLDump(t, src), testdb.Postgres(t, 15).NewDatabase(t, "dst")
+	o := testdb.Run(t, "check", dump, dst, "-v")
+	for _, table := range []string{"users_role", "users_pkey", "users_id_seq"} {
+		if o.Code != 1 || !strings.Contains(o.Out, "table public."+table+": an index, type or sequence of public.users") {
+			t.Errorf("check: exit %d, without %s\n%s%s", o.Code, table, o.Out, o.ErrOut)
+		}
+	}
+	if o := testdb.Run(t, "copy", dump, dst); o.Code != 13 {
+		t.Errorf("copy: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 	}
 }
 
