@@ -68,7 +68,7 @@ func (m *maker) schema() []string {
 	if m.odds(30) {
 		t := pick(m, m.tables...)
 		c, d := m.q(pick(m, t.columns...).name), m.q(pick(m, t.columns...).name)
-		m.add("CREATE VIEW %s AS SELECT %s FROM %s", m.q(m.name("v", 0)), pick(m, c, c, "count(*) AS n, max("+c+") AS "+d, c+" AS a, 'it''s' AS b, 1 + 1 AS "+d), m.q(t.name)+pick(m, "", "", " WHERE "+d+" IS NOT NULL", " AS x ORDER BY 1"))
+		m.add("CREATE VIEW %s AS SELECT %s FROM %s", m.q(m.name("v", 0)), pick(m, c, c, "count(*) AS n, count("+c+") AS "+d, c+" AS a, 'it''s' AS b, 1 + 1 AS "+d), m.q(t.name)+pick(m, "", "", " WHERE "+d+" IS NOT NULL", " AS x ORDER BY 1"))
 	}
 	for i := range m.tables {
 		m.rows(&m.tables[i])
@@ -153,6 +153,9 @@ func (m *maker) foreignKey() {
 		return
 	}
 	parent, child := pick(m, parents...), pick(m, m.tables...)
+	if m.dumps && strings.HasPrefix(parent.keyType, "enum") {
+		return // PostgreSQL gets such a key from servers only: see doc/STATE.md
+	}
 	name := m.name("ref", m.IntN(100))
 	kind := parent.keyType
 	if kind = strings.TrimSuffix(kind, " AUTO_INCREMENT"); strings.HasSuffix(kind, "serial") {
