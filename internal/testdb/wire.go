@@ -1,6 +1,7 @@
 package testdb
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ type Wire struct {
 
 	mu     sync.Mutex
 	armed  bool
+	point  *Point
 	server net.Conn // of a cut connection; nil: none
 	kept   []byte   // what it has not received
 }
@@ -30,11 +32,63 @@ func NewWire(tb testing.TB, port string, delay time.Duration) *Wire {
 			if !asked.Swap(true) {
 				w.turns.Add(1)
 			}
-			return w.keep(server, client, b)
+			return w.reached(server, client, b, false) || w.keep(server, client, b)
 		})
-		go w.forward(client, server, delay, func([]byte) bool { asked.Store(false); return false })
+		go w.forward(client, server, delay, func(b []byte) bool {
+			asked.Store(false)
+			return w.reached(server, client, b, true)
+		})
 	}))
 	return w
+}
+
+// A Point is where a connection is cut: in the first bytes that have a text, sent by the client or
+// answered by the server. Of what the client sent, the server receives all, half or nothing. The
+// client receives nothing of what the server answered.
+type Point struct {
+	Text     string
+	Answered bool
+	Skip     int // so many occurrences before
+	Receives int // percent
+}
+
+// CutAt cuts the connection that gets to a point, once.
+func (w *Wire) CutAt(p Point) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.point = &p
+}
+
+// Reached reports whether no point is left to get to.
+func (w *Wire) Reached() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.point == nil
+}
+
+// reached cuts a connection if it is at the point.
+func (w *Wire) reached(server, client net.Conn, b []byte, answered bool) bool {
+	w.mu.Lock()
+	p := w.point
+	if p == nil || p.Answered != answered || !bytes.Contains(b, []byte(p.Text)) {
+		w.mu.Unlock()
+		return false
+	}
+	if p.Skip > 0 {
+		p.Skip--
+		w.mu.Unlock()
+		return false
+	}
+	w.point = nil
+	w.mu.Unlock()
+	client.Close()
+	if n := len(b) * p.Receives / 100; n > 0 && !answered {
+		if _, err := server.Write(b[:n]); err == nil && n == len(b) {
+			time.Sleep(200 * time.Millisecond) // nobody reads the answer
+		}
+	}
+	server.Close()
+	return true
 }
 
 // Turns returns how many times clients have sent something after an answer, since the last call.
