@@ -52,5 +52,7 @@ fetch kea kea-admin
 fetch freeradius freeradius-config
 fetch cacti cacti
 python keystone keystone PyMySQL psycopg2-binary
+python airflow apache-airflow==2.10.5 PyMySQL psycopg2-binary
+python neutron neutron PyMySQL
 python wagtail wagtail PyMySQL psycopg2-binary
 exit 0

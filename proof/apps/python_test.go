@@ -29,8 +29,8 @@ func (a *app) runs(t *testing.T, dir string, env []string, program string, args 
 
 func last(s string, n int) string { return s[max(len(s)-n, 0):] }
 
-// keystone runs keystone-manage on a database.
-func (a *app) keystone(t *testing.T, at string, args ...string) {
+// alchemy is the URL of a database in the words of SQLAlchemy.
+func alchemy(t *testing.T, at string) string {
 	t.Helper()
 	u, err := url.Parse(at)
 	if err != nil {
@@ -40,16 +40,22 @@ func (a *app) keystone(t *testing.T, at string, args ...string) {
 	if family(at) == "mysql" {
 		u.Scheme, u.RawQuery = "mysql+pymysql", "charset=utf8mb4"
 	}
+	return u.String()
+}
+
+// keystone runs keystone-manage on a database.
+func (a *app) keystone(t *testing.T, at string, args ...string) {
+	t.Helper()
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")
-	err = os.Mkdir(keys, 0o700)
+	err := os.Mkdir(keys, 0o700)
 	for _, name := range []string{"0", "1"} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(keys, name), []byte(strings.Repeat("A", 43)+"="), 0o600))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := "[DEFAULT]\nlog_file = " + dir + "/log\n[database]\nconnection = " + u.String() + "\n"
+	conf := "[DEFAULT]\nlog_file = " + dir + "/log\n[database]\nconnection = " + alchemy(t, at) + "\n"
 	for _, part := range []string{"fernet_tokens", "fernet_receipts", "credential"} {
 		conf += "[" + part + "]\nkey_repository = " + keys + "\n"
 	}
@@ -161,5 +167,73 @@ func judgeWagtail(t *testing.T, a *app, src, dst string) {
 	}
 	if strings.HasPrefix(dst, src[:5]) {
 		a.django(t, dst, "shell", "-v", "0", "-c", useSite)
+	}
+}
+
+// airflow runs a program of Airflow's environment on a database, and returns what it prints.
+func (a *app) airflow(t *testing.T, at, program string, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	return a.runs(t, dir, []string{"AIRFLOW_HOME=" + dir, "AIRFLOW__CORE__LOAD_EXAMPLES=True", "AIRFLOW__LOGGING__LOGGING_LEVEL=ERROR",
+		"AIRFLOW__CORE__FERNET_KEY=" + strings.Repeat("A", 43) + "=", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=" + alchemy(t, at)}, program, args...)
+}
+
+func makeAirflow(t *testing.T, a *app, at string) {
+	t.Helper()
+	a.airflow(t, at, "airflow", "db", "migrate")
+	a.airflow(t, at, "airflow", "dags", "reserialize")
+	a.airflow(t, at, "airflow", "connections", "create-default-connections")
+	a.airflow(t, at, "airflow", "variables", "set", "clé 😀", "{\"a\": \"é\\n\\t😀 \\\\ ''\"}")
+	a.airflow(t, at, "airflow", "dags", "test", "example_xcom", "2026-01-01")
+}
+
+// readAirflow prints what Airflow reads of its own tables, by its models, a row a line.
+const readAirflow = `
+import json
+from airflow.models import Connection, DagModel, DagRun, Pool, TaskInstance, Variable, XCom
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.utils.session import create_session
+with create_session() as s:
+    for model, fields in ((Connection, "conn_id conn_type host login password port extra"), (DagModel, "dag_id is_paused is_active fileloc timetable_description next_dagrun"),
+            (DagRun, "id run_id state execution_date start_date end_date conf external_trigger"), (Pool, "pool slots include_deferred"),
+            (TaskInstance, "task_id run_id state start_date end_date duration try_number executor_config"), (Variable, "key val is_encrypted"),
+            (XCom, "key task_id value timestamp"), (SerializedDagModel, "dag_id dag_hash data last_updated")):
+        for row in s.query(model):
+            print("row", model.__name__, *(json.dumps(getattr(row, f), sort_keys=True, default=repr) for f in fields.split()))
+`
+
+// judgeAirflow has Airflow look at its schema, read its rows, and run a workflow.
+func judgeAirflow(t *testing.T, a *app, src, dst string) {
+	t.Helper()
+	a.airflow(t, dst, "airflow", "db", "check-migrations", "--migration-wait-timeout", "0")
+	want, got := a.airflow(t, src, "python", "-c", readAirflow), a.airflow(t, dst, "python", "-c", readAirflow)
+	if n := strings.Count(want, "row "); n < 100 || sorted(want) != sorted(got) {
+		t.Errorf("of %d rows: %s", n, different(sorted(got), sorted(want)))
+	}
+	a.airflow(t, dst, "airflow", "dags", "test", "example_xcom", "2026-01-02")
+	if n := testdb.Query(t, dst, "SELECT COUNT(*) FROM dag_run WHERE state = 'success'"); n != "2" {
+		t.Errorf("%s of 2 runs succeeded", n)
+	}
+}
+
+func makeNeutron(t *testing.T, a *app, at string) {
+	t.Helper()
+	a.neutron(t, at, "upgrade", "heads")
+}
+
+// neutron runs neutron-db-manage on a database, and returns what it prints.
+func (a *app) neutron(t *testing.T, at string, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "conf"), []byte("[database]\nconnection = "+alchemy(t, at)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a.runs(t, dir, nil, "neutron-db-manage", append([]string{"--config-file", filepath.Join(dir, "conf")}, args...)...)
+}
+
+func judgeNeutron(t *testing.T, a *app, src, dst string) {
+	t.Helper()
+	if want, got := a.neutron(t, src, "current"), a.neutron(t, dst, "current"); want != got || !strings.Contains(got, "head") {
+		t.Errorf("the schema is at %s, was at %s", got, want)
 	}
 }
