@@ -173,7 +173,7 @@ func TestTheAccountOfAStream(t *testing.T) {
 		testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 0)")
 		dst, wire := through(t, s.NewDatabase(t, "dst"), delay)
 		name, state := streamName(), filepath.Join(t.TempDir(), "catalog.db")
-		stream := start(t, "replicate", src, dst, "--name", name, "--state", state, "--apply-mode", "transactional", "--commit-order", "source", "--agents", "1")
+		stream := testdb.Start(t, "replicate", src, dst, "--name", name, "--state", state, "--apply-mode", "transactional", "--commit-order", "source", "--agents", "1")
 		applied := func(n string) {
 			t.Helper()
 			for since := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -182,7 +182,7 @@ func TestTheAccountOfAStream(t *testing.T) {
 				}
 				if time.Since(since) > patience {
 					testdb.OnClock(t)
-					t.Fatalf("%s has not arrived\n%s", n, stream.text())
+					t.Fatalf("%s has not arrived\n%s", n, stream.Text())
 				}
 			}
 		}
@@ -196,10 +196,10 @@ func TestTheAccountOfAStream(t *testing.T) {
 		}
 		testdb.Load(t, src, strings.NewReader(b.String()))
 		applied(fmt.Sprint(n + 1))
-		if err := stream.cmd.Process.Signal(os.Interrupt); err != nil {
+		if err := stream.Cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		stream.wait()
+		stream.Wait()
 		text := testdb.Must(t, "report", "last", "--state", state)
 		x := reported(t, testdb.Must(t, "report", "last", "--json", "--state", state)).sum(t, "Agent")
 		t.Logf("%s: %d round trips, %s\n%s", delay, x.RoundTrips, x.RoundTripTime, text)

@@ -3,7 +3,6 @@ package links
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -69,23 +68,23 @@ func TestCutCopies(t *testing.T) {
 			seed := testdb.Seed(t)
 			args := []string{"copy", src, dst, "--target-schema", schema(to), "--lanes", "4", "--range-size", "64kB"}
 			for try := uint64(1); ; try++ {
-				o := start(t, args...)
+				o := testdb.Start(t, args...)
 				stop := make(chan struct{})
 				if try < 8 {
 					go cut(seed+try, []*testdb.Wire{a, b}, 12, stop)
 				}
-				code := o.wait()
+				code := o.Wait()
 				close(stop)
 				a.Spare()
 				b.Spare()
 				if code == 0 {
 					break
 				}
-				t.Logf("exit %d\n%s", code, o.text())
+				t.Logf("exit %d\n%s", code, o.Text())
 				if code != 10 && code != 3 || try == 20 {
 					t.Fatal("a cut is to be tried again")
 				}
-				if strings.Contains(o.text(), "run 01") {
+				if strings.Contains(o.Text(), "run 01") {
 					args = append(args[:9:9], "--resume", "last")
 				}
 			}
@@ -113,40 +112,39 @@ INSERT INTO account VALUES (0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0
 			src, a := through(t, from, streamFar)
 			dst, b := through(t, to, streamFar)
 			args := []string{"replicate", src, dst, "--name", streamName(), "--target-schema", schema(to)}
-			first := start(t, append(args, "--until", "now")...)
-			if code := first.wait(); code != 0 {
-				t.Fatalf("exit %d\n%s", code, first.text())
+			first := testdb.Start(t, append(args, "--until", "now")...)
+			if code := first.Wait(); code != 0 {
+				t.Fatalf("exit %d\n%s", code, first.Text())
 			}
 			seed, stop, done := testdb.Seed(t), make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(done)
 				cut(seed, []*testdb.Wire{a, b}, 40, stop)
 			}()
-			j := start(t, args...)
+			j := testdb.Start(t, args...)
 			trade(t, from, seed, done)
 			close(stop)
 			again := false
 			for end := time.Now().Add(patience); testdb.Query(t, from, "SELECT sum(n), count(*) FROM history") != testdb.Query(t, to, "SELECT sum(n), count(*) FROM history"); time.Sleep(100 * time.Millisecond) {
 				select {
-				case <-j.end: // it stops where nothing can be tried again; the next start continues
-					t.Logf("exit %d\n%s", j.cmd.ProcessState.ExitCode(), j.text())
+				case <-j.Ended: // it stops where nothing can be tried again; the next start continues
+					t.Logf("exit %d\n%s", j.Cmd.ProcessState.ExitCode(), j.Text())
 					if again {
 						t.Fatal("it ended without a cut")
 					}
-					j, again = start(t, args...), true
+					j, again = testdb.Start(t, args...), true
 				default:
 				}
 				if time.Now().After(end) {
 					testdb.OnClock(t)
-					t.Fatalf("not all has arrived\n%s", j.text())
+					t.Fatalf("not all has arrived\n%s", j.Text())
 				}
 			}
-			_ = j.cmd.Process.Signal(os.Interrupt) // it may have ended
-			j.wait()
+			j.Interrupt()
 			same(t, from, to, "SELECT id, n FROM account ORDER BY id", "SELECT account, n FROM history ORDER BY 1, 2")
-			last := start(t, append(args, "--remove")...)
-			if code := last.wait(); code != 0 {
-				t.Errorf("exit %d\n%s", code, last.text())
+			last := testdb.Start(t, append(args, "--remove")...)
+			if code := last.Wait(); code != 0 {
+				t.Errorf("exit %d\n%s", code, last.Text())
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,14 +33,14 @@ func TestEndedBeforeItsRows(t *testing.T) {
 		testdb.Query(t, db, sql)
 		return db
 	}
-	follow := func(t *testing.T, j *job, code int, from, to, n string) {
+	follow := func(t *testing.T, j *testdb.Process, code int, from, to, n string) {
 		t.Helper()
-		if got := j.wait(); got != code {
-			t.Fatalf("exit %d\n%s", got, j.text())
+		if got := j.Wait(); got != code {
+			t.Fatalf("exit %d\n%s", got, j.Text())
 		}
-		hint := resumeHint.FindStringSubmatch(j.text())
+		hint := resumeHint.FindStringSubmatch(j.Text())
 		if hint == nil {
-			t.Fatalf("no hint says how to resume\n%s", j.text())
+			t.Fatalf("no hint says how to resume\n%s", j.Text())
 		}
 		must(t, append([]string{"copy", from, to, "--target-schema", "public"}, strings.Fields(hint[1])...)...)
 		if got := strings.TrimSpace(testdb.Query(t, to, "SELECT count(*) FROM a WHERE v = 'row'")); got != n {
@@ -52,8 +51,8 @@ func TestEndedBeforeItsRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			to := database(t, "dst", killer)
-			j := start(t, "copy", c.from, to, "--target-schema", "public")
-			j.wait()
+			j := testdb.Start(t, "copy", c.from, to, "--target-schema", "public")
+			j.Wait()
 			testdb.Query(t, to, "DROP EVENT TRIGGER killer")
 			follow(t, j, 10, c.from, to, c.n)
 		})
@@ -66,15 +65,14 @@ func TestEndedBeforeItsRows(t *testing.T) {
 		if _, err := other.Try("BEGIN; LOCK TABLE a IN SHARE MODE"); err != nil {
 			t.Fatal(err)
 		}
-		j := start(t, "copy", from, to, "--prep", "drop", "--target-schema", "public")
+		j := testdb.Start(t, "copy", from, to, "--prep", "drop", "--target-schema", "public")
 		for until := time.Now().Add(patience); testdb.Query(t, to, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'a'::regclass") == "0"; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(until) {
 				testdb.OnClock(t)
-				t.Fatalf("it does not wait\n%s", j.text())
+				t.Fatalf("it does not wait\n%s", j.Text())
 			}
 		}
-		_ = j.cmd.Process.Signal(syscall.SIGINT) // wait says how it ended
-		j.wait()
+		j.Interrupt()
 		other.Close()
 		follow(t, j, 130, from, to, "100")
 	})

@@ -4,13 +4,9 @@
 package links
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"net/url"
-	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -70,66 +66,12 @@ func cut(seed uint64, wires []*testdb.Wire, n int, stop chan struct{}) {
 	}
 }
 
-// A job is a running command line.
-type job struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	mu  sync.Mutex
-	out bytes.Buffer
-	end chan struct{}
-}
-
-func (j *job) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.out.Write(b)
-}
-
-func (j *job) text() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.out.String()
-}
-
-// start starts tidemark; the end of the test kills it.
-func start(t *testing.T, args ...string) *job {
-	t.Helper()
-	j := &job{t: t, cmd: testdb.Command(t, args...), end: make(chan struct{})}
-	j.cmd.Stdout, j.cmd.Stderr = j, j
-	if err := j.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(j.end)
-		_ = j.cmd.Wait() // its exit code is enough
-	}()
-	t.Cleanup(func() {
-		_ = j.cmd.Process.Kill() // it may have ended
-		<-j.end
-	})
-	return j
-}
-
-// wait waits for the end, and returns the exit code.
-func (j *job) wait() int {
-	j.t.Helper()
-	select {
-	case <-j.end:
-	case <-time.After(patience):
-		_ = j.cmd.Process.Signal(syscall.SIGQUIT) // prints its stacks
-		testdb.From(j.t, "its stacks", j.end)
-		testdb.OnClock(j.t)
-		j.t.Fatalf("%q has not ended\n%s", j.cmd.Args[1:], j.text())
-	}
-	return j.cmd.ProcessState.ExitCode()
-}
-
 // run runs a command line, and returns its exit code and output.
 func run(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
-	j := start(t, args...)
-	code = j.wait()
-	return code, j.text()
+	j := testdb.Start(t, args...)
+	code = j.Wait()
+	return code, j.Text()
 }
 
 // must is run for a command line that must succeed.

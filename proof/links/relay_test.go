@@ -18,7 +18,7 @@ const relaySecret = "5d1f0a7bfe9b4c6d"
 
 // A relayed is a relay that runs, and what reaches it.
 type relayed struct {
-	*job
+	*testdb.Process
 	t          *testing.T
 	addr, file string
 	certs      string // folder of certificates, instead of file
@@ -53,20 +53,14 @@ func (r *relayed) start() {
 		u.User, u.Path = nil, ""
 		args = append(args, "--target", u.String())
 	}
-	r.job = start(r.t, args...)
-	for until := time.Now().Add(patience); !strings.Contains(r.text(), "listening on"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(until) {
-			testdb.OnClock(r.t)
-			r.t.Fatalf("the relay does not listen\n%s", r.text())
-		}
-	}
+	r.Process = testdb.Start(r.t, args...)
+	r.Says("listening on")
 }
 
 // kill kills it, as kill -9 does.
 func (r *relayed) kill() {
-	_ = r.cmd.Process.Kill() // Wait says how it ended
-	<-r.end
-	r.said += r.text()
+	r.Kill()
+	r.said += r.Text()
 }
 
 // at is the value of --relay.
@@ -147,8 +141,8 @@ func TestRelayCopies(t *testing.T) {
 					t.Fatalf("the dumps differ after --prep %s\n%s", prep, difference(a, b))
 				}
 			}
-			if strings.Contains(r.text(), relaySecret) || strings.Contains(r.text(), passwordOf(t, far)) {
-				t.Errorf("a secret was written\n%s", r.text())
+			if strings.Contains(r.Text(), relaySecret) || strings.Contains(r.Text(), passwordOf(t, far)) {
+				t.Errorf("a secret was written\n%s", r.Text())
 			}
 		})
 	}
@@ -193,24 +187,24 @@ func TestRelayCut(t *testing.T) {
 			args := []string{"copy", from, dst, "--target-schema", schema(to), "--lanes", "4", "--range-size", "64kB", "--relay", r.at(b.Port)}
 			whole := len(args)
 			for try := uint64(1); ; try++ {
-				o := start(t, args...)
+				o := testdb.Start(t, args...)
 				stop := make(chan struct{})
 				if try < 8 {
 					go cut(seed+try, []*testdb.Wire{b, a, b}, 12, stop)
 				}
-				code := o.wait()
+				code := o.Wait()
 				close(stop)
 				a.Spare()
 				b.Spare()
 				if code == 0 {
-					t.Logf("done with try %d\n%s", try, o.text())
+					t.Logf("done with try %d\n%s", try, o.Text())
 					break
 				}
-				t.Logf("exit %d\n%s", code, o.text())
+				t.Logf("exit %d\n%s", code, o.Text())
 				if code != 10 && code != 3 || try == 20 {
 					t.Fatal("a cut is to be tried again")
 				}
-				if strings.Contains(o.text(), "run 01") || strings.Contains(o.text(), "--resume 01") {
+				if strings.Contains(o.Text(), "run 01") || strings.Contains(o.Text(), "--resume 01") {
 					args = append(args[:whole:whole], "--resume", "last")
 				}
 			}
@@ -233,22 +227,22 @@ func TestRelayKilled(t *testing.T) {
 			args := []string{"copy", from, to, "--target-schema", schema(to), "--lanes", "2", "--range-size", "64kB", "--relay", r.at(b.Port)}
 			whole, killed := len(args), 0
 			for try := 1; ; try++ {
-				o := start(t, args...)
+				o := testdb.Start(t, args...)
 				if try < 5 {
 					time.Sleep(time.Duration(300+400*try) * time.Millisecond)
 					r.kill()
 					killed++
 					r.start()
 				}
-				code := o.wait()
+				code := o.Wait()
 				if code == 0 {
 					break
 				}
-				t.Logf("exit %d\n%s", code, o.text())
-				if code != 2 && code != 3 && code != 10 || try == 10 || code == 2 && !strings.Contains(o.text(), "the relay has lost this copy") {
+				t.Logf("exit %d\n%s", code, o.Text())
+				if code != 2 && code != 3 && code != 10 || try == 10 || code == 2 && !strings.Contains(o.Text(), "the relay has lost this copy") {
 					t.Fatal("this is not what a killed relay does")
 				}
-				if strings.Contains(o.text(), "run 01") || strings.Contains(o.text(), "--resume 01") {
+				if strings.Contains(o.Text(), "run 01") || strings.Contains(o.Text(), "--resume 01") {
 					args = append(args[:whole:whole], "--resume", "last")
 				}
 			}
@@ -295,7 +289,7 @@ func TestRelayRefuses(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s through %s: exit %d, not %d\n%s", c.target, c.relay, code, c.code, out)
 		}
-		if p := passwordOf(t, dst); strings.Contains(out, p) || strings.Contains(r.text(), p) {
+		if p := passwordOf(t, dst); strings.Contains(out, p) || strings.Contains(r.Text(), p) {
 			t.Errorf("a password was printed\n%s", out)
 		}
 	}

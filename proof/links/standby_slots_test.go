@@ -30,13 +30,13 @@ func TestStandbySlots(t *testing.T) {
 	}
 	hold("")
 	name := streamName()
-	stream := start(t, "replicate", src, dst, "--name", name)
+	stream := testdb.Start(t, "replicate", src, dst, "--name", name)
 	await := func(what string, seen func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(2 * time.Minute); !seen(); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				testdb.OnClock(t)
-				t.Fatalf("no %s\n%s\n%s", what, stream.text(), testdb.Run(t, "status", "--name", name).Out)
+				t.Fatalf("no %s\n%s\n%s", what, stream.Text(), testdb.Run(t, "status", "--name", name).Out)
 			}
 		}
 	}

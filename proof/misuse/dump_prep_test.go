@@ -108,16 +108,16 @@ func TestDumpKilledBesideOldRows(t *testing.T) {
 					}
 				}
 				do(lock)
-				p := start(t, "copy", file, dst, "--prep", prep)
-				soon(t, "it waits at b", func() bool { return p.over() || testdb.Query(t, dst, waits) != "0" })
-				if p.over() {
-					t.Fatal(p.text())
+				p := testdb.Start(t, "copy", file, dst, "--prep", prep)
+				soon(t, "it waits at b", func() bool { return p.Over() || testdb.Query(t, dst, waits) != "0" })
+				if p.Over() {
+					t.Fatal(p.Text())
 				}
 				reloads := to.name == "postgres" && prep == "drop" // both are dropped together, before all rows
 				if !reloads {
 					soon(t, "a is full", func() bool { return testdb.Query(t, dst, "SELECT count(*) FROM a") == "2" })
 				}
-				p.kill()
+				p.Kill()
 				do(unlock)
 				if prep != "drop" {
 					testdb.Query(t, dst, map[bool]string{true: "DROP TRIGGER wait ON b", false: "DROP TRIGGER wait"}[to.name == "postgres"])

@@ -121,17 +121,17 @@ func TestCutoverBesideTheStream(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
 	src, dst, name := full(t, s), s.NewDatabase(t, "dst"), streamName()
-	p := start(t, "replicate", src, dst, "--name", name)
-	p.says("copied (run")
+	p := testdb.Start(t, "replicate", src, dst, "--name", name)
+	p.Says("copied (run")
 	o := run(t, "cutover", src, dst, "--fence", "--name", name)
 	_, hint, _ := strings.Cut(o.ErrOut, "hint: ")
-	if want := fmt.Sprintf("kill -INT %d", p.cmd.Process.Pid); o.Code != 2 || !strings.Contains(hint, want) || !strings.Contains(o.ErrOut, "runs it now") {
+	if want := fmt.Sprintf("kill -INT %d", p.Cmd.Process.Pid); o.Code != 2 || !strings.Contains(hint, want) || !strings.Contains(o.ErrOut, "runs it now") {
 		t.Errorf("exit %d, want 2 and a hint with %q\n%s", o.Code, want, o.ErrOut)
 	}
 	if got := testdb.Query(t, src, "SHOW default_transaction_read_only"); got != "off" {
 		t.Error("the source was fenced all the same")
 	}
-	p.interrupt()
+	p.Interrupt()
 	out := testdb.Must(t, "cutover", src, dst, "--fence", "--name", name)
 	states := func(want string) {
 		t.Helper()
@@ -194,11 +194,11 @@ func TestNoHintEndsOurSessions(t *testing.T) {
 			if _, err := holder.Try("BEGIN; LOCK TABLE orders IN SHARE MODE"); err != nil {
 				t.Fatal(err)
 			}
-			f := start(t, "copy", src, dst, "--prep", "truncate")
-			f.says("waiting: ")
+			f := testdb.Start(t, "copy", src, dst, "--prep", "truncate")
+			f.Says("waiting: ")
 			holder.Close()
-			if code := f.wait(); code != 0 || strings.Contains(f.text(), "pg_terminate_backend") != end {
-				t.Errorf("exit %d\n%s", code, f.text())
+			if code := f.Wait(); code != 0 || strings.Contains(f.Text(), "pg_terminate_backend") != end {
+				t.Errorf("exit %d\n%s", code, f.Text())
 			}
 		})
 	}

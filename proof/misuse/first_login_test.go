@@ -50,7 +50,7 @@ func TestSourceForgetsThePassword(t *testing.T) {
 	refused("check", at("wrong", "get-server-public-key=true"), "Access denied", "password")
 	logsInElsewhere()
 	refused("check", at("wrong", ""), "if the password is wrong", "mysql -u shy -p")
-	p := start(t, args...)
+	p := testdb.Start(t, args...)
 	arrives("streamed")
 	if o := run(t, "check", at("right", ""), dst, "--prep", "truncate"); !strings.Contains(o.Out+o.ErrOut, "asks for the password itself (caching_sha2_password)") {
 		t.Errorf("check does not warn: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
@@ -61,8 +61,8 @@ func TestSourceForgetsThePassword(t *testing.T) {
 
 	s.Kill(t)
 	s.Restart(t)
-	p.says("waits for the source: connect")
-	p.says("since it was restarted and this user has not logged in yet")
+	p.Says("waits for the source: connect")
+	p.Says("since it was restarted and this user has not logged in yet")
 	soon(t, "status says what it waits for", func() bool {
 		o := run(t, "status", "--name", name)
 		return strings.Contains(o.Out, "retrying") && strings.Contains(o.Out, "asks for the password itself")
@@ -74,14 +74,14 @@ func TestSourceForgetsThePassword(t *testing.T) {
 	for _, id := range strings.Fields(testdb.Query(t, src, "SELECT id FROM information_schema.processlist WHERE user = 'shy'")) {
 		_, _ = testdb.TryQuery(src, "KILL "+id) // it may have ended
 	}
-	p.says("or the password was changed")
+	p.Says("or the password was changed")
 	testdb.Query(t, src, "ALTER USER shy@'%' IDENTIFIED WITH caching_sha2_password BY 'right'")
 	logsInElsewhere()
 	arrives("after the change")
-	if p.over() {
+	if p.Over() {
 		t.Error("the stream has ended")
 	}
-	if strings.Contains(p.text(), "right") {
+	if strings.Contains(p.Text(), "right") {
 		t.Error("the output has the password")
 	}
 }

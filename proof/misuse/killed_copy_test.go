@@ -136,14 +136,14 @@ func killCopies(t *testing.T, from, to *testdb.Server) {
 		kills = 20
 	}
 	for range kills {
-		p := start(t, args...)
-		for end := time.Now().Add(time.Duration(rand.IntN(4000)) * time.Millisecond); time.Now().Before(end) && !p.over(); {
+		p := testdb.Start(t, args...)
+		for end := time.Now().Add(time.Duration(rand.IntN(4000)) * time.Millisecond); time.Now().Before(end) && !p.Over(); {
 			time.Sleep(5 * time.Millisecond)
 		}
-		p.kill()
-		out := p.text()
-		if p.cmd.ProcessState.Exited() && p.cmd.ProcessState.ExitCode() != 0 {
-			t.Fatalf("exit %d\n%s", p.cmd.ProcessState.ExitCode(), out)
+		p.Kill()
+		out := p.Text()
+		if p.Cmd.ProcessState.Exited() && p.Cmd.ProcessState.ExitCode() != 0 {
+			t.Fatalf("exit %d\n%s", p.Cmd.ProcessState.ExitCode(), out)
 		}
 		if strings.Contains(out, "are complete and kept") {
 			kept++
@@ -197,9 +197,9 @@ func TestReplicateKilledInItsCopyAndAltered(t *testing.T) {
 
 func killAndAlter(t *testing.T, s *testdb.Server, whole string) {
 	src, dst, args := slowCopy(t, s, s, 2<<20, "1")
-	p := start(t, args...)
-	soon(t, whole+" is whole", func() bool { return p.over() || event(p.text(), "table", "still") && event(p.text(), "table", whole) })
-	p.kill()
+	p := testdb.Start(t, args...)
+	soon(t, whole+" is whole", func() bool { return p.Over() || event(p.Text(), "table", "still") && event(p.Text(), "table", whole) })
+	p.Kill()
 	for _, sql := range []string{"ALTER TABLE loose ADD COLUMN w int DEFAULT 7", "ALTER TABLE parted ADD COLUMN w int", "UPDATE parted SET w = id", "DROP TABLE child", "INSERT INTO still VALUES (0, 'late')"} {
 		testdb.Query(t, src, sql)
 	}
@@ -228,8 +228,8 @@ func TestReplicateLosesItsSource(t *testing.T) {
 			t.Parallel()
 			s := e.server(t)
 			src, dst, args := slowCopy(t, s, s, 512<<10, "2")
-			p := start(t, args...)
-			soon(t, "a table is whole", func() bool { return p.over() || strings.Contains(p.text(), `"event":"table"`) })
+			p := testdb.Start(t, args...)
+			soon(t, "a table is whole", func() bool { return p.Over() || strings.Contains(p.Text(), `"event":"table"`) })
 			if e.name == "postgres" {
 				testdb.Query(t, src, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
 			} else {
@@ -237,10 +237,10 @@ func TestReplicateLosesItsSource(t *testing.T) {
 					_, _ = testdb.TryQuery(src, "KILL "+id) // it may have ended
 				}
 			}
-			code := p.wait()
-			_, hint, _ := strings.Cut(p.text(), `"hint"`)
+			code := p.Wait()
+			_, hint, _ := strings.Cut(p.Text(), `"hint"`)
 			if code == 0 || !strings.Contains(hint, "The same command resumes the copy") || strings.Contains(hint, "--resume") || strings.Contains(hint, "tart") {
-				t.Fatalf("exit %d\n%s", code, p.text())
+				t.Fatalf("exit %d\n%s", code, p.Text())
 			}
 			testdb.Query(t, src, "UPDATE keyed SET v = 'meanwhile' WHERE id <= 100")
 			testdb.Query(t, src, "INSERT INTO still VALUES (0, 'late')")

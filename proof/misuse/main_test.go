@@ -7,11 +7,9 @@ import (
 	"bytes"
 	"context"
 	"net/url"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -113,87 +111,4 @@ func routes(t *testing.T, s *testdb.Server, db string) map[string]string {
 	u.User = url.UserPassword("near", "near")
 	out["socket"] = u.String() + "?socket=" + url.QueryEscape(testdb.Query(t, db, "SELECT @@socket"))
 	return out
-}
-
-// A process is a running tidemark.
-type process struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	mu  sync.Mutex
-	out bytes.Buffer
-	end chan struct{}
-}
-
-func (p *process) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.Write(b)
-}
-
-// start starts tidemark; the end of the test kills it.
-func start(t *testing.T, args ...string) *process {
-	t.Helper()
-	p := &process{t: t, cmd: testdb.Command(t, args...), end: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = p, p
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(p.end)
-		_ = p.cmd.Wait() // its exit code is enough
-	}()
-	t.Cleanup(p.kill)
-	return p
-}
-
-func (p *process) text() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.String()
-}
-
-func (p *process) over() bool {
-	select {
-	case <-p.end:
-		return true
-	default:
-		return false
-	}
-}
-
-// says waits until the output contains what.
-func (p *process) says(what string) {
-	p.t.Helper()
-	soon(p.t, what, func() bool {
-		if p.over() && !strings.Contains(p.text(), what) {
-			p.t.Fatalf("it has ended without %q:\n%s", what, p.text())
-		}
-		return strings.Contains(p.text(), what)
-	})
-}
-
-// wait waits for the process to end, and returns the exit code.
-func (p *process) wait() int {
-	p.t.Helper()
-	select {
-	case <-p.end:
-	case <-time.After(patience):
-		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // prints its stacks
-		testdb.From(p.t, "its stacks", p.end)
-		testdb.OnClock(p.t)
-		p.t.Fatalf("%q has not ended\n%s", p.cmd.Args[1:], p.text())
-	}
-	return p.cmd.ProcessState.ExitCode()
-}
-
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.end
-}
-
-// interrupt stops it as Ctrl-C does.
-func (p *process) interrupt() int {
-	p.t.Helper()
-	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended
-	return p.wait()
 }

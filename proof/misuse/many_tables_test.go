@@ -48,11 +48,11 @@ func TestManyTablesKilled(t *testing.T) {
 		"SELECT count(*) > 600 FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid WHERE c.relname ~ '^t[0-9]'",
 		"SELECT count(*) > 50 FROM pg_constraint WHERE contype = 'f'",
 	} {
-		p := start(t, args...)
+		p := testdb.Start(t, args...)
 		there := built(moment)
-		soon(t, moment, func() bool { return p.over() || there() })
-		if !p.over() {
-			p.kill()
+		soon(t, moment, func() bool { return p.Over() || there() })
+		if !p.Over() {
+			p.Kill()
 			kills++
 		}
 		if kills > 0 {
@@ -104,13 +104,13 @@ func TestManyTablesKilledMySQL(t *testing.T) {
 	args := []string{"copy", src, dst, "--progress", "lines"}
 	kills := 0
 	for _, n := range []int{40, 150} {
-		p := start(t, args...)
+		p := testdb.Start(t, args...)
 		soon(t, fmt.Sprint(n, " ranges"), func() bool {
 			got, err := testdb.TryQuery(dst, fmt.Sprintf("SELECT COUNT(*) > %d FROM tidemark_copied WHERE range_id > 0", n))
-			return p.over() || err == nil && got == "1"
+			return p.Over() || err == nil && got == "1"
 		})
-		if !p.over() {
-			p.kill()
+		if !p.Over() {
+			p.Kill()
 			kills++
 		}
 		if kills > 0 {

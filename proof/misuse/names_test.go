@@ -17,10 +17,10 @@ func TestOneNameForTwoStreams(t *testing.T) {
 			t.Parallel()
 			s, name := e.server(t), streamName()
 			src, dst := full(t, s), s.NewDatabase(t, "dst")
-			first := start(t, "replicate", src, dst, "--name", name)
+			first := testdb.Start(t, "replicate", src, dst, "--name", name)
 			soon(t, "the first stream applies", func() bool {
 				got, err := testdb.TryQuery(dst, allOrders)
-				return err == nil && got != "" && strings.Contains(first.text(), "copied (run")
+				return err == nil && got != "" && strings.Contains(first.Text(), "copied (run")
 			})
 			src2, dst2 := full(t, s), s.NewDatabase(t, "dst2")
 			soon(t, "the first stream has its lock", func() bool { // it reconnects after its copy
@@ -41,7 +41,7 @@ func TestOneNameForTwoStreams(t *testing.T) {
 			}
 			testdb.Query(t, src, "INSERT INTO orders VALUES (4, 'four')")
 			soon(t, "the first stream continues", func() bool { return strings.Contains(testdb.Query(t, dst, allOrders), "four") })
-			first.interrupt()
+			first.Interrupt()
 			testdb.Must(t, "replicate", src, dst, "--name", name, "--remove")
 		})
 	}

@@ -14,16 +14,16 @@ func TestTargetAwayForLongerThanFiveAttempts(t *testing.T) {
 	src := many(t, testdb.MariaDB(t), 40000)
 	target := testdb.OwnPostgres(t, 15)
 	dst := target.NewDatabase(t, "dst")
-	p := start(t, "copy", src, dst, "--lanes", "1", "--range-size", "256kB")
+	p := testdb.Start(t, "copy", src, dst, "--lanes", "1", "--range-size", "256kB")
 	soon(t, "rows are there", func() bool {
 		got, err := testdb.TryQuery(dst, "SELECT 1 FROM loose LIMIT 1")
-		return p.over() || err == nil && got == "1"
+		return p.Over() || err == nil && got == "1"
 	})
 	target.Offline(t, func() {
-		soon(t, "more than five attempts", func() bool { return p.over() || strings.Count(p.text(), "retrying for another ") > 6 })
+		soon(t, "more than five attempts", func() bool { return p.Over() || strings.Count(p.Text(), "retrying for another ") > 6 })
 	})
-	if code := p.wait(); code != 0 {
-		t.Fatalf("exit %d\n%s", code, p.text())
+	if code := p.Wait(); code != 0 {
+		t.Fatalf("exit %d\n%s", code, p.Text())
 	}
 	testdb.Must(t, "diff", src, dst)
 }
@@ -54,22 +54,22 @@ func TestRestartUnderDiffAndRepair(t *testing.T) {
 					_, err := testdb.TryQuery(dst, map[string]string{"postgres": "SET lock_timeout = 50; SELECT 1 FROM other LIMIT 1", "mariadb": "SET lock_wait_timeout = 1; SELECT 1 FROM other LIMIT 1"}[c.name])
 					return err != nil
 				})
-				p := start(t, args...)
+				p := testdb.Start(t, args...)
 				soon(t, "it waits for the lock", func() bool {
 					got, err := testdb.TryQuery(target.URL(map[string]string{"postgres": "postgres"}[c.name]), map[string]string{
 						"postgres": "SELECT count(*) FROM pg_locks WHERE NOT granted",
 						"mariadb":  "SELECT count(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%'"}[c.name])
-					return p.over() || err == nil && got != "0"
+					return p.Over() || err == nil && got != "0"
 				})
 				target.Kill(t)
-				p.says("retrying for another 4m")
+				p.Says("retrying for another 4m")
 				target.Restart(t)
 				want := 0
 				if args[0] == "diff" && testdb.Query(t, dst, "SELECT count(*) FROM other") != "5000" {
 					want = 1
 				}
-				if code := p.wait(); code != want {
-					t.Fatalf("%s: exit %d, want %d\n%s", args[0], code, want, p.text())
+				if code := p.Wait(); code != want {
+					t.Fatalf("%s: exit %d, want %d\n%s", args[0], code, want, p.Text())
 				}
 			}
 			if got := testdb.Query(t, dst, "SELECT count(*), min(id), max(id) FROM other"); got != "5000\t1\t5000" {

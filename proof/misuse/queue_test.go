@@ -18,8 +18,8 @@ func relaying(t *testing.T) string {
 	if err := os.WriteFile(secret, []byte("a9c1e0b7d3f24658"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "relay", "--listen", addr, "--dir", filepath.Join(dir, "queues"), "--secret-file", secret)
-	soon(t, "the relay listens", func() bool { return strings.Contains(p.text(), "listening on") })
+	p := testdb.Start(t, "relay", "--listen", addr, "--dir", filepath.Join(dir, "queues"), "--secret-file", secret)
+	soon(t, "the relay listens", func() bool { return strings.Contains(p.Text(), "listening on") })
 	return "relay:" + addr + "?secret-file=" + secret
 }
 
@@ -74,11 +74,11 @@ func TestOneQueueForTwoStreams(t *testing.T) {
 			of := func(verb, src, dst string, more ...string) []string {
 				return append(append([]string{verb, src, dst}, in...), more...)
 			}
-			waits := start(t, of("apply", b, toB)...) // before there is a queue
-			soon(t, "it waits", func() bool { return strings.Contains(waits.text(), "waits for tidemark capture") })
+			waits := testdb.Start(t, of("apply", b, toB)...) // before there is a queue
+			soon(t, "it waits", func() bool { return strings.Contains(waits.Text(), "waits for tidemark capture") })
 			testdb.Must(t, of("capture", a, toA)...)
-			if code := waits.wait(); code != 8 || !strings.Contains(waits.text(), "another --name") {
-				t.Errorf("an apply that waited: exit %d, want 8\n%s", code, waits.text())
+			if code := waits.Wait(); code != 8 || !strings.Contains(waits.Text(), "another --name") {
+				t.Errorf("an apply that waited: exit %d, want 8\n%s", code, waits.Text())
 			}
 			testdb.Query(t, a, "INSERT INTO orders VALUES (4, 'of a')")
 			testdb.Must(t, of("capture", a, toA)...)

@@ -65,7 +65,7 @@ func TestTwiceAtOnce(t *testing.T) {
 					if what == "import" {
 						want = fmt.Sprint(n / 10)
 					}
-					var both []*process
+					var both []*testdb.Process
 					forget := filepath.Join(t.TempDir(), "catalog.db")
 					for range 2 {
 						line := append([]string{args[0], args[1], dst}, args[2:]...)
@@ -74,14 +74,14 @@ func TestTwiceAtOnce(t *testing.T) {
 							line = append(line, "--name", name)
 							t.Cleanup(func() { testdb.Run(t, "replicate", src, dst, "--name", name, "--remove", "--state", forget) })
 						}
-						both = append(both, start(t, otherState(t, line...)...))
+						both = append(both, testdb.Start(t, otherState(t, line...)...))
 					}
-					codes := []int{both[0].wait(), both[1].wait()}
+					codes := []int{both[0].Wait(), both[1].Wait()}
 					if codes[0] != 0 {
 						codes[0], codes[1] = codes[1], codes[0]
 					}
 					if codes[0] != 0 || codes[1] != 8 {
-						t.Errorf("exit %d, want 0 and 8\n%s\n%s", codes, both[0].text(), both[1].text())
+						t.Errorf("exit %d, want 0 and 8\n%s\n%s", codes, both[0].Text(), both[1].Text())
 					}
 					for _, table := range []string{"loose", "keyed"} {
 						if got := testdb.Query(t, dst, "SELECT count(*) FROM "+table); got != want {
@@ -125,11 +125,11 @@ func TestAfterAKilledRun(t *testing.T) {
 			t.Parallel()
 			s := e.server(t)
 			src, dst := many(t, s, 50000), s.NewDatabase(t, "dst")
-			p := start(t, "copy", src, dst)
+			p := testdb.Start(t, "copy", src, dst)
 			soon(t, "a table is there", func() bool {
-				return p.over() || strings.Contains(tables(t, dst), "keyed")
+				return p.Over() || strings.Contains(tables(t, dst), "keyed")
 			})
-			p.kill()
+			p.Kill()
 			for _, prep := range []string{"empty", "keep", "truncate"} {
 				o := run(t, otherState(t, "copy", src, dst, "--prep", prep)...)
 				if o.Code != 8 {
