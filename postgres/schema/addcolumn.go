@@ -8,8 +8,7 @@ import (
 // AddColumn returns the statements that add a column of m.To to the table on this server if it is
 // missing. db describes the source. A new column always becomes the last one here.
 func (s *Schema) AddColumn(db *tidemark.Database, m *tidemark.Move, name, _ string) []string {
-	r := &renderer{db: db, opt: s.Options, same: db.Engine == "postgres", major: s.Major, taken: map[string]map[string]server.Holder{}, names: &s.names,
-		enums: map[columnID]madeType{}}
+	r := s.renderer(db, nil)
 	mk := &maker{r: r, m: m, t: m.To, sql: server.QuoteTable(m.To.TableID), dropped: map[string]bool{}, types: map[string]string{}}
 	c := *m.To.Column(name)
 	if !r.same && c.NotNull && c.Default == nil && c.Identity == nil && c.Generated == "" {

@@ -15,10 +15,7 @@ import (
 // engine, is built from its logical shape (render_table.go). Grants and owners are included if
 // Options ask for them.
 func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
-	r := &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
-		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
-		taken: map[string]map[string]server.Holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{},
-		enums: map[columnID]madeType{}}
+	r := s.renderer(db, moves)
 	for i := range moves {
 		r.byFrom[moves[i].From.TableID], r.byTo[moves[i].To.TableID] = &moves[i], &moves[i]
 	}
@@ -40,7 +37,15 @@ func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 	return r.objects, r.findings
 }
 
-// A renderer holds the state of one call of Render.
+// renderer begins to render.
+func (s *Schema) renderer(db *tidemark.Database, moves []tidemark.Move) *renderer {
+	return &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
+		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
+		taken: map[string]map[string]server.Holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{},
+		enums: map[columnID]madeType{}}
+}
+
+// A renderer holds the state of one call of Render, or of AddColumn.
 type renderer struct {
 	db     *tidemark.Database
 	moves  []tidemark.Move
