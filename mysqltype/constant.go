@@ -64,7 +64,7 @@ func ConstantDefault(expr string, t *tidemark.Type) (text string, ok bool) {
 		f, _ := n.Float64()
 		return strconv.FormatFloat(f, 'f', -1, max(t.Bits, 32)), !strings.Contains(t.Native, "(") && (f == 0 || f > 1e-4 && f < 1e15 || f < -1e-4 && f > -1e15)
 	case tidemark.Bit:
-		return padded(n.Num().Text(2), t), n.IsInt() && n.Sign() >= 0
+		return BitDefault(n.Num().Text(2), t), n.IsInt() && n.Sign() >= 0
 	case tidemark.Set:
 		var labels []string
 		for i, l := range t.Labels {
@@ -173,7 +173,7 @@ func bytesDefault(b []byte, t *tidemark.Type) (text string, ok bool) {
 	case t.Kind.Bytes():
 		return BytesDefault(b, t), true
 	case t.Kind == tidemark.Bit:
-		return padded(n.Text(2), t), true
+		return BitDefault(n.Text(2), t), true
 	case t.Kind == tidemark.Int && len(b) <= 8:
 		return n.String(), true
 	case t.Kind == tidemark.Char, t.Kind == tidemark.Varchar, t.Kind == tidemark.Text:
@@ -185,11 +185,6 @@ func bytesDefault(b []byte, t *tidemark.Type) (text string, ok bool) {
 		return string(b), slices.Contains([]string{"utf8mb4", "utf8mb3", "utf8", "latin1", "ascii"}, t.Charset)
 	}
 	return "", false
-}
-
-// padded returns a bit field's digits in the column's length.
-func padded(digits string, t *tidemark.Type) string {
-	return strings.Repeat("0", max(int(t.Length)-len(digits), 0)) + digits
 }
 
 // StringDefault returns the canonical text of a string as a column's default, which is an

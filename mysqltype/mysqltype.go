@@ -227,3 +227,9 @@ func BytesDefault(b []byte, t *tidemark.Type) string {
 	}
 	return `\x` + hex.EncodeToString(b)
 }
+
+// BitDefault returns the canonical text of a bit field's default: its digits in the column's
+// length.
+func BitDefault(digits string, t *tidemark.Type) string {
+	return strings.Repeat("0", max(int(t.Length)-len(digits), 0)) + digits
+}

@@ -345,8 +345,8 @@ func (p *ddl) expression(start, end int) (string, bool) {
 func canonicalDefault(s string, t *tidemark.Type) string {
 	switch {
 	case t.Kind == tidemark.Bit:
-		if n := int(t.Length) - len(s); n > 0 && strings.Trim(s, "01") == "" {
-			return strings.Repeat("0", n) + s
+		if strings.Trim(s, "01") == "" {
+			return mysqltype.BitDefault(s, t)
 		}
 	case t.Kind.Bytes() && !strings.HasPrefix(s, `\x`):
 		return mysqltype.BytesDefault([]byte(s), t)

@@ -188,7 +188,7 @@ func canonical(s string, t *tidemark.Type) string {
 		}
 		return "t"
 	case t.Kind == tidemark.Bit:
-		return bitText(s, int(t.Length))
+		return mysqltype.BitDefault(strings.TrimSuffix(strings.TrimPrefix(s, "b'"), "'"), t)
 	case t.Kind.Bytes():
 		return mysqltype.BytesDefault(bytesOf(s), t)
 	case (t.Kind == tidemark.Enum || t.Kind == tidemark.Set) && (t.Charset == "binary" || t.Charset == "") && !slices.Contains(t.Labels, s):
@@ -197,15 +197,6 @@ func canonical(s string, t *tidemark.Type) string {
 		return s + "+00" // our sessions are in UTC
 	}
 	return mysqltype.Unfilled(s, t)
-}
-
-// bitText returns the digits of a bit default, such as b'101', padded to the column's length.
-func bitText(s string, length int) string {
-	digits := strings.TrimSuffix(strings.TrimPrefix(s, "b'"), "'")
-	if pad := length - len(digits); pad > 0 {
-		digits = strings.Repeat("0", pad) + digits
-	}
-	return digits
 }
 
 // bytesOf returns the bytes of a default of a binary column: 0x61, x'61', or the bytes.
