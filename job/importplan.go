@@ -203,7 +203,7 @@ func (s *survey) other(p *tidemark.Piece) {
 	}
 	kind, _, _ := strings.Cut(p.What, " ")
 	switch {
-	case strings.HasPrefix(p.What, "alter table"):
+	case alters(p):
 		kind = "ALTER TABLE"
 	case !strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE") && kind != "statement":
 		if kind = "DROP"; !s.im.Speaks() {

@@ -25,6 +25,11 @@ const recordsTables = "records its tables"
 func created(id tidemark.TableID) string { return fmt.Sprintf("creates %q.%q", id.Schema, id.Name) }
 func kept(id tidemark.TableID) string    { return fmt.Sprintf("keeps %q.%q", id.Schema, id.Name) }
 
+// recorded reports whether it is known what became of a table.
+func recorded(im *importJob, id tidemark.TableID) bool {
+	return im.prepared[created(id)] || im.prepared[kept(id)]
+}
+
 func (im *importJob) record(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
 		im.prepared[id] = true
@@ -47,32 +52,30 @@ func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh
 	if !im.prepared[recordsTables] { // a run of a version before: what exists is its own
 		return false, true, nil
 	}
-	prep := im.spec.Plan.Prep
-	clears := prep == load.DropTables || prep == load.Truncate
-	if !im.prepared[created(id)] && !im.prepared[kept(id)] {
+	if !recorded(im, id) {
 		states, err := im.tgt.Inspect(ctx, one)
 		if err != nil {
 			return false, false, err
 		}
-		if states[0].Exists && clears && !im.ahead {
+		clear := states[0].Exists && (im.spec.Plan.Prep == load.DropTables || im.spec.Plan.Prep == load.Truncate)
+		if clear && !im.ahead {
 			if err := clearAhead(ctx, im); err != nil {
 				return false, false, err
 			}
 		}
-		if err := im.prepareOne(ctx, &states[0]); err != nil {
-			return false, false, err
+		if !recorded(im, id) {
+			if err := im.prepareOne(ctx, &states[0], clear); err != nil {
+				return false, false, err
+			}
 		}
 	}
 	return im.prepared[kept(id)], im.prepared[created(id)], nil
 }
 
 // prepareOne prepares a table of which nothing is recorded.
-func (im *importJob) prepareOne(ctx context.Context, s *tidemark.TableState) error {
-	id, one, prep := s.Table, []tidemark.TableID{s.Table}, im.spec.Plan.Prep
-	if im.prepared[created(id)] || im.prepared[kept(id)] {
-		return nil
-	}
-	fresh, clear := !s.Exists || prep == load.DropTables, s.Exists && (prep == load.DropTables || prep == load.Truncate)
+func (im *importJob) prepareOne(ctx context.Context, s *tidemark.TableState, clear bool) error {
+	id, prep := s.Table, im.spec.Plan.Prep
+	fresh := !s.Exists || prep == load.DropTables
 	if err := im.contested(id, fresh, clear); err != nil {
 		return err
 	}
@@ -83,7 +86,7 @@ func (im *importJob) prepareOne(ctx context.Context, s *tidemark.TableState) err
 		return err
 	}
 	if clear {
-		if err := im.tgt.Clear(ctx, one, prep == load.DropTables); err != nil {
+		if err := im.tgt.Clear(ctx, []tidemark.TableID{id}, prep == load.DropTables); err != nil {
 			return readByName(im, err)
 		}
 	}
@@ -129,7 +132,7 @@ func clearAhead(ctx context.Context, im *importJob) error {
 	}
 	var clear []tidemark.TableID
 	for _, id := range p.Clear {
-		if !im.prepared[created(id)] && !im.prepared[kept(id)] {
+		if !recorded(im, id) {
 			clear = append(clear, id)
 		}
 	}

@@ -86,6 +86,7 @@ func Become(t *catalog.StreamTable, state, reason, hint string, x Load, now time
 	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = state, reason, hint, Later(t, now), nil, x.Text()
 }
 
+// Text is a load as the catalogue keeps it.
 func (l Load) Text() json.RawMessage {
 	text, err := json.Marshal(l)
 	if err != nil {
