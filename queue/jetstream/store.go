@@ -220,12 +220,13 @@ func (s *Store) openStream(ctx context.Context) error {
 	}
 	stream, err := s.js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.stream, err = s.js.CreateStream(ctx, want)
-		// A server that is still removing a stream of this name cannot create its folder.
-		for i := 0; i < 10 && noStore(err) && flow.Sleep(ctx, 100*time.Millisecond) == nil; i++ {
+		for tries := 0; ; tries++ {
 			s.stream, err = s.js.CreateStream(ctx, want)
+			// A server that is still removing a stream of this name cannot create its folder.
+			if tries == 10 || !noStore(err) || flow.Sleep(ctx, 100*time.Millisecond) != nil {
+				return s.fail(ctx, "open", err)
+			}
 		}
-		return s.fail(ctx, "open", err)
 	}
 	if err != nil {
 		return s.fail(ctx, "open", err)
