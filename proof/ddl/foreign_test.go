@@ -45,65 +45,67 @@ func references(t testing.TB, of server, url, table string) []string {
 	return all
 }
 
+// drawPairs runs a test between some pairs of engines.
+func drawPairs(t *testing.T, some int, test func(t *testing.T, src, tgt server)) {
+	n := len(randomSources)
+	for _, i := range testdb.Draw(t, n*n, some) {
+		src, tgt := randomSources[i/n], randomSources[i%n]
+		t.Run(src.name+"-"+tgt.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, src, tgt)
+		})
+	}
+}
+
 // TestSwappedWithForeignKeys replaces a table that references others and itself, and that others
 // reference: the target has its foreign keys again.
 func TestSwappedWithForeignKeys(t *testing.T) {
-	pairs := len(randomSources) * len(randomSources)
-	for _, i := range testdb.Draw(t, pairs, 3) {
-		src, tgt := randomSources[i/len(randomSources)], randomSources[i%len(randomSources)]
-		t.Run(src.name+"-"+tgt.name, func(t *testing.T) {
-			t.Parallel()
-			s := newStreamWith(t, src, tgt, nil, foreignTables...)
-			check := func(when string) {
-				for _, table := range []string{"t", "c"} {
-					if want, have := references(t, src, s.from, table), references(t, tgt, s.to, table); !slices.Equal(want, have) {
-						t.Errorf("%s, %s: the source has\n%s\nthe target has\n%s", when, table, strings.Join(want, "\n"), strings.Join(have, "\n"))
-					}
+	drawPairs(t, 3, func(t *testing.T, src, tgt server) {
+		s := newStreamWith(t, src, tgt, nil, foreignTables...)
+		check := func(when string) {
+			for _, table := range []string{"t", "c"} {
+				if want, have := references(t, src, s.from, table), references(t, tgt, s.to, table); !slices.Equal(want, have) {
+					t.Errorf("%s, %s: the source has\n%s\nthe target has\n%s", when, table, strings.Join(want, "\n"), strings.Join(have, "\n"))
 				}
 			}
-			check("before")
-			s.do(foreignSwap[src.isPostgres()]...)
-			if said := s.flow(); strings.Contains(said, " is left out: ") {
-				t.Errorf("it says that a key is left out:\n%s", said)
+		}
+		check("before")
+		s.do(foreignSwap[src.isPostgres()]...)
+		if said := s.flow(); strings.Contains(said, " is left out: ") {
+			t.Errorf("it says that a key is left out:\n%s", said)
+		}
+		s.do("INSERT INTO c VALUES (3, 3)", "UPDATE c SET tid = 2 WHERE id = 1", "DELETE FROM t WHERE id = 3 AND id NOT IN (SELECT tid FROM c)", "DELETE FROM p WHERE id = 1")
+		s.flow()
+		for _, table := range []string{"p", "t", "c"} {
+			if st := s.whole(table); st.State != "active" {
+				t.Errorf("%s is %+v", table, st)
 			}
-			s.do("INSERT INTO c VALUES (3, 3)", "UPDATE c SET tid = 2 WHERE id = 1", "DELETE FROM t WHERE id = 3 AND id NOT IN (SELECT tid FROM c)", "DELETE FROM p WHERE id = 1")
-			s.flow()
-			for _, table := range []string{"p", "t", "c"} {
-				if st := s.whole(table); st.State != "active" {
-					t.Errorf("%s is %+v", table, st)
-				}
-			}
-			check("after")
-		})
-	}
+		}
+		check("after")
+	})
 }
 
 // TestSwappedBesideMissingParent replaces a table with a foreign key to one that the target lacks:
 // the key is left out, and a line says so; the others are there.
 func TestSwappedBesideMissingParent(t *testing.T) {
-	pairs := len(randomSources) * len(randomSources)
-	for _, i := range testdb.Draw(t, pairs, 2) {
-		src, tgt := randomSources[i/len(randomSources)], randomSources[i%len(randomSources)]
-		t.Run(src.name+"-"+tgt.name, func(t *testing.T) {
-			t.Parallel()
-			plain := func(all []string) (out []string) { // what acts stops a table without its parent
-				for _, sql := range all {
-					out = append(out, strings.NewReplacer("ON DELETE CASCADE", "", "ON DELETE SET NULL", "").Replace(sql))
-				}
-				return out
+	drawPairs(t, 2, func(t *testing.T, src, tgt server) {
+		plain := func(all []string) (out []string) { // what acts stops a table without its parent
+			for _, sql := range all {
+				out = append(out, strings.NewReplacer("ON DELETE CASCADE", "", "ON DELETE SET NULL", "").Replace(sql))
 			}
-			s := newStreamWith(t, src, tgt, []string{"--exclude", "*.p"}, plain(foreignTables)...)
-			s.do(plain(foreignSwap[src.isPostgres()])...)
-			said := s.flow()
-			if st := s.whole("t"); st.State != "active" {
-				t.Errorf("t is %+v", st)
-			}
-			if have := references(t, tgt, s.to, "t"); len(have) != 1 || !strings.Contains(have[0], "REFERENCES t(id)") {
-				t.Errorf("the target has %q", have)
-			}
-			if n := strings.Count(said, " is left out: "); n != 1 || !strings.Contains(said, "foreign key t_p2 is left out: ") {
-				t.Errorf("%d lines say what is left out:\n%s", n, said)
-			}
-		})
-	}
+			return out
+		}
+		s := newStreamWith(t, src, tgt, []string{"--exclude", "*.p"}, plain(foreignTables)...)
+		s.do(plain(foreignSwap[src.isPostgres()])...)
+		said := s.flow()
+		if st := s.whole("t"); st.State != "active" {
+			t.Errorf("t is %+v", st)
+		}
+		if have := references(t, tgt, s.to, "t"); len(have) != 1 || !strings.Contains(have[0], "REFERENCES t(id)") {
+			t.Errorf("the target has %q", have)
+		}
+		if n := strings.Count(said, " is left out: "); n != 1 || !strings.Contains(said, "foreign key t_p2 is left out: ") {
+			t.Errorf("%d lines say what is left out:\n%s", n, said)
+		}
+	})
 }

@@ -57,15 +57,10 @@ func TestBytesDefaultsOfDumps(t *testing.T) {
 		"none blob DEFAULT (''), h blob DEFAULT (0x61), hp binary(3) DEFAULT (x'61'), z int(5) unsigned zerofill DEFAULT 7, y int(3) zerofill DEFAULT 0, f decimal(6,2) zerofill DEFAULT 0.5); CREATE TABLE u (id int PRIMARY KEY, c char(3) DEFAULT ('x')) CHARSET binary; INSERT INTO t (id) VALUES (1)")
 	dump := testdb.MySQLDump(t, src)
 	for _, to := range []string{"mysql", "mariadb", "postgres"} {
-		dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
-		if o := testdb.Run(t, "copy", dump, dst); o.Code != 0 {
-			t.Errorf("%s: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+		dst, ok := movedDefaults(t, src, dump, to)
+		if !ok {
 			continue
 		}
-		if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 0 {
-			t.Errorf("%s: diff: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
-		}
-		testdb.Query(t, dst, "INSERT INTO t (id) VALUES (2)")
 		values := "SELECT HEX(b), HEX(v), HEX(p), HEX(none), HEX(h), HEX(hp) FROM t"
 		if to == "postgres" {
 			values = "SELECT upper(encode(b, 'hex')), upper(encode(v, 'hex')), upper(encode(p, 'hex')), encode(none, 'hex'), encode(h, 'hex'), encode(hp, 'hex') FROM t"
@@ -75,6 +70,22 @@ func TestBytesDefaultsOfDumps(t *testing.T) {
 			t.Errorf("%s: %q", to, got)
 		}
 	}
+}
+
+// movedDefaults copies src, or its dump, to a new database on a server, where a row is then made of
+// defaults.
+func movedDefaults(t *testing.T, src, from, to string) (dst string, ok bool) {
+	t.Helper()
+	dst = testdb.ServerOf(t, to).NewDatabase(t, "dst")
+	if o := testdb.Run(t, "copy", from, dst); o.Code != 0 {
+		t.Errorf("%s: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+		return "", false
+	}
+	if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 0 {
+		t.Errorf("%s: diff: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+	}
+	testdb.Query(t, dst, "INSERT INTO t (id) VALUES (2)")
+	return dst, true
 }
 
 // TestConstantDefaults: a default that is but a constant of another type in parentheses is as
@@ -98,15 +109,10 @@ func TestConstantDefaults(t *testing.T) {
 	want, text := testdb.Query(t, src, "SELECT "+strings.Join(bytes, ", ")+" FROM t"), testdb.Query(t, src, "SELECT "+strings.Join(plain, ", ")+" FROM t")
 	for _, from := range []string{src, testdb.MySQLDump(t, src)} {
 		for _, to := range []string{"mysql", "mariadb", "postgres"} {
-			dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
-			if o := testdb.Run(t, "copy", from, dst); o.Code != 0 {
-				t.Errorf("%s: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+			dst, ok := movedDefaults(t, src, from, to)
+			if !ok {
 				continue
 			}
-			if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 0 {
-				t.Errorf("%s: diff: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
-			}
-			testdb.Query(t, dst, "INSERT INTO t (id) VALUES (2)")
 			list, want := bytes, want
 			if to == "postgres" {
 				list, want = plain, text
