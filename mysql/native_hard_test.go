@@ -53,6 +53,7 @@ CREATE TABLE periods (id int, s date, e date, PERIOD FOR p (s, e), UNIQUE KEY (i
 CREATE TABLE aria (id int PRIMARY KEY, j json, jd json DEFAULT '[]', KEY ki (id) IGNORED) ENGINE=Aria TRANSACTIONAL=0 PAGE_CHECKSUM=0;
 CREATE TABLE lobdef (id int PRIMARY KEY, t text DEFAULT 'abc', c blob COMPRESSED, x int DEFAULT (1 + 2), d datetime DEFAULT (current_timestamp() + INTERVAL 1 DAY), t6 datetime(6) DEFAULT current_timestamp(6) ON UPDATE current_timestamp(6));
 CREATE TABLE long_unique (id int PRIMARY KEY, t text, UNIQUE KEY (t));
+CREATE TABLE only_empty (id int PRIMARY KEY, v varchar(0), w varbinary(0), KEY (v), UNIQUE KEY (w), KEY two (id, v), KEY (id));
 CREATE TABLE checks1 (a int, CHECK (a > 0), CONSTRAINT named CHECK (a < 100));
 CREATE TABLE checks2 (a int, CHECK (a > 1), CONSTRAINT named CHECK (a < 200));
 CREATE TABLE collations (a varchar(10) COLLATE utf8mb4_uca1400_as_cs, b varchar(10) COLLATE utf8mb4_nopad_bin, c varchar(10) COLLATE latin1_swedish_nopad_ci);

@@ -79,6 +79,10 @@ func (w *rewriter) key(it *tableItem) bool {
 		return drop("MySQL has no indexes on JSON")
 	case w.hasPart(it, prefixTooLong):
 		return drop(tooLongPrefix)
+	case w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool {
+		return strings.HasSuffix(t.Native, "(0)") && t.Length == 0
+	}):
+		return drop("MySQL has no keys on columns that can only be empty")
 	}
 	if !strings.EqualFold(w.engineName(), "InnoDB") {
 		before := len(it.tokens)
