@@ -341,8 +341,11 @@ var onlyMySQL = map[string]bool{"regexp_like": true, "is_uuid": true, "uuid_to_b
 // flags it stays as it is.
 func regexpLike(tokens []sqltext.Token) []sqltext.Token {
 	for i := 0; i < len(tokens); i++ {
+		if !tokens[i].Is("regexp_like") {
+			continue
+		}
 		open := sqltext.Skip(tokens, i+1)
-		if !tokens[i].Is("regexp_like") || !sqltext.At(tokens, open).Punct('(') {
+		if !sqltext.At(tokens, open).Punct('(') {
 			continue
 		}
 		end := sqltext.Closing(tokens, open)
