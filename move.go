@@ -15,7 +15,10 @@ type Move struct {
 	// Conflict is what a stream does about changes that conflict with the target; the stream's
 	// options say the rest.
 	Conflict Conflict `json:"conflict,omitzero"`
-	Direct   bool     `json:"direct,omitempty"` // To is From, unchanged, on an engine of the same family: native DDL and the fast formats may be used
+	// There is To as the target has it, where that is kept and a table that is created refers to
+	// it: whether a foreign key can be made depends on it.
+	There  *Table `json:"there,omitempty"`
+	Direct bool   `json:"direct,omitempty"` // To is From, unchanged, on an engine of the same family: native DDL and the fast formats may be used
 }
 
 // Columns returns From's columns that are read, in order of writing.

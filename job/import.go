@@ -513,6 +513,15 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 	if !slices.ContainsFunc(im.tables, func(t *tidemark.Table) bool { return len(t.ForeignKeys) > 0 }) {
 		return nil, nil
 	}
+	kept := map[tidemark.TableID]bool{}
+	for _, m := range moves {
+		if !im.fresh[m.To.TableID] {
+			kept[m.To.TableID] = true
+		}
+	}
+	if err := load.DescribeParents(ctx, im.tgt, moves, kept); err != nil {
+		return nil, err
+	}
 	objects, findings := im.tgt.Render(db, moves)
 	var out []tidemark.Object
 	for _, o := range objects {

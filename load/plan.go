@@ -1,9 +1,12 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 
 	"github.com/tidemarkdb/tidemark"
@@ -90,14 +93,14 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 		return p, err
 	}
 	p.From = Origin{db.Engine, db.Version, db.Major, db.Name, db.Charset, db.Collate}
+	exists, refused := p.existing(states, opt.Prep)
+	if err := DescribeParents(ctx, tgt, moves, exists); err != nil {
+		return p, err
+	}
 	db.Handed = true
 	objects, findings := tgt.Render(db, moves)
 	p.Findings = append(p.Findings, findings...)
-	if err := Blocked(p.Findings); err != nil {
-		return p, err
-	}
-	exists, err := p.existing(states, opt.Prep)
-	if err != nil {
+	if err := cmp.Or(Blocked(p.Findings), refused); err != nil {
 		return p, err
 	}
 	p.Objects = p.keep(objects, exists)
@@ -115,6 +118,35 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 		p.Formats = append(p.Formats, f)
 	}
 	return p, p.split(ctx, src, opt)
+}
+
+// DescribeParents sets There in the moves of tables that the target keeps and to which created ones
+// refer.
+func DescribeParents(ctx context.Context, tgt Target, moves []tidemark.Move, kept map[tidemark.TableID]bool) error {
+	d, ok := tgt.(Describer)
+	if !ok || len(kept) == 0 {
+		return nil
+	}
+	parents := map[tidemark.TableID]bool{}
+	for i := range moves {
+		for _, f := range moves[i].To.ForeignKeys {
+			if !kept[moves[i].To.TableID] && kept[f.Ref] {
+				parents[f.Ref] = true
+			}
+		}
+	}
+	if len(parents) == 0 {
+		return nil
+	}
+	tables, err := d.Tables(ctx, slices.Collect(maps.Keys(parents)))
+	there := map[tidemark.TableID]*tidemark.Table{}
+	for _, t := range tables {
+		there[t.TableID] = t
+	}
+	for i := range moves {
+		moves[i].There = there[moves[i].To.TableID]
+	}
+	return err
 }
 
 // PlanReading decides in which ranges moves are read whose rows go to objects, not to a database.

@@ -74,6 +74,11 @@ type Pipeliner interface {
 	ExecEach(ctx context.Context, lane int, objects [][]string, done func(object int, took time.Duration))
 }
 
+// A Describer is a Target that describes those tables of these names that it has.
+type Describer interface {
+	Tables(ctx context.Context, names []tidemark.TableID) ([]*tidemark.Table, error)
+}
+
 // A Releaser is a Target that can close the session in which a lane runs statements. Its next
 // statement opens another.
 type Releaser interface {

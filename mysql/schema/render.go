@@ -292,12 +292,16 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey, computed
 			return
 		}
 	}
-	if !r.asIs[m.From.TableID] || !r.asIs[p.From.TableID] {
-		var reason string
-		if cols, refs, reason = r.fitForeignKey(m, p, cols, refs); reason != "" {
-			r.find(tidemark.Warning, name, "is not made: "+reason, "")
-			return
-		}
+	reason := ""
+	switch {
+	case p.There != nil:
+		cols, refs, reason = r.fitThere(m, p.There, cols, refs)
+	case !r.asIs[m.From.TableID] || !r.asIs[p.From.TableID]:
+		cols, refs, reason = r.fitForeignKey(m, p, cols, refs)
+	}
+	if reason != "" {
+		r.find(tidemark.Warning, name, "is not made: "+reason, "")
+		return
 	}
 	algorithm, refused := r.algorithm(computed, f, cols)
 	if refused != "" && !r.same { // a server of the same family has accepted it

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ func (b *builder) foreignKeyIndexes() {
 		for j := range f.Columns {
 			cols[j], refs[j] = columnOn(b.m, f.Columns[j]), columnOn(p, f.RefColumns[j])
 		}
-		cols, _, ok := orderAsKey(p, cols, refs)
+		cols, _, ok := orderAsKey(p.To, cols, refs)
 		if !ok || slices.Contains(cols, "") || slices.ContainsFunc(cols, func(n string) bool { c := b.column(n); return c == nil || c.inKey() < 0 }) {
 			continue
 		}
@@ -43,14 +44,14 @@ func (b *builder) foreignKeyIndexes() {
 
 // orderAsKey puts the columns of a foreign key in the order of the parent's key: InnoDB requires
 // the first columns of a key, in order. ok is false if the parent has no such key.
-func orderAsKey(p *tidemark.Move, cols, refs []string) ([]string, []string, bool) {
+func orderAsKey(p *tidemark.Table, cols, refs []string) ([]string, []string, bool) {
 	var keys []*tidemark.Index
-	if p.To.Key != nil {
-		keys = append(keys, p.To.Key)
+	if p.Key != nil {
+		keys = append(keys, p.Key)
 	}
 	for _, unique := range []bool{true, false} {
-		for i := range p.To.Indexes {
-			if x := &p.To.Indexes[i]; x.Unique == unique && x.Where == "" {
+		for i := range p.Indexes {
+			if x := &p.Indexes[i]; x.Unique == unique && x.Where == "" {
 				keys = append(keys, x)
 			}
 		}
@@ -75,7 +76,7 @@ func orderAsKey(p *tidemark.Move, cols, refs []string) ([]string, []string, bool
 // fitForeignKey orders a foreign key's columns as in the parent's key, and returns what prevents
 // its creation.
 func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]string, []string, string) {
-	cols, refs, ok := orderAsKey(p, cols, refs)
+	cols, refs, ok := orderAsKey(p.To, cols, refs)
 	if !ok {
 		return nil, nil, "the parent has no key on (" + strings.Join(refs, ", ") + ")"
 	}
@@ -96,19 +97,82 @@ func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]st
 	return cols, refs, ""
 }
 
+// fitThere is fitForeignKey for a parent that the target keeps as it is.
+func (r *renderer) fitThere(m *tidemark.Move, there *tidemark.Table, cols, refs []string) ([]string, []string, string) {
+	cols, refs, ok := orderAsKey(there, cols, refs)
+	if !ok {
+		return nil, nil, "the table on the target has no key on (" + strings.Join(refs, ", ") + ")"
+	}
+	for i := range cols {
+		p := there.Column(refs[i])
+		child, collation := r.keyType(m, cols[i])
+		if p == nil || child == nil {
+			continue
+		}
+		have := cmp.Or(p.Type.Collation, there.Collation)
+		same := keyClass(child) == keyClass(&p.Type)
+		if same && keyClass(child) == "text" && have != "" {
+			same = (collation == "" || strings.EqualFold(collation, have)) && !padsOne(child, &p.Type, have)
+		}
+		if !same {
+			return nil, nil, fmt.Sprintf("%s is %s, and %s of the table on the target is %s: they must be the same here", cols[i], inKeyWords(child, collation), p.Name, inKeyWords(&p.Type, have))
+		}
+	}
+	return cols, refs, ""
+}
+
+// padsOne reports whether one of two columns is a CHAR and the other a VARCHAR, whose collation
+// compares the blanks at the end: the server makes such a foreign key, and finds no value's parent.
+func padsOne(a, b *tidemark.Type, collation string) bool {
+	return keyClass(a) == "text" && a.Kind != b.Kind && (strings.Contains(collation, "_0900_") || strings.Contains(collation, "_nopad_"))
+}
+
+// keyType returns the type and the collation that a column of a move will have, as far as they are
+// known.
+func (r *renderer) keyType(m *tidemark.Move, name string) (*tidemark.Type, string) {
+	if b := r.built[m.From.TableID]; b != nil {
+		c := b.column(name)
+		if c == nil {
+			return nil, ""
+		}
+		_, collation, _ := strings.Cut(c.attr, "COLLATE ")
+		if c.attr == "" {
+			_, collation = b.collates()
+		}
+		return &c.typ, collation
+	}
+	c := m.To.Column(name)
+	if c == nil {
+		return nil, ""
+	}
+	collation, _ := r.to.collation(cmp.Or(c.Type.Collation, m.From.Collation))
+	return &c.Type, collation
+}
+
+// keyClass returns the same for types between which InnoDB accepts a foreign key, but for the
+// collations of texts.
+func keyClass(t *tidemark.Type) string {
+	switch t.Kind {
+	case tidemark.Char, tidemark.Varchar:
+		return "text"
+	case tidemark.Int:
+		return fmt.Sprint(t.Kind, t.Bits, t.Unsigned)
+	case tidemark.Decimal:
+		return fmt.Sprint(t.Kind, t.Precision, t.Scale)
+	}
+	return t.Kind.String()
+}
+
+// inKeyWords is a type with its collation.
+func inKeyWords(t *tidemark.Type, collation string) string {
+	if keyClass(t) != "text" || collation == "" {
+		return t.Native
+	}
+	return t.Native + " with " + collation
+}
+
 // sameForKeys reports whether InnoDB accepts two columns as child and parent of a foreign key.
 func sameForKeys(a, b *builtColumn) bool {
-	x, y := &a.typ, &b.typ
-	text := func(k tidemark.TypeKind) bool { return k == tidemark.Char || k == tidemark.Varchar }
-	switch {
-	case text(x.Kind) && text(y.Kind):
-		return a.attr == b.attr
-	case x.Kind != y.Kind:
-		return false
-	case x.Kind == tidemark.Int:
-		return x.Bits == y.Bits && x.Unsigned == y.Unsigned
-	case x.Kind == tidemark.Decimal:
-		return x.Precision == y.Precision && x.Scale == y.Scale
-	}
-	return true
+	class := keyClass(&a.typ)
+	return class == keyClass(&b.typ) && (class != "text" || a.attr == b.attr)
 }

@@ -247,15 +247,20 @@ func (b *builder) create() string {
 	if b.auto != nil && b.auto.col.Identity.Next > 1 {
 		sql += " AUTO_INCREMENT=" + strconv.FormatUint(b.auto.col.Identity.Next, 10)
 	}
-	charset, collation := "utf8mb4", b.r.to.binaryCollation()
-	if b.r.mysql && b.m.From.Collation != "" {
-		charset, collation = b.m.From.Charset, b.r.collation(b.m.From.Collation)
-	}
+	charset, collation := b.collates()
 	sql += " DEFAULT CHARSET=" + charset + " COLLATE=" + collation
 	if b.m.To.Comment != "" {
 		sql += " COMMENT=" + b.comment(b.object, b.m.To.Comment, 2048)
 	}
 	return sql + b.partitions()
+}
+
+// collates returns the character set and collation of columns that name none.
+func (b *builder) collates() (charset, collation string) {
+	if b.r.mysql && b.m.From.Collation != "" {
+		return b.m.From.Charset, b.r.collation(b.m.From.Collation)
+	}
+	return "utf8mb4", b.r.to.binaryCollation()
 }
 
 // engine returns the storage engine: InnoDB, unless the source names another one that works

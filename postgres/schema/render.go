@@ -42,7 +42,7 @@ func (s *Schema) renderer(db *tidemark.Database, moves []tidemark.Move) *rendere
 	return &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
 		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
 		taken: map[string]map[string]server.Holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{},
-		enums: map[columnID]madeType{}}
+		enums: map[columnID]madeType{}, types: map[tidemark.TableID]map[string]string{}}
 }
 
 // A renderer holds the state of one call of Render, or of AddColumn.
@@ -57,12 +57,13 @@ type renderer struct {
 	native map[tidemark.TableID][]string // what the CREATE TABLE of a PostgreSQL source depends on, by table
 	gone   map[string]string             // IDs of objects left out, with what is missing
 
-	logical   []*tidemark.Move                    // to be built from their logical shape
-	taken     map[string]map[string]server.Holder // names given, by schema
-	names     *server.Names                       // those of the target, and of earlier calls for a database in pieces
-	unique    map[tidemark.TableID][]uniqueKey    // by target table: what a foreign key can refer to
-	dependsOn map[tidemark.TableID][]string       // what a logical table needs
-	enums     map[columnID]madeType               // of another engine's columns
+	logical   []*tidemark.Move                       // to be built from their logical shape
+	taken     map[string]map[string]server.Holder    // names given, by schema
+	names     *server.Names                          // those of the target, and of earlier calls for a database in pieces
+	unique    map[tidemark.TableID][]uniqueKey       // by target table: what a foreign key can refer to
+	dependsOn map[tidemark.TableID][]string          // what a logical table needs
+	enums     map[columnID]madeType                  // of another engine's columns
+	types     map[tidemark.TableID]map[string]string // of the columns of logical tables, by the source's name of the table
 
 	objects  []tidemark.Object
 	findings []tidemark.Finding
@@ -98,9 +99,14 @@ func (r *renderer) takeOver() {
 	if r.byFrom[LargeObjects] == nil {
 		out[LargeObjects] = true
 	}
+	apart := r.apart()
 	for i := range r.db.Objects {
 		o := &r.db.Objects[i]
-		switch {
+		switch why := apart[o.ID]; {
+		case why != "":
+			r.gone[o.ID] = o.ID
+			r.find(tidemark.Warning, o.ID, "left out: "+why, unfitHint)
+			continue
 		case o.Kind == "grant" && !r.opt.Grants, o.Kind == "default privileges" && !r.opt.Grants, o.Kind == "owner" && !r.opt.Owners:
 			continue
 		case out[o.Table]:
@@ -125,6 +131,32 @@ func (r *renderer) takeOver() {
 				r.gone["table "+server.QuoteTable(m.From.TableID)]+", which it needs, is not copied", "")
 		}
 	}
+}
+
+// apart returns the foreign keys of native tables, by their ID, that cannot refer to the table that
+// the target keeps, and why.
+func (r *renderer) apart() map[string]string {
+	out := map[string]string{}
+	for i := range r.moves {
+		m := &r.moves[i]
+		for j := range m.To.ForeignKeys {
+			fk := &m.To.ForeignKeys[j]
+			p := r.byTo[fk.Ref]
+			if !m.Direct || p == nil || p.There == nil {
+				continue
+			}
+			typeOf := func(name string) string {
+				if c := m.To.Column(name); c != nil {
+					return c.Type.Native
+				}
+				return ""
+			}
+			if why := unfit(p.There, fk, typeOf); why != "" {
+				out["foreign key "+server.QuoteIdent(fk.Name)+" ON "+server.QuoteTable(m.To.TableID)] = why
+			}
+		}
+	}
+	return out
 }
 
 // blocked reports whether the target's version is too old for o's rows.

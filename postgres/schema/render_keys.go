@@ -189,6 +189,13 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 				"PostgreSQL requires one. Make it a foreign key to the primary key, or add a unique key.")
 			continue
 		}
+		if there := r.byTo[fk.Ref].There; there != nil {
+			types := r.types[m.From.TableID]
+			if why := unfit(there, &fk, func(name string) string { return types[name] }); why != "" {
+				r.find(tidemark.Warning, who, "left out: "+why, unfitHint)
+				continue
+			}
+		}
 		if why, hint := r.enumsApart(t, &fk); why != "" {
 			r.find(tidemark.Warning, who, "left out: "+why, hint)
 			continue
@@ -210,6 +217,65 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 		r.add(tidemark.Object{ID: q + " ON " + sql, Kind: "foreign key validation", Phase: tidemark.AfterRows, Table: t.TableID, Depends: []string{id},
 			Heavy: true, Bytes: m.From.Bytes, SQL: []string{"ALTER TABLE " + sql + " VALIDATE CONSTRAINT " + q}})
 	}
+}
+
+const unfitHint = "Change that table and add the foreign key after the copy, or use --prep drop."
+
+// unfit says why a foreign key cannot refer to the table that the target keeps; "" if it can, as
+// far as is known. typeOf returns the type of a column of the new table.
+func unfit(there *tidemark.Table, fk *tidemark.ForeignKey, typeOf func(column string) string) string {
+	serves := func(x tidemark.Index) bool {
+		return (x.Unique || there.Key != nil && x.Name == there.Key.Name) && x.Where == "" && sameColumns(x.Columns(), fk.RefColumns)
+	}
+	if !slices.ContainsFunc(append(keyOf(there), there.Indexes...), serves) {
+		return fmt.Sprintf("%s on the target has no unique key of exactly the columns %s", fk.Ref, strings.Join(fk.RefColumns, ", "))
+	}
+	for i, name := range fk.Columns {
+		if i >= len(fk.RefColumns) {
+			break
+		}
+		if c, is := there.Column(fk.RefColumns[i]), typeOf(name); c != nil && is != "" && !refersTo(is, c.Type.Native) {
+			return fmt.Sprintf("%s is %s, and %s of %s on the target is %s", name, is, c.Name, fk.Ref, c.Type.Native)
+		}
+	}
+	return ""
+}
+
+// keyTypes are types by what the server compares with each other in foreign keys: a column refers
+// to one of its own class, or of a class of which its values become without a cast.
+var keyTypes = map[string]string{
+	"smallint": "int", "integer": "int", "bigint": "int", "numeric": "numeric", "real": "float", "double precision": "float",
+	"text": "text", "character varying": "text", "character": "text", "name": "text",
+	"date": "day", "timestamp without time zone": "day", "timestamp with time zone": "day",
+	"boolean": "boolean", "bytea": "bytea", "uuid": "uuid", "interval": "interval", "money": "money", "bit": "bit", "bit varying": "bit", "macaddr": "macaddr", "inet": "inet", "cidr": "inet",
+	"time without time zone": "time", "time with time zone": "timetz",
+}
+
+// refersTo reports whether a foreign key can lead from a column of one type to one of another, as
+// far as is known.
+func refersTo(child, parent string) bool {
+	from, to := keyTypes[withoutLimits(child)], keyTypes[withoutLimits(parent)]
+	switch {
+	case from == "" || to == "" || from == to:
+		return true
+	case from == "int":
+		return to == "numeric" || to == "float"
+	case from == "numeric":
+		return to == "float"
+	case from == "time":
+		return to == "timetz" || to == "interval"
+	}
+	return false
+}
+
+// withoutLimits returns a type without what stands in parentheses.
+func withoutLimits(typ string) string {
+	before, rest, ok := strings.Cut(typ, "(")
+	if !ok {
+		return typ
+	}
+	_, after, _ := strings.Cut(rest, ")")
+	return before + after
 }
 
 // sameColumns reports whether two lists hold the same columns, in any order.

@@ -102,6 +102,7 @@ func (r *renderer) table(m *tidemark.Move) {
 			mk.depends = append(mk.depends, d)
 		}
 	}
+	r.types[m.From.TableID] = mk.types
 	r.checkNames(who, m.To)
 	if len(m.To.Partitions) > 0 && m.To.Form == tidemark.Partitioned || r.db.Engine != "postgres" && m.To.Native != "" {
 		r.find(tidemark.Warning, who, "its partitions become one plain table", "")
