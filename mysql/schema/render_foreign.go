@@ -90,7 +90,8 @@ func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]st
 				return nil, nil, unfit(c)
 			}
 		}
-		if a, b := child.column(cols[i]), parent.column(refs[i]); a != nil && b != nil && !sameForKeys(a, b) {
+		_, collation := r.keyType(m, cols[i])
+		if a, b := child.column(cols[i]), parent.column(refs[i]); a != nil && b != nil && (!sameForKeys(a, b) || padsOne(&a.typ, &b.typ, collation)) {
 			return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], a.sql, refs[i], b.sql)
 		}
 	}

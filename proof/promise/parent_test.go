@@ -74,3 +74,19 @@ func TestParentThatIsThere(t *testing.T) {
 		}
 	}
 }
+
+// TestCharAndVarchar: a VARCHAR column that refers to a CHAR column, which PostgreSQL compares
+// without the blanks at the end, gets a foreign key only where the target compares them so too.
+func TestCharAndVarchar(t *testing.T) {
+	src := testdb.Postgres(t, 15).NewDatabase(t, "src")
+	testdb.Query(t, src, "CREATE TABLE parent (code char(20) PRIMARY KEY); CREATE TABLE child (id int PRIMARY KEY, c varchar(20) REFERENCES parent, same char(20) REFERENCES parent); "+
+		"INSERT INTO parent VALUES ('x'); INSERT INTO child VALUES (1, 'x', 'x')")
+	for _, to := range []string{"mysql", "mariadb"} {
+		dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
+		o := testdb.Run(t, "copy", src, dst, "-v")
+		if o.Code != 0 || !strings.Contains(o.Out+o.ErrOut, "child_c_fkey: is not made") || strings.Contains(o.Out+o.ErrOut, "child_same_fkey: is not made") {
+			t.Errorf("%s: exit %d\n%s%s", to, o.Code, o.Out, o.ErrOut)
+		}
+		testdb.Query(t, dst, "INSERT INTO child VALUES (2, 'x', 'x')") // as the source accepts it
+	}
+}
