@@ -7,11 +7,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // SIGTERM and Ctrl-C end every command with the same code, even those that otherwise never end.
 func TestSignalsEndCommands(t *testing.T) {
 	t.Parallel()
+	testdb.NotShort(t) // it waits for what has nothing to say
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		for _, args := range [][]string{{"status", "--watch"}, {"utilities", "--watch", "--json"}, {"ha", "measure", "network", "--listen", "127.0.0.1:0"}, {"ha", "simulate", "--count", "0", "--time", "1m"}} {
 			said, err := os.Create(filepath.Join(t.TempDir(), "said"))

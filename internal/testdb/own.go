@@ -48,7 +48,7 @@ func OwnMySQL(tb testing.TB, options ...string) *Server {
 
 func alone(tb testing.TB, kind string, start func(kind, name string) (*Server, error)) *Server {
 	tb.Helper()
-	notShort(tb)
+	NotShort(tb)
 	s, err := start(kind, fmt.Sprintf("%s-own-%d", kind, ownN.Add(1)))
 	if err != nil {
 		fail(tb, err)

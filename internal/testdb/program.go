@@ -61,7 +61,7 @@ var builtProgram struct {
 // tests end.
 func Program(tb testing.TB) string {
 	tb.Helper()
-	notShort(tb)
+	NotShort(tb)
 	builtProgram.Do(func() { builtProgram.path, builtProgram.err = buildProgram() })
 	if builtProgram.err != nil {
 		tb.Fatal(builtProgram.err)

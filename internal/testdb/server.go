@@ -93,7 +93,7 @@ var (
 
 func shared(tb testing.TB, name string, start func(name string) (*Server, error)) *Server {
 	tb.Helper()
-	notShort(tb)
+	NotShort(tb)
 	slotsMu.Lock()
 	s := slots[name]
 	if s == nil {
@@ -108,10 +108,10 @@ func shared(tb testing.TB, name string, start func(name string) (*Server, error)
 	return s.server
 }
 
-// notShort skips a test that needs servers or the built program when only tests without them are
+// NotShort skips a test that needs servers or the built program when only tests without them are
 // requested (go test -short), and those that TIDEMARK_SHORT names: make test-short builds and links
 // each package once for both.
-func notShort(tb testing.TB) {
+func NotShort(tb testing.TB) {
 	tb.Helper()
 	if !testing.Testing() || !testing.Short() {
 		return

@@ -38,6 +38,7 @@ func serve(ctx context.Context, dir, addr string, note func(string)) error {
 // startRelay runs a relay until stop is called or the test ends.
 func startRelay(t *testing.T, dir, addr string) (stop func()) {
 	t.Helper()
+	testdb.NotShort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	at, done := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -74,6 +75,7 @@ func across(name, addr string) Options {
 // relayProcess starts a relay in a process of its own. It ends with the test.
 func relayProcess(t *testing.T, what, dir, addr string) *exec.Cmd {
 	t.Helper()
+	testdb.NotShort(t)
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), childVariable+"="+what, childFolder+"="+dir, childAddress+"="+addr)
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

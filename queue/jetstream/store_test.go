@@ -70,6 +70,7 @@ func TestExternal(t *testing.T) {
 // startServer starts a NATS server like those at sites, with a port of its own.
 func startServer(tb testing.TB, so *server.Options) *server.Server {
 	tb.Helper()
+	testdb.NotShort(tb)
 	so.Host, so.JetStream, so.NoSigs, so.NoLog, so.SyncAlways, so.JetStreamMaxStore = "127.0.0.1", true, true, true, true, 1<<60
 	if so.Port == 0 {
 		so.Port = server.RANDOM_PORT
