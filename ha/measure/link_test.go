@@ -219,6 +219,7 @@ func serveOnce(t *testing.T, answer []byte) string {
 
 func TestPeersThatCannotBeMeasured(t *testing.T) {
 	t.Parallel()
+	testdb.NotShort(t) // it waits for five seconds
 	nobody := testdb.FreeAddress(t)
 	newer := binary.BigEndian.AppendUint16([]byte(linkMagic), linkVersion+1)
 	newer = append(newer, 0, 2, '{', '}')
@@ -360,6 +361,7 @@ func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 // Silent connections are closed, and do not block others forever.
 func TestListenerClosesSilentConnections(t *testing.T) {
 	t.Parallel()
+	testdb.NotShort(t) // it waits for five seconds
 	f := listening(t, false, nil)
 	for range 3 * strangers {
 		c, err := net.Dial("tcp", f.addr)

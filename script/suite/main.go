@@ -117,6 +117,9 @@ func inOwnFolder(do func() error) error {
 	for _, what := range ended {
 		fmt.Fprintln(os.Stderr, "suite: ended what a killed run of tests had left:", what)
 	}
+	if os.Getenv("TIDEMARK_SHORT") != "" {
+		return do() // go runs a test again that has read another TMPDIR
+	}
 	dir, remove, err := home.Make("")
 	if err != nil {
 		return err
