@@ -29,6 +29,7 @@ type Facts struct {
 // shape is the summary of a report.
 type shape struct {
 	reader, writer, finisher flow.Times
+	scanner                  flow.Times // of a dump file
 	readers, writers, fins   int
 	rows, total              time.Duration // until the last row; until the end
 }
@@ -44,8 +45,10 @@ func measure(rep flow.Report) shape {
 			}
 		}
 		switch role.Name {
-		case "Reader", "Scanner":
-			s.reader, s.readers = s.reader.Add(sum), s.readers+len(role.Workers)
+		case "Reader":
+			s.reader, s.readers = sum, len(role.Workers)
+		case "Scanner":
+			s.scanner = sum
 		case "Writer":
 			s.writer, s.writers = sum, len(role.Workers)
 		case "Finisher":
@@ -57,10 +60,13 @@ func measure(rep flow.Report) shape {
 
 // limiting returns the role that limits.
 func (s shape) limiting() string {
+	scanning, reading, writing := share(s.scanner.Busy(), s.scanner.Total), share(s.reader.Busy(), s.reader.Total), share(s.writer.Busy(), s.writer.Total)
 	switch {
 	case s.total-s.rows > s.total*4/10:
 		return "Finisher"
-	case share(s.reader.Busy(), s.reader.Total) >= share(s.writer.Busy(), s.writer.Total):
+	case scanning > 0 && scanning >= max(reading, writing):
+		return "Scanner"
+	case reading >= writing:
 		return "Reader"
 	}
 	return "Writer"
@@ -71,6 +77,8 @@ func (s shape) of(role string, f Facts) (times flow.Times, workers int, option s
 	switch role {
 	case "Finisher":
 		return s.finisher, s.fins, "--finishers"
+	case "Scanner":
+		return s.scanner, 1, ""
 	case "Reader":
 		return s.reader, f.Lanes, "--lanes"
 	}
@@ -111,6 +119,8 @@ func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 	role := s.limiting()
 	times, workers, option := s.of(role, f)
 	switch {
+	case role == "Scanner":
+		limit, advice = scanLimit(times, starved)
 	case waitsFar(times):
 		limit, advice = farLimit(role, asks[role], times, workers, option, s.total)
 	case role == "Finisher":
@@ -132,6 +142,19 @@ func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 	}
 	if n := f.Methods["INSERT"]; n > 0 {
 		advice = append(advice, fmt.Sprintf("%d tables were written by multi-row INSERT because the target does not allow LOAD DATA LOCAL: SET GLOBAL local_infile=1 there makes writing several times faster.", n))
+	}
+	return limit, advice
+}
+
+// scanLimit is the verdict on a dump file whose scanner limits: it parses the file, and makes each
+// table before it reads on.
+func scanLimit(t flow.Times, starved float64) (limit string, advice []string) {
+	if t.Working >= t.IO {
+		return fmt.Sprintf("Parsing the file limits: its scanner worked %.0f%% of its time; the writers waited for rows %.0f%%.", 100*share(t.Working, t.Total), 100*starved), nil
+	}
+	limit = fmt.Sprintf("Making the tables of the file limits: its scanner makes them one after another, and waited for the target %.0f%% of its time; the writers waited for rows %.0f%%.", 100*share(t.IO, t.Total), 100*starved)
+	if waitsFar(t) {
+		advice = append(advice, fmt.Sprintf("Run tidemark nearer to the target: it would gain at most %s.", secs(t.RoundTripTime)))
 	}
 	return limit, advice
 }

@@ -22,6 +22,13 @@ func report(reader, writer, finisher flow.Times) flow.Report {
 	}}
 }
 
+// scanned is the report of a dump file, whose readers and writers have little to do.
+func scanned(scanner flow.Times) flow.Report {
+	rep := report(times(10, 2, 0, 8), times(10, 1, 0, 9), times(10, 1, 0, 9))
+	rep.Roles = append(rep.Roles, flow.Role{Name: "Scanner", Workers: []flow.Times{scanner}})
+	return rep
+}
+
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -46,6 +53,14 @@ func TestExplain(t *testing.T) {
 			"Building keys and indexes limits", "innodb_sort_buffer_size"},
 		{"refused LOAD DATA", report(times(10, 3, 7, 0), times(10, 9.5, 0, 0.5), times(11, 2, 0, 9)), Facts{Lanes: 2, Methods: map[string]int{"INSERT": 3}},
 			"Writing the target limits", "3 tables were written by multi-row INSERT"},
+		{"a file of many tables", scanned(times(10, 9, 0, 1)), Facts{Lanes: 2, LanesFixed: true},
+			"Making the tables of the file limits: its scanner makes them one after another, and waited for the target 90% of its time; the writers waited for rows 90%.", ""},
+		{"a file that is far from its target", scanned(withTrips(times(10, 9, 0, 1), 400, 20)), Facts{Lanes: 2, LanesFixed: true},
+			"Making the tables of the file limits", "Run tidemark nearer to the target: it would gain at most 8.0 s."},
+		{"a file of much SQL", scanned(withTrips(times(10, 1, 0, 1), 0, 0)), Facts{Lanes: 2, LanesFixed: true},
+			"Parsing the file limits: its scanner worked 80% of its time; the writers waited for rows 90%.", ""},
+		{"a file of large tables", scanned(times(10, 1, 8, 1)), Facts{Lanes: 2, LanesFixed: true},
+			"Reading the source limits", ""},
 		{"nothing to see", flow.Report{}, Facts{}, "The job was too short for its limit to be measured.", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

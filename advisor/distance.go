@@ -16,7 +16,7 @@ const far = time.Millisecond
 var asks = map[string]string{
 	"Reader": "the source", "Source reader": "the source", "Source planner": "the source",
 	"Writer": "the target", "Finisher": "the target", "Target reader": "the target", "Target planner": "the target",
-	"Agent": "the target", "Flusher": "the target",
+	"Agent": "the target", "Flusher": "the target", "Scanner": "the target",
 }
 
 // repository is the server that the workers on a repository ask.

@@ -18,6 +18,7 @@ import (
 type claims struct {
 	tidemark.Claim
 	others map[tidemark.TableID][]tidemark.Claimant // whose process is gone
+	run    bool                                     // the run itself is claimed
 	denied error                                    // the user may not record them: the check of privileges says more
 }
 
@@ -45,7 +46,11 @@ func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed 
 			c.claims.others[o.Table] = append(c.claims.others[o.Table], o)
 		}
 	}
+	if c.claims.run {
+		return false, nil
+	}
 	_, had, err := c.claims.Take(ctx, []tidemark.TableID{theRun})
+	c.claims.run = err == nil
 	return had > 0, err
 }
 
