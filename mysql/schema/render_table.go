@@ -248,6 +248,9 @@ func (b *builder) create() string {
 		sql += " AUTO_INCREMENT=" + strconv.FormatUint(b.auto.col.Identity.Next, 10)
 	}
 	charset, collation := b.collates()
+	if b.r.mysql && b.m.From.Collation != "" {
+		b.r.collation(b.m.From.Collation) // reports it
+	}
 	sql += " DEFAULT CHARSET=" + charset + " COLLATE=" + collation
 	if b.m.To.Comment != "" {
 		sql += " COMMENT=" + b.comment(b.object, b.m.To.Comment, 2048)
@@ -258,7 +261,8 @@ func (b *builder) create() string {
 // collates returns the character set and collation of columns that name none.
 func (b *builder) collates() (charset, collation string) {
 	if b.r.mysql && b.m.From.Collation != "" {
-		return b.m.From.Charset, b.r.collation(b.m.From.Collation)
+		collation, _ = b.r.to.collation(b.m.From.Collation)
+		return b.m.From.Charset, collation
 	}
 	return "utf8mb4", b.r.to.binaryCollation()
 }
