@@ -18,7 +18,7 @@ func (s *Server) enter(ctx context.Context) error {
 	var size string
 	var pid uint32
 	if err := s.lead.QueryRow(ctx, "SELECT current_setting('block_size'), pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&size, &pid); err != nil {
-		return s.Fail(ctx, "connect", s.Object, err)
+		return s.connectFailed(ctx, err) // a pooler has answered the login before it has a session
 	}
 	s.BlockSize, _ = strconv.ParseInt(size, 10, 64)
 	if pid != s.lead.PgConn().PID() { // a pooler invents cancel keys
@@ -47,7 +47,7 @@ func (s *Server) refuseSharedSessions(ctx context.Context, pid uint32) error {
 	for _, conn := range []*pgx.Conn{other, s.lead, s.lead, other, other, s.lead} {
 		var pid uint32
 		if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&pid); err != nil {
-			return s.Fail(ctx, "connect", s.Object, err)
+			return s.connectFailed(ctx, err)
 		}
 		if of[conn] == 0 {
 			of[conn] = pid
