@@ -129,7 +129,11 @@ func TestRefillOfOneTable(t *testing.T) {
 	if got := testdb.Query(t, src, "SELECT count(*), sum(hashtext(r::text)) FROM film_actor r"); got != was {
 		t.Errorf("there are %s of %s again", got, was)
 	}
-	o := must(t, append([]string{"restore", place, src, "--include", "public.film", "--prep", "drop", "--plan", "--json"}, key...)...)
+	drop := append([]string{"restore", place, src, "--prep", "drop", "--plan", "--json"}, key...)
+	if o := cli(t, append(drop, "--include", "public.film")...); o.code != 8 || !strings.Contains(o.errOut, "which is not part of the copy, refers to it") {
+		t.Errorf("of a table to which others refer: %+v", o)
+	}
+	o := must(t, append(drop, "--include", "public.film", "--include", "public.film_*", "--include", "public.inventory", "--include", "public.rental", "--include", "public.payment*")...)
 	if !strings.Contains(o.out, `"film"`) {
 		t.Errorf("the plan is\n%s", o.out)
 	}
