@@ -65,6 +65,9 @@ var jobs = []*job{
 	{name: "dump-maria", title: "mysqldump file of the mixed schema into MariaDB 10.11", goal: 0.28, setUp: setUpDump, tools: func(b *bench, a *arena) []tool {
 		return []tool{b.tidemarkTool("copy", "file:"+a.file, a.target.url(database), a.target), mariadbImport(a, a.target)}
 	}},
+	{name: "far-dump", title: "mysqldump file of 500 tables of 20 rows into MariaDB 10.11, with a round trip of 20 ms to it", goal: 0.15, setUp: setUpFarDump(500, 20*time.Millisecond), tools: func(b *bench, a *arena) []tool {
+		return []tool{b.tidemarkTool("copy", "file:"+a.file, a.target.reach(database), a.target), mariadbImport(a, a.target)}
+	}},
 	{name: "wiki-maria", title: "wiki-shaped page dump of 1 million rows into MariaDB 10.11", goal: 0.40, setUp: setUpWiki("maria"), tools: func(b *bench, a *arena) []tool {
 		return []tool{b.tidemarkTool("copy", "file:"+a.file, a.target.url(database), a.target), mariadbImport(a, a.target)}
 	}},

@@ -44,23 +44,47 @@ func tablesTools(b *bench, a *arena) []tool {
 	return []tool{b.tidemarkTool("copy", a.source.reach(database), a.target.reach(database), a.target), pgcopydb(a, 2, 0), pgDump(a)}
 }
 
+// smallTables fills a MariaDB server with tables of 20 rows.
+func (b *bench) smallTables(ctx context.Context, into *arena, tables float64) (*server, content, error) {
+	n := max(10, int(tables*b.scale))
+	into.sampled(n)
+	var fill strings.Builder
+	for i := range n {
+		fmt.Fprintf(&fill, "CREATE TABLE t%d (id int PRIMARY KEY, a text, b int, KEY (b));\n"+
+			"INSERT INTO t%d SELECT seq, CONCAT('text ', seq), MOD(seq, 7) FROM seq_1_to_20;\n", i+1, i+1)
+	}
+	return b.filled(ctx, into, "maria", "maria-tables-"+strconv.Itoa(n), into.tables, func(ctx context.Context, s *server) error { return s.exec(ctx, database, fill.String()) })
+}
+
 // setUpFarMaria is setUpTables for MariaDB and a target of any engine.
 func setUpFarMaria(target string, tables float64, delay time.Duration) func(context.Context, *bench, *arena) error {
 	return func(ctx context.Context, b *bench, a *arena) (err error) {
-		n := max(10, int(tables*b.scale))
-		a.sampled(n)
-		var fill strings.Builder
-		for i := range n {
-			fmt.Fprintf(&fill, "CREATE TABLE t%d (id int PRIMARY KEY, a text, b int, KEY (b));\n"+
-				"INSERT INTO t%d SELECT seq, CONCAT('text ', seq), MOD(seq, 7) FROM seq_1_to_20;\n", i+1, i+1)
-		}
-		a.source, a.content, err = b.filled(ctx, a, "maria", "maria-tables-"+strconv.Itoa(n), a.tables, func(ctx context.Context, s *server) error { return s.exec(ctx, database, fill.String()) })
-		if err != nil {
+		if a.source, a.content, err = b.smallTables(ctx, a, tables); err != nil {
 			return err
 		}
 		if a.target, err = b.scratchServer(ctx, a, target); err != nil {
 			return err
 		}
 		return a.distance(delay, a.servers()...)
+	}
+}
+
+// setUpFarDump needs the source only while it writes the file.
+func setUpFarDump(tables float64, delay time.Duration) func(context.Context, *bench, *arena) error {
+	return func(ctx context.Context, b *bench, a *arena) (err error) {
+		var filled arena
+		defer filled.close()
+		from, c, err := b.smallTables(ctx, &filled, tables)
+		if err != nil {
+			return err
+		}
+		a.tables, a.content = filled.tables, c
+		if a.file, a.Bytes, err = b.made("tables-dump", from.dump(ctx)); err != nil {
+			return err
+		}
+		if a.target, err = b.scratchServer(ctx, a, "maria"); err != nil {
+			return err
+		}
+		return a.distance(delay, a.target)
 	}
 }

@@ -154,7 +154,7 @@ func mydumperLogin(s *server) []string {
 // mariadbImport feeds the dump to MariaDB's own client.
 func mariadbImport(a *arena, into *server) tool {
 	return tool{name: "mariadb < file", rival: true, into: into, steps: func(string) ([][]step, error) {
-		return [][]step{{{args: []string{"mariadb", "--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port=" + strconv.Itoa(into.port),
+		return [][]step{{{args: []string{"mariadb", "--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port=" + strconv.Itoa(cmp.Or(into.far, into.port)),
 			"--user=" + account, "--password=" + password, database}, stdin: a.file}}}, nil
 	}}
 }
