@@ -32,6 +32,8 @@ type Piece struct {
 	Line    int64    // from 1
 	Bytes   int64    // of text
 	Rows    int64    // Rows: how many end in it; 1 where a long row begins
+	Long    bool     // Rows: a long row begins; the next piece comes once it is converted
+	Idle    bool     // Execute of a SET: it changes nothing for statements in ASCII that are not about rows
 	Set     Settings // Rows, ExecuteAt: what the file has set up to here
 	Text    any      // Rows: the engine's own
 }

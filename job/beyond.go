@@ -64,7 +64,7 @@ func (im *importJob) skip(p *tidemark.Piece) {
 }
 
 // elsewhere notes a statement that is not run because the database that it names is not copied.
-func (im *importJob) elsewhere(p *tidemark.Piece) {
+func elsewhere(im *importJob, p *tidemark.Piece) {
 	what, place, _ := strings.Cut(strings.TrimSuffix(p.What, ")"), " (")
 	kind, _, _ := strings.Cut(what, " ")
 	im.unrun.add(kind+" in another database", place)

@@ -130,6 +130,7 @@ func (im *importJob) makeSchemas(ctx context.Context, objects []tidemark.Object)
 			continue
 		}
 		im.made[o.ID] = true
+		sendSettings(ctx, im)
 		if err := im.tgt.Exec(ctx, im.control, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
 			return nil, err
 		}
@@ -166,7 +167,7 @@ func (im *importJob) carries(p *tidemark.Piece) bool {
 
 // strange reports whether a statement names a database other than the one that is copied: it would
 // change what the target's URL does not name.
-func (im *importJob) strange(p *tidemark.Piece) bool {
+func strange(im *importJob, p *tidemark.Piece) bool {
 	if len(im.places) == 0 || im.end.several || strings.EqualFold(im.from(p), im.tgt.Default()) {
 		return false
 	}

@@ -81,7 +81,7 @@ func newImport(env Env, spec CopySpec, tgt Destination, dump Dump, again func() 
 	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
 	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: again, prepared: map[string]bool{},
-		known: map[tidemark.TableID]bool{}, fresh: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
+		foreseen: map[tidemark.TableID]bool{}, known: map[tidemark.TableID]bool{}, fresh: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
 		told: map[string]bool{}, places: map[string]string{}, creates: map[string]string{}, made: map[string]bool{}}
 }
 
@@ -167,6 +167,8 @@ type importJob struct {
 	known    map[tidemark.TableID]bool
 	ahead    bool                                   // the file was read ahead, or need not be
 	prepared map[string]bool                        // what is recorded of tables: see prepare
+	foreseen map[tidemark.TableID]bool              // tables that are claimed, and that the target lacks
+	sets     []string                               // SETs that wait for the next statement: see settings
 	fresh    map[tidemark.TableID]bool              // tables that the import creates
 	places   map[string]string                      // databases of the file with selected tables: where they go
 	creates  map[string]string                      // CREATE DATABASE of the file
@@ -225,7 +227,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	im.known[m.To.TableID] = true
 	first := !slices.Contains(slices.Collect(maps.Values(im.places)), m.To.Schema)
 	im.places[table.Schema] = m.To.Schema
-	if first {
+	if first && !im.foreseen[m.To.TableID] {
 		if _, err := im.tgt.Inspect(ctx, []tidemark.TableID{m.To.TableID}); err != nil { // for the names there
 			return load.Settled{}, err
 		}
@@ -247,17 +249,20 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	if err := im.ledger(ctx); err != nil {
 		return load.Settled{}, err
 	}
-	return im.settled(p, &m, made, keep, fresh), nil
+	return im.settled(ctx, p, &m, made, keep, fresh), nil
 }
 
 // settled sorts a table's objects by when they are made.
-func (im *importJob) settled(p *tidemark.Piece, m *tidemark.Move, made []tidemark.Object, keep, fresh bool) load.Settled {
+func (im *importJob) settled(ctx context.Context, p *tidemark.Piece, m *tidemark.Move, made []tidemark.Object, keep, fresh bool) load.Settled {
 	s := load.Settled{Move: m, Format: im.format(m, fresh)}
 	for _, o := range made {
 		switch {
 		case keep && o.Kind != "statistics":
 		case o.Phase == tidemark.BeforeRows:
 			s.Before = append(s.Before, o)
+			if !inASCII(o.SQL...) {
+				sendSettings(ctx, im)
+			}
 		default:
 			s.Objects = append(s.Objects, o)
 			if o.Kind == "index" {
@@ -381,7 +386,7 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 	}
 	if !im.Speaks() {
 		if p.Kind == tidemark.ExecuteAt {
-			return im.computed(p)
+			return needsMySQL(p)
 		}
 		im.find(im.leftBehind(p))
 		return nil
@@ -390,6 +395,7 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		if p.Refuse != "" {
 			return im.refused(p)
 		}
+		sendSettings(ctx, im)
 		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
 		if tidemark.KindOf(err) == tidemark.Exists && im.spec.Resume != "" {
 			return nil
@@ -397,9 +403,10 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		return err
 	}
 	if p.What == "" {
-		// One that the server rejects or does not know is skipped: dumps set what only their own
-		// server has.
-		im.tgt.Exec(ctx, im.control, []string{p.SQL})
+		im.sets = append(im.sets, p.SQL)
+		if !p.Idle || len(im.sets) >= 1000 {
+			sendSettings(ctx, im)
+		}
 	}
 	if p.Kind == tidemark.OnRows {
 		im.triggers[folded(p.Table)] = true
@@ -411,8 +418,8 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 	return nil
 }
 
-// computed is the error for rows that only MySQL can compute.
-func (im *importJob) computed(p *tidemark.Piece) error {
+// needsMySQL is the error for rows that only MySQL can compute.
+func needsMySQL(p *tidemark.Piece) error {
 	if err := p.Damage("import", p.Table.String()); err != nil {
 		return err
 	}
@@ -468,6 +475,7 @@ func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	name := folded(p.Table)
 	if keys := im.keys[name]; (p.AsSQL || p.Kind == tidemark.ExecuteAt) && len(keys) > 0 && im.Speaks() {
 		delete(im.keys, name)
+		sendSettings(ctx, im)
 		for _, o := range keys {
 			if err := im.tgt.Exec(ctx, im.control, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
 				return err

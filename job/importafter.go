@@ -75,16 +75,20 @@ func (im *importJob) runOnce(ctx context.Context, list []*tidemark.Piece) (refus
 		if im.built[id] || im.ran[p] || p.What != "" && !im.carries(p) {
 			continue
 		}
-		if p.What != "" && im.strange(p) {
+		if p.What != "" && strange(im, p) {
 			im.ran[p] = true
-			im.elsewhere(p)
+			elsewhere(im, p)
 			continue
 		}
+		if p.What == "" {
+			im.sets = append(im.sets, p.SQL)
+			continue
+		}
+		sendSettings(ctx, im)
 		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
 		switch {
 		case ctx.Err() != nil:
 			return nil, 0, ctx.Err()
-		case p.What == "":
 		case err != nil && tidemark.KindOf(err) != tidemark.Exists:
 			refused = append(refused, load.Failed{Object: tidemark.Object{ID: id, SQL: []string{p.SQL}}, Error: err.Error()})
 		default:

@@ -176,7 +176,7 @@ func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
 		return nil
 	}
 	if !s.im.Speaks() {
-		err := s.im.computed(p)
+		err := needsMySQL(p)
 		s.findings = append(s.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: p.Table.String(),
 			Text: fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), Hint: tidemark.HintOf(err)})
 		return nil

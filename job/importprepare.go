@@ -41,6 +41,9 @@ func (im *importJob) record(ctx context.Context, ids ...string) error {
 // is; fresh that we create it.
 func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh bool, err error) {
 	id, one := m.To.TableID, []tidemark.TableID{m.To.TableID}
+	if im.foreseen[id] {
+		return false, true, nil
+	}
 	if _, err := im.take(ctx, one); err != nil {
 		return false, false, err
 	}
@@ -64,36 +67,36 @@ func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh
 			}
 		}
 		if !recorded(im, id) {
-			if err := im.prepareOne(ctx, &states[0], clear); err != nil {
-				return false, false, err
-			}
+			fresh, err := im.prepareOne(ctx, &states[0], clear)
+			return !fresh && err == nil, fresh, err
 		}
 	}
 	return im.prepared[kept(id)], im.prepared[created(id)], nil
 }
 
-// prepareOne prepares a table of which nothing is recorded.
-func (im *importJob) prepareOne(ctx context.Context, s *tidemark.TableState, clear bool) error {
+// prepareOne prepares a table of which nothing is recorded. One that we create is recorded once it
+// is: see Creating.
+func (im *importJob) prepareOne(ctx context.Context, s *tidemark.TableState, clear bool) (fresh bool, err error) {
 	id, prep := s.Table, im.spec.Plan.Prep
-	fresh := !s.Exists || prep == load.DropTables
+	fresh = !s.Exists || prep == load.DropTables
 	if err := im.contested(id, fresh, clear); err != nil {
-		return err
+		return false, err
 	}
 	if s.Rows && prep == load.MustBeEmpty {
-		return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "import", Object: id.String(), Err: errors.New("has rows already"), Hint: "This table was not changed. Choose --prep drop, truncate or keep, or an empty target."}
+		return false, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "import", Object: id.String(), Err: errors.New("has rows already"), Hint: "This table was not changed. Choose --prep drop, truncate or keep, or an empty target."}
 	}
 	if err := im.evict(ctx, id); err != nil {
-		return err
+		return false, err
 	}
 	if clear {
 		if err := im.tgt.Clear(ctx, []tidemark.TableID{id}, prep == load.DropTables); err != nil {
-			return readByName(im, err)
+			return false, readByName(im, err)
 		}
 	}
 	if fresh {
-		return im.record(ctx, created(id))
+		return true, nil
 	}
-	return im.record(ctx, kept(id))
+	return false, im.record(ctx, kept(id))
 }
 
 // readByName adds to an error of emptying one table after the other what would help.

@@ -36,6 +36,14 @@ type Settler interface {
 	// Table decides how a table that the script defines, or fills without defining it, is loaded;
 	// with a nil Move its rows are skipped. BeforeRows objects exist when it returns.
 	Table(ctx context.Context, p *tidemark.Piece) (Settled, error)
+	// Ahead reports whether tables that come after a piece which is not one of rows may be created
+	// before it has its turn; of a table, whether it may be created before those in front of it.
+	Ahead(p *tidemark.Piece) bool
+	// Foresee prepares for tables whose turn is next, and returns how many of them, from the first,
+	// Table can settle now without touching anything that exists. It holds until the next call.
+	Foresee(ctx context.Context, tables []*tidemark.Piece) int
+	// Creating is called with tables of the target before they are created.
+	Creating(ctx context.Context, tables []tidemark.TableID) error
 	// Rows is called before a piece of rows is handed to a lane: it creates what must be in force
 	// for them.
 	Rows(ctx context.Context, p *tidemark.Piece) error
@@ -80,6 +88,7 @@ type importing struct {
 	built  map[string]bool
 	moves  map[tidemark.TableID]int // -1: skipped
 
+	ahead    readingAhead
 	narrower map[string]int // moves of rows with fewer columns
 
 	mu     sync.Mutex
@@ -91,7 +100,7 @@ type importing struct {
 func (im *importing) feed(ctx context.Context, c *flow.Clock) error {
 	c.Enter(flow.Working)
 	for {
-		p, err := im.script.Next(ctx)
+		p, err := im.next(ctx, c)
 		if errors.Is(err, io.EOF) {
 			if err = im.end(ctx); err == nil {
 				return nil
@@ -145,7 +154,7 @@ func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 // table settles a table and adds its move.
 func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece) (int, error) {
 	defer c.Enter(c.Enter(flow.IO))
-	s, err := im.settle.Table(ctx, p)
+	s, err := im.answer(ctx, p)
 	if err != nil && im.run.rejects(ctx, err) {
 		return im.reject(p, tidemark.Object{ID: "table " + p.Table.String(), Kind: "table", Table: p.Table}, err)
 	}
@@ -155,6 +164,9 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 	if s.Move == nil {
 		im.moves[p.Table] = -1
 		return -1, nil
+	}
+	if err := im.settle.Creating(ctx, []tidemark.TableID{s.Move.To.TableID}); err != nil {
+		return -1, err
 	}
 	// The lanes are busy with earlier tables, so the scanner creates this one.
 	if err := im.run.before(ctx, c, im.run.opt.ScriptLane(), s.Before, im.built); err != nil {
@@ -166,6 +178,15 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 	move := im.run.addMove(s, im.built)
 	im.moves[p.Table] = move
 	return move, nil
+}
+
+// answer is the Settler's for a table, unless it has already given it.
+func (im *importing) answer(ctx context.Context, p *tidemark.Piece) (Settled, error) {
+	if s, ok := im.ahead.tables[p]; ok {
+		delete(im.ahead.tables, p)
+		return s.Settled, s.err
+	}
+	return im.settle.Table(ctx, p)
 }
 
 // reject skips the rows of a table that cannot be created.

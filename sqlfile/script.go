@@ -32,6 +32,7 @@ type Script struct {
 	scan   *Scanner
 	long   *longRow // the row whose parts are still being read
 	set    tidemark.Settings
+	last   map[string]string // by variable: the SET that set it, if its value is a constant
 
 	mu   sync.Mutex // guards what Offset reads concurrently
 	file *File
@@ -189,7 +190,7 @@ func (s *Script) rows(ctx context.Context, t *Tuples) (*tidemark.Piece, error) {
 	p.AsSQL = t.Verb != "INSERT" && t.Verb != "COPY" && !t.More // INSERT IGNORE and REPLACE mean something to a server
 	if t.More {
 		s.long = &longRow{index: t.Index, first: t, ch: make(chan *Tuples, 1), quit: make(chan struct{})}
-		p.Text, p.Rows = s.long, 1
+		p.Text, p.Rows, p.Long = s.long, 1, true
 	}
 	return p, nil
 }
@@ -237,6 +238,7 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 		p.Kind = tidemark.Schema
 	case Set:
 		s.remember(p, st.Text)
+		p.Idle = s.idle(st)
 		if s.parts.list[s.at].rows {
 			return nil // it applies to these rows and tables, which are known by now
 		}

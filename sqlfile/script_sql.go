@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/charset"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // remember keeps a SET for the statements after it. Dumps repeat the same SETs for every table, in
@@ -25,6 +26,69 @@ func (s *Script) remember(p *tidemark.Piece, text []byte) {
 		}
 	}
 	s.set.SQL = append(s.set.SQL, p.SQL)
+}
+
+// idle reports whether a SET changes nothing for statements in ASCII: it sets the character set of
+// the client, as dumps do around each table, or repeats what is in force.
+func (s *Script) idle(st *Statement) bool {
+	names, constant := assigned(st.Session.reader(st.Text))
+	if len(names) == 0 || s.last == nil {
+		s.last = map[string]string{}
+	}
+	client, again := true, constant
+	for _, name := range names {
+		client = client && (name == "character_set_client" || name == "@saved_cs_client")
+		again = again && s.last[name] == string(st.Text)
+	}
+	for _, name := range names {
+		if s.last[name] = ""; constant {
+			s.last[name] = string(st.Text)
+		}
+	}
+	return len(names) > 0 && (client || again)
+}
+
+// assigned returns the variables that a SET sets, in lower case; none if it does anything else.
+// constant means that their values read no variable.
+func assigned(l *sqltext.Reader) (names []string, constant bool) {
+	if constant = l.Accept("SET"); !constant {
+		return nil, false
+	}
+	for {
+		t := l.Next()
+		if t.Is("SESSION") || t.Is("LOCAL") {
+			t = l.Next()
+		}
+		switch {
+		case t.Kind != sqltext.Word:
+			return nil, false
+		case t.Is("NAMES"):
+			names = append(names, "character_set_client", "character_set_connection", "character_set_results", "collation_connection")
+		case l.Accept("=") || l.Accept(":", "="):
+			names = append(names, strings.TrimPrefix(strings.ToLower(t.Text), "@@"))
+		default:
+			return nil, false
+		}
+	value:
+		for depth := 0; ; {
+			t := l.Next()
+			switch {
+			case t.Kind == sqltext.End:
+				return names, constant
+			case t.Kind == sqltext.Bad:
+				return nil, false
+			case t.Is("("):
+				depth++
+			case t.Is(")"):
+				depth--
+			case t.Kind == sqltext.Word && strings.HasPrefix(t.Text, "@"), t.Is("DEFAULT"):
+				constant = false
+			}
+			if depth == 0 && t.Is(",") {
+				break value
+			}
+		}
+	}
 }
 
 const hintAll = "Look at the statement in the file. If you trust it, run it with --run-all-statements."
