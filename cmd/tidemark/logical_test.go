@@ -46,7 +46,7 @@ func TestPostgresByHand(t *testing.T) {
 			madeByHand(t, src, dst, "--owners", "--grants")
 			must(t, "diff", src, dst)
 			if a, b := testdb.PgDump(t, src), testdb.PgDump(t, dst); a != b {
-				t.Errorf("pg_dump differs:\n%s", firstDifference(a, b))
+				t.Errorf("pg_dump differs:\n%s", testdb.FirstDifference(a, b))
 			}
 			if c.version == 15 {
 				large := "SELECT oid, md5(lo_get(oid)) FROM pg_largeobject_metadata ORDER BY 1"
@@ -98,7 +98,7 @@ func TestMySQLByHand(t *testing.T) {
 				}
 				must(t, "diff", kept, src)
 				if now := mysqlShape(t, src); now != shape {
-					t.Errorf("it is not as it was:\n%s", firstDifference(shape, now))
+					t.Errorf("it is not as it was:\n%s", testdb.FirstDifference(shape, now))
 				}
 			})
 		}

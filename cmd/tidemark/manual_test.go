@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // TestManualPages compares the generated pages of the manual with what the program prints. To
@@ -23,7 +25,7 @@ func TestManualPages(t *testing.T) {
 			}
 			if want != string(have) {
 				t.Errorf("doc/manual/%s.md is not what the program prints; to update it:\n\tgo run ./cmd/tidemark manual %s > doc/manual/%s.md\n%s",
-					page, page, page, firstDifference(string(have), want))
+					page, page, page, testdb.FirstDifference(string(have), want))
 			}
 		})
 	}

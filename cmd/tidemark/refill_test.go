@@ -33,7 +33,7 @@ func TestRefillPostgres(t *testing.T) {
 			}
 			must(t, "diff", src, dst)
 			if after := testdb.PgDump(t, dst); c.from == c.to && after != before {
-				t.Errorf("pg_dump differs:\n%s", firstDifference(before, after))
+				t.Errorf("pg_dump differs:\n%s", testdb.FirstDifference(before, after))
 			}
 			large := "SELECT oid, md5(lo_get(oid)) FROM pg_largeobject_metadata ORDER BY 1"
 			if a, b := testdb.Query(t, src, large), testdb.Query(t, dst, large); a != b || !strings.Contains(a, "4712") {
@@ -71,7 +71,7 @@ func TestRefillMySQL(t *testing.T) {
 				must(t, "restore", place, src)
 				must(t, "diff", kept, src)
 				if now := mysqlShape(t, src); now != shape {
-					t.Errorf("it is not as it was:\n%s", firstDifference(shape, now))
+					t.Errorf("it is not as it was:\n%s", testdb.FirstDifference(shape, now))
 				}
 			})
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
@@ -26,7 +25,7 @@ func TestPostgresToPostgres(t *testing.T) {
 				}
 				a, b := testdb.PgDump(t, src), testdb.PgDump(t, dst)
 				if a != b {
-					t.Fatalf("pg_dump differs:\n%s", firstDifference(a, b))
+					t.Fatalf("pg_dump differs:\n%s", testdb.FirstDifference(a, b))
 				}
 			})
 		}
@@ -41,18 +40,6 @@ func packed(sample string) string {
 }
 
 func major(n int) string { return map[int]string{15: "15", 16: "16", 17: "17", 18: "18"}[n] }
-
-// firstDifference returns the lines around the first difference.
-func firstDifference(a, b string) string {
-	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
-	for i := range x {
-		if i >= len(y) || x[i] != y[i] {
-			from := max(0, i-5)
-			return "source:\n" + strings.Join(x[from:min(len(x), i+6)], "\n") + "\ntarget:\n" + strings.Join(y[from:min(len(y), i+6)], "\n")
-		}
-	}
-	return "target is longer:\n" + strings.Join(y[len(x):min(len(y), len(x)+10)], "\n")
-}
 
 // mysqlServers are the servers of the MySQL family by a short name.
 func mysqlServers(t *testing.T) map[string]*testdb.Server {

@@ -1,6 +1,7 @@
 package testdb
 
 import (
+	"strings"
 	"sync"
 	"testing"
 )
@@ -50,3 +51,15 @@ func OnData(tb testing.TB) { judges(tb, onData) }
 // OnClock says that this test is judged by figures that depend on how busy the machine is: if it
 // fails, script/suite runs it once more, alone.
 func OnClock(tb testing.TB) { judges(tb, onClock) }
+
+// FirstDifference returns the lines around the first that differs in two texts.
+func FirstDifference(source, target string) string {
+	x, y := strings.Split(source, "\n"), strings.Split(target, "\n")
+	for i := range x {
+		if i >= len(y) || x[i] != y[i] {
+			from := max(0, i-5)
+			return "source:\n" + strings.Join(x[from:min(len(x), i+6)], "\n") + "\ntarget:\n" + strings.Join(y[min(len(y), from):min(len(y), i+6)], "\n")
+		}
+	}
+	return "target is longer:\n" + strings.Join(y[len(x):min(len(y), len(x)+10)], "\n")
+}
