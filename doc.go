@@ -30,6 +30,7 @@
 //	4  queue/jetstream queue/kafka        where a queue's messages are kept
 //	   engines                            the explicit list of engines, and what each can do
 //	   relay/far                          the target of a copy, opened by a relay beside its server
+//	   job/notice                         what of a copy people may notice later
 //	3  postgres mysql db2 sqlfile         engines: they know words, and what both do alike
 //	   mapping ddl                        rules of the user's, and for changed definitions
 //	   load diff define lag catalog sample advisor   verbs: they see engines through their own interfaces

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/job/notice"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -234,7 +235,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	}
 	made, more := im.tgt.Render(db, moves)
 	im.find(more)
-	im.find(hiddenLabels(&m))
+	im.find(notice.HiddenLabels(&m))
 	if err := load.Blocked(more); err != nil {
 		return load.Settled{}, err
 	}
@@ -517,7 +518,7 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 		return nil, err
 	}
 	im.find(found)
-	im.find(applications(db.Engine, moves, im.tgt.Name(), im.spec.Bools))
+	im.find(notice.Applications(db.Engine, moves, im.tgt.Name(), im.spec.Bools))
 	if !slices.ContainsFunc(im.tables, func(t *tidemark.Table) bool { return len(t.ForeignKeys) > 0 }) {
 		return nil, nil
 	}

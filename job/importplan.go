@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/job/notice"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -252,7 +253,7 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 		if err := im.whole(&moves[i]); err != nil {
 			return nil, err
 		}
-		found = append(found, hiddenLabels(&moves[i])...)
+		found = append(found, notice.HiddenLabels(&moves[i])...)
 	}
 	s.clashes(moves)
 	found = slices.Concat(im.spec.Findings, im.p.Findings, found, s.summary(), im.listUnrun(), s.findings)

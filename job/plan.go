@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/job/notice"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
@@ -20,7 +21,7 @@ func planAll(ctx context.Context, src load.Source, tgt Destination, db *tidemark
 		return nil, err
 	}
 	p.Position = at
-	p.Findings = slices.Concat(findings, notCarried(db, tgt, moves), applications(db.Engine, moves, tgt.Name(), spec.Bools), p.Findings)
+	p.Findings = slices.Concat(findings, notCarried(db, tgt, moves), notice.Applications(db.Engine, moves, tgt.Name(), spec.Bools), p.Findings)
 	p.Findings = slices.DeleteFunc(p.Findings, func(f tidemark.Finding) bool { return f.Severity < tidemark.Blocker && apart[f.Object] })
 	if err == nil {
 		err = sameColumns(ctx, src, tgt, p)

@@ -1,15 +1,18 @@
-package job
+// Package notice says what of a copy people may notice later: what an application may, though every
+// row is equal, and rows that may be refused for labels that a dump does not show.
+package notice
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 )
 
-// applications finds what an application may notice though every row is equal: each thing once,
+// Applications finds what an application may notice though every row is equal: each thing once,
 // with the number of columns that it concerns. doc/manual/after-the-copy.md says what to do.
 // bools: tinyint(1) becomes boolean.
-func applications(source string, moves []tidemark.Move, target string, bools bool) []tidemark.Finding {
+func Applications(source string, moves []tidemark.Move, target string, bools bool) []tidemark.Finding {
 	a := &noticed{}
 	for i := range moves {
 		if m := &moves[i]; m.From.Form != tidemark.LargeObjects {
@@ -46,7 +49,14 @@ func (a *noticed) say(s tidemark.Severity, n int, text, hint string) {
 
 // in says which columns something is about: "3 columns: a, b and 1 more".
 func in(names []string) string {
-	return " (" + plural(len(names), "column") + ": " + tidemark.Some(names, 2) + ")"
+	return " (" + plural(len(names)) + ": " + tidemark.Some(names, 2) + ")"
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return "1 column"
+	}
+	return fmt.Sprintf("%d columns", n)
 }
 
 func (a *noticed) table(m *tidemark.Move) {

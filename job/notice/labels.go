@@ -1,14 +1,14 @@
-package job
+package notice
 
 import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// hiddenLabels names the ENUM and SET columns of a dump file whose labels may be others on the
+// HiddenLabels names the ENUM and SET columns of a dump file whose labels may be others on the
 // server: mysqldump, mariadb-dump and mydumper have them from SHOW CREATE TABLE. The rows have them
 // as they are, and match no label then.
-func hiddenLabels(m *tidemark.Move) (out []tidemark.Finding) {
+func HiddenLabels(m *tidemark.Move) (out []tidemark.Finding) {
 	for i := range m.From.Columns {
 		if c := &m.From.Columns[i]; mysqltype.MayHideLabel(&c.Type) {
 			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: "column " + m.From.String() + "." + c.Name,
