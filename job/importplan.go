@@ -199,8 +199,15 @@ func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
 
 // other counts a statement that is not about rows.
 func (s *survey) other(p *tidemark.Piece) {
-	if p.What == "" {
-		return // a setting of the session
+	if p.What == "" { // a setting of the session
+		if s.im.Speaks() && !s.settings[p.SQL] {
+			s.settings[p.SQL] = true
+			s.sets = append(s.sets, tidemark.Object{ID: "setting", Kind: "setting", Phase: tidemark.BeforeRows, SQL: []string{p.SQL}})
+		}
+		return
+	}
+	if (alters(p) || p.Kind == tidemark.OnRows) && !s.im.carries(p) {
+		return
 	}
 	kind, _, _ := strings.Cut(p.What, " ")
 	switch {
@@ -219,11 +226,7 @@ func (s *survey) other(p *tidemark.Piece) {
 	if s.im.Speaks() && p.Kind == tidemark.OnRows && p.Refuse != "" && s.im.carries(p) {
 		s.triggers[folded(p.Table)] = p
 	}
-	if s.im.Speaks() && p.What == "" && !s.settings[p.SQL] {
-		s.settings[p.SQL] = true
-		s.sets = append(s.sets, tidemark.Object{ID: "setting", Kind: "setting", Phase: tidemark.BeforeRows, SQL: []string{p.SQL}})
-	}
-	if s.im.Speaks() && p.What != "" {
+	if s.im.Speaks() {
 		s.later = append(s.later, tidemark.Object{ID: id, Kind: kind, Phase: tidemark.AfterRows, Table: p.Table, SQL: []string{p.SQL}})
 	}
 	if !s.im.Speaks() {
