@@ -166,7 +166,8 @@ type importJob struct {
 	control  int                  // the lane for statements of the file
 	end      fileEnd              // where its databases go, once known
 	known    map[tidemark.TableID]bool
-	ahead    bool                                   // the file was read ahead, or need not be
+	ahead    bool                                   // tables were cleared ahead, or need not be
+	further  further                                // what it has further on
 	prepared map[string]bool                        // what is recorded of tables: see prepare
 	foreseen map[tidemark.TableID]bool              // tables that are claimed, and that the target lacks
 	sets     []string                               // SETs that wait for the next statement: see settings
@@ -191,12 +192,14 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	if im.system(p.Table.Schema) {
 		return load.Settled{}, nil
 	}
-	def := p.Def
+	def, err := p.Def, error(nil)
 	if def == nil {
-		var err error
-		if def, err = im.fromTarget(ctx, p); err != nil {
-			return load.Settled{}, err
-		}
+		def, err = im.fromTarget(ctx, p)
+	} else if im.spec.Rules.Wants(qualified(def, im.tgt.Default()).TableID) {
+		def, err = defined(ctx, im, p)
+	}
+	if err != nil {
+		return load.Settled{}, err
 	}
 	table := qualified(def, im.tgt.Default())
 	if !im.spec.Rules.Wants(table.TableID) {
@@ -389,7 +392,9 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		if p.Kind == tidemark.ExecuteAt {
 			return needsMySQL(p)
 		}
-		im.find(im.leftBehind(p))
+		if !alters(p) || !carried(im, p) {
+			im.find(im.leftBehind(p))
+		}
 		return nil
 	}
 	if p.Kind == tidemark.ExecuteAt {
@@ -433,8 +438,12 @@ func (im *importJob) leftBehind(p *tidemark.Piece) []tidemark.Finding {
 	if alters(p) {
 		if name := "table " + p.Table.String(); im.carries(p) && !im.told[name] {
 			im.told[name] = true
-			return []tidemark.Finding{{Severity: tidemark.Warning, Object: name, Text: fmt.Sprintf("its ALTER TABLE (line %d) is not carried out: keys, foreign keys, AUTO_INCREMENT and whatever else it adds are missing", p.Line),
-				Hint: "Add them after the copy, or load the dump into MySQL or MariaDB and copy from there."}}
+			hint := "Add them after the copy, or load the dump into MySQL or MariaDB and copy from there."
+			if im.dump.Stamp() == "" {
+				hint = "Give the dump as a file, which can be read ahead, or add them after the copy."
+			}
+			return []tidemark.Finding{{Severity: tidemark.Warning, Object: name, Hint: hint,
+				Text: fmt.Sprintf("its ALTER TABLE (line %d) is not carried out: keys, foreign keys, AUTO_INCREMENT and whatever else it adds are missing", p.Line)}}
 		}
 		return nil
 	}

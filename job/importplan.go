@@ -30,6 +30,8 @@ type survey struct {
 	others      map[string]int                       // statements that are not rows, by kind
 	views       map[string]bool                      // those that were counted
 	settings    map[string]bool                      // the texts of sets
+	altered     map[tidemark.TableID]bool            // tables that are as ALTER TABLEs leave them
+	carried     map[string]bool                      // these, by name
 	triggers    map[tidemark.TableID]*tidemark.Piece // that must not fire while rows are loaded
 	start       time.Time
 	// see, if not nil, receives the pieces of rows of selected tables, and what computes rows.
@@ -50,7 +52,7 @@ func (im *importJob) plan(ctx context.Context) (*load.Plan, error) {
 
 // survey reads the file, or what defines its tables; see, if not nil, receives the pieces of rows.
 func (im *importJob) survey(ctx context.Context, tables bool, see func(*tidemark.Table, *tidemark.Piece) error) (*survey, error) {
-	s := &survey{im: im, see: see, sum: load.TableStatus{State: load.FullLoad}, at: map[tidemark.TableID]*tidemark.Table{}, others: map[string]int{}, views: map[string]bool{}, settings: map[string]bool{}, triggers: map[tidemark.TableID]*tidemark.Piece{}, start: time.Now()}
+	s := &survey{im: im, see: see, sum: load.TableStatus{State: load.FullLoad}, at: map[tidemark.TableID]*tidemark.Table{}, others: map[string]int{}, views: map[string]bool{}, settings: map[string]bool{}, altered: map[tidemark.TableID]bool{}, carried: map[string]bool{}, triggers: map[tidemark.TableID]*tidemark.Piece{}, start: time.Now()}
 	if im.env.Watch != nil {
 		im.env.Watch.Running(s)
 	}
@@ -212,6 +214,9 @@ func (s *survey) other(p *tidemark.Piece) {
 	kind, _, _ := strings.Cut(p.What, " ")
 	switch {
 	case alters(p):
+		if s.alter(p) {
+			return
+		}
 		kind = "ALTER TABLE"
 	case !strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE") && kind != "statement":
 		if kind = "DROP"; !s.im.Speaks() {

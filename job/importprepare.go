@@ -115,17 +115,7 @@ func clearAhead(ctx context.Context, im *importJob) error {
 	if tidemark.Family(im.tgt.Name()) == "mysql" || im.dump.Stamp() == "" {
 		return nil
 	}
-	dump, err := im.again()
-	if err != nil {
-		return err
-	}
-	defer dump.Close()
-	im.env.Phase("reading the file ahead, for the tables that the target has")
-	env := im.env
-	env.Watch = nil // the file is not loaded yet
-	look := newImport(env, im.spec, im.tgt, dump, im.again)
-	look.spec.Findings = nil
-	survey, err := look.survey(ctx, true, nil)
+	survey, err := readFurther(ctx, im, "reading the file ahead, for the tables that the target has")
 	if err != nil {
 		return err
 	}
