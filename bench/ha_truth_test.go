@@ -63,6 +63,7 @@ func TestTruthPostgres(t *testing.T) {
 
 func TestTruthMariaDB(t *testing.T) {
 	t.Parallel()
+	testdb.OnClock(t)
 	primary, replica := testdb.OwnMariaDB(t), testdb.OwnMariaDB(t)
 	r, err := attachMaria(t.Context(), nodeOf(primary), nodeOf(replica))
 	if err != nil {
