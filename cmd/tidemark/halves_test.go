@@ -87,8 +87,10 @@ func TestHalves(t *testing.T) {
 			c.interrupt()
 			a.interrupt()
 			must(t, append(capture, "--until", "now")...)
-			must(t, append(apply, "--until", "now")...)
-			must(t, "diff", src, dst)
+			applied := must(t, append(apply, "--until", "now")...)
+			if o := cli(t, "diff", src, dst); o.code != 0 {
+				t.Fatalf("diff: exit %d\n%s%s\napply said\n%s%s\nstatus says\n%s", o.code, o.out, o.errOut, applied.out, applied.errOut, cli(t, "status", "-v").out)
+			}
 			if o := must(t, append([]string{"peek", name, "--json"}, both[2:]...)...); strings.Contains(o.out, `"op":"message"`) && !strings.Contains(o.out, `"text":"tidemark.`) {
 				t.Errorf("peek says\n%s", o.out)
 			}
