@@ -82,7 +82,7 @@ func newImport(env Env, spec CopySpec, tgt Destination, dump Dump, again func() 
 	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
 	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: again, prepared: map[string]bool{},
-		foreseen: map[tidemark.TableID]bool{}, known: map[tidemark.TableID]bool{}, fresh: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
+		foreseen: map[tidemark.TableID]bool{}, known: map[tidemark.TableID]known{}, fresh: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
 		told: map[string]bool{}, places: map[string]string{}, creates: map[string]string{}, made: map[string]bool{}}
 }
 
@@ -162,10 +162,10 @@ func (im *importJob) resume(ctx context.Context) error {
 type importJob struct {
 	*copying
 	dump     Dump
-	again    func() (Dump, error) // opens the file once more
-	control  int                  // the lane for statements of the file
-	end      fileEnd              // where its databases go, once known
-	known    map[tidemark.TableID]bool
+	again    func() (Dump, error)                   // opens the file once more
+	control  int                                    // the lane for statements of the file
+	end      fileEnd                                // where its databases go, once known
+	known    map[tidemark.TableID]known             // tables that the import came to, by their name on the target, folded
 	ahead    bool                                   // tables were cleared ahead, or need not be
 	further  further                                // what it has further on
 	prepared map[string]bool                        // what is recorded of tables: see prepare
@@ -225,10 +225,9 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	if err := im.whole(&m); err != nil {
 		return load.Settled{}, err
 	}
-	if im.known[m.To.TableID] {
-		return load.Settled{}, &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: m.To.String(), Err: errors.New("two tables of the file map to it"), Hint: "Rename one of them with a rule."}
+	if err := distinct(im, table, m.To.TableID); err != nil {
+		return load.Settled{}, err
 	}
-	im.known[m.To.TableID] = true
 	first := !slices.Contains(slices.Collect(maps.Values(im.places)), m.To.Schema)
 	im.places[table.Schema] = m.To.Schema
 	if first && !im.foreseen[m.To.TableID] {
@@ -254,6 +253,31 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, err
 	}
 	return im.settled(ctx, p, &m, made, keep, fresh), nil
+}
+
+// A known table is one that the import came to.
+type known struct {
+	table *tidemark.Table
+	to    tidemark.TableID
+}
+
+// distinct refuses a table that would be the same one on the target as another.
+func distinct(im *importJob, table *tidemark.Table, to tidemark.TableID) error {
+	was, is := im.known[folded(to)]
+	im.known[folded(to)] = known{table, to}
+	switch {
+	case !is, was.to != to && !im.Speaks(): // PostgreSQL tells capitals from small letters
+		return nil
+	case was.to == to:
+		return &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: to.String(), Err: errors.New("two tables of the file map to it"), Hint: "Rename one of them with a rule."}
+	}
+	db := im.database([]*tidemark.Table{was.table, table}, nil)
+	moves, _, err := im.spec.Rules.Apply(db, schemaDefaults(im.end, im.tgt, im.spec.TargetSchema))
+	if err != nil {
+		return err
+	}
+	_, found := im.tgt.Render(db, moves)
+	return load.Blocked(found)
 }
 
 // settled sorts a table's objects by when they are made.

@@ -95,7 +95,7 @@ func foreseeable(ctx context.Context, im *importJob, pieces []*tidemark.Piece) (
 	names := map[tidemark.TableID]bool{}
 	for i := range moves {
 		id := moves[i].To.TableID
-		if names[folded(id)] || im.known[id] {
+		if _, is := im.known[folded(id)]; is || names[folded(id)] {
 			return nil, 0 // it may be the same table as another
 		}
 		names[folded(id)] = true

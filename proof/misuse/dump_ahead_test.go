@@ -164,3 +164,32 @@ func TestDumpBesideATableThatIsThere(t *testing.T) {
 		})
 	}
 }
+
+// TestDumpOfTwins copies tables whose names differ by capitals only, into servers that tell them
+// apart and into one that does not: there the second is refused, and its rows are not mixed with
+// those of the first.
+func TestDumpOfTwins(t *testing.T) {
+	t.Parallel()
+	file := written(t, "-- MySQL dump\nCREATE TABLE `Ab` (`id` int NOT NULL, PRIMARY KEY (`id`));\nINSERT INTO `Ab` VALUES (1),(2);\nCREATE TABLE `aB` (`id` int NOT NULL, PRIMARY KEY (`id`));\nINSERT INTO `aB` VALUES (3),(4);\n-- Dump completed\n")
+	for _, to := range engines() {
+		dst := to.server(t).NewDatabase(t, "dst")
+		for _, verb := range []string{"check", "copy"} {
+			if o := run(t, verb, file, dst); o.Code != 0 {
+				t.Errorf("%s to %s: exit %d\n%s%s", verb, to.name, o.Code, o.Out, o.ErrOut)
+			}
+		}
+		quote := map[bool]string{true: `"`, false: "`"}[to.name == "postgres"]
+		if got := testdb.Query(t, dst, strings.ReplaceAll("SELECT sum(id) FROM `Ab` UNION ALL SELECT sum(id) FROM `aB`", "`", quote)); got != "3\n7" {
+			t.Errorf("%s has %q", to.name, got)
+		}
+	}
+	dst := testdb.OwnMariaDB(t, "--lower-case-table-names=1").NewDatabase(t, "dst")
+	for verb, code := range map[string]int{"check": 1, "copy": 13} {
+		if o := run(t, verb, file, dst); o.Code != code || !strings.Contains(o.Out+o.ErrOut, "does not distinguish") {
+			t.Errorf("%s: exit %d, not %d\n%s%s", verb, o.Code, code, o.Out, o.ErrOut)
+		}
+	}
+	if got := testdb.Query(t, dst, "SELECT COALESCE(SUM(id), 0) IN (0, 3) FROM ab"); got != "1" {
+		t.Error("rows of both are in one table")
+	}
+}
