@@ -45,6 +45,14 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 		return "", nil, err
 	}
 	c := im.copying
+	d, err := Distance(ctx, im.tgt)
+	if err != nil {
+		return "", nil, err
+	}
+	if d > 0 { // as between databases
+		c.spec.Load.RoundTrip, c.spec.Load.MaxLanes = d, 0
+		im.control = c.spec.Load.ScriptLane()
+	}
 	defer func() { c.lock.Unlock() }()
 	defer c.giveUp(ctx, false)
 	if err := im.begin(ctx); err != nil {

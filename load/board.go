@@ -34,7 +34,7 @@ type board struct {
 	objects  []*work
 	due      dueQueues // objects that may be built now, and some that no longer wait
 	ofMove   []*work   // by move: the first of the objects that wait for its rows
-	expected []int64   // by move: bytes of its ranges in the plan
+	expected []int64   // by move: bytes of its ranges
 	progress progress
 	byID     map[string]*work
 	rowsLeft int            // ranges not done
@@ -56,6 +56,7 @@ type feed struct {
 	guess   bool         // sizes of objects are unknown
 	feeding int          // with open: the move whose ranges are still being added; -1: none
 	unfed   map[int]bool // with open: moves without ranges so far
+	has     map[int]int  // with guess: ranges that a lane has
 }
 
 // A task is one attempt at a range.
@@ -68,6 +69,7 @@ type task struct {
 	dropped atomic.Bool  // the writer has abandoned this attempt; the reader may stop
 	alone   bool         // it was tried before, and does not go in a bundle
 	seq     int          // in the plan
+	lane    int          // that has it
 	also    *task        // the next one of its move, while both are held
 	with    []*task      // the bundle that it is in; nil: none
 	wrote   int64        // bytes that the writer has taken
@@ -101,7 +103,7 @@ const (
 
 func newBoard(p *Plan, done map[int]bool, objects []*tidemark.Object, lanes int) *board {
 	b := &board{left: make([]int, len(p.Moves)), ofMove: make([]*work, len(p.Moves)), expected: make([]int64, len(p.Moves)),
-		progress: progress{kinds: map[string]*KindBuild{}, running: map[*work]bool{}}, active: lanes, lanes: lanes, byID: make(map[string]*work, len(objects)), at: map[int]int{}, owner: p.Owner, feed: feed{feeding: -1, unfed: map[int]bool{}}, gone: map[int]bool{}, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
+		progress: progress{kinds: map[string]*KindBuild{}, running: map[*work]bool{}}, active: lanes, lanes: lanes, byID: make(map[string]*work, len(objects)), at: map[int]int{}, owner: p.Owner, feed: feed{feeding: -1, unfed: map[int]bool{}, has: map[int]int{}}, gone: map[int]bool{}, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
 	b.cond = sync.NewCond(&b.mu)
 	b.pending = make([]*task, 0, len(p.Ranges)-len(done))
 	for i := range p.Ranges {
@@ -190,7 +192,7 @@ func (b *board) nextRanges(ctx context.Context, c *flow.Clock, lane int) ([]*tas
 		if b.rowsLeft == 0 && !b.open || b.gone[lane] {
 			return true
 		}
-		if lane >= b.active {
+		if lane >= b.active || b.guess && b.has[lane] > 1 { // it may not keep small pieces from others
 			return false
 		}
 		t = b.pick()
@@ -198,6 +200,10 @@ func (b *board) nextRanges(ctx context.Context, c *flow.Clock, lane int) ([]*tas
 	})
 	if err != nil || t == nil {
 		return nil, err
+	}
+	t.lane = lane
+	if b.guess {
+		b.has[lane]++
 	}
 	return b.bundled(t), nil
 }
@@ -252,7 +258,7 @@ func (b *board) wake() {
 func (b *board) rangeDone(t *task) (full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leave(t.r.Move)
+	b.leave(t)
 	b.rowsLeft--
 	b.left[t.r.Move]--
 	b.offerOf(t.r.Move)
@@ -260,9 +266,13 @@ func (b *board) rangeDone(t *task) (full bool) {
 	return b.whole(t.r.Move) && !b.rejected[t.r.Move]
 }
 
-// leave takes back what takeOut has counted: a task of a move is with no lane any more. b.mu is
+// leave takes back what was counted when a task was taken: it is with no lane any more. b.mu is
 // held.
-func (b *board) leave(move int) {
+func (b *board) leave(t *task) {
+	if b.guess {
+		b.has[t.lane]--
+	}
+	move := t.r.Move
 	b.out--
 	if b.at[move]--; b.at[move] == 0 {
 		delete(b.at, move)
@@ -318,6 +328,7 @@ func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, 
 		full = -1
 	}
 	b.left[r.Move]++
+	b.expected[r.Move] += r.Bytes
 	b.rowsLeft++
 	b.pending = append(b.pending, &task{r: r})
 	b.cond.Broadcast()
@@ -352,7 +363,7 @@ func (b *board) fed(objects []*tidemark.Object) (full []int) {
 func (b *board) rangeFailed(t *task, err error, budget time.Duration) (left time.Duration, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leave(t.r.Move)
+	b.leave(t)
 	left = t.failing.left(budget)
 	again = passing(err) && left > 0 || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
 	if !again {

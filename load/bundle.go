@@ -82,7 +82,7 @@ func (b *board) apart(tasks []*task) {
 	defer b.mu.Unlock()
 	again := make([]*task, len(tasks))
 	for i, t := range tasks {
-		b.leave(t.r.Move)
+		b.leave(t)
 		again[i] = &task{r: t.r, attempt: t.attempt, alone: true}
 	}
 	b.pending = append(again, b.pending...)

@@ -93,7 +93,8 @@ func (b *board) offerAll() { // b.mu is held
 // dueQueues are where objects wait for a finisher.
 type dueQueues struct {
 	large, small workQueue
-	finishers    int // that share the small ones
+	finishers    int  // that share the small ones
+	far          bool // from a server
 }
 
 // ready takes objects that may be built now out of their queue: one that is not small, unless only
@@ -106,6 +107,9 @@ func (b *board) ready(small bool, most int) (out []*work) {
 		return []*work{d.large.take()}
 	}
 	share := max(1, min(most, len(d.small)/max(1, d.finishers)))
+	if d.far { // they cost less than another round trip
+		share = min(most, max(share, leastShare))
+	}
 	for len(d.small) > 0 && len(out) < share {
 		out = append(out, d.small.take())
 		d.small.trim(b.isDue)
@@ -136,7 +140,10 @@ func (b *board) small(w *work) bool {
 	if w.Bytes > smallObject || strings.HasPrefix(w.Kind, "materialized") {
 		return false
 	}
-	return !w.Heavy || w.Bytes > 0 || w.move >= 0 && !b.guess && b.expected[w.move] == 0
+	if b.guess && w.move >= 0 { // of a dump file, of whose table the rows are known by now
+		return !w.Heavy || b.expected[w.move] <= smallObject
+	}
+	return !w.Heavy || w.Bytes > 0 || w.move >= 0 && b.expected[w.move] == 0
 }
 
 // progress counts objects. It is kept up to date, since a display asks for it several times a

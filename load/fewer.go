@@ -127,7 +127,7 @@ func (r *Run) Fewer() []tidemark.Finding {
 func (b *board) laneGone(lane int, t *task, all int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leave(t.r.Move)
+	b.leave(t)
 	b.gone[lane] = true
 	b.active = max(b.active, all)
 	b.pending = append([]*task{{r: t.r, attempt: t.attempt, failing: t.failing, alone: t.alone}}, b.pending...)

@@ -20,11 +20,14 @@ func (r *Run) waits(bytes int64) bool { return bytes < int64(linkRate*r.opt.Roun
 // firstLanes returns how many lanes begin: two, or all if ranges are small and the round trip is
 // long.
 func (r *Run) firstLanes() int {
+	if len(r.plan.Ranges) == 0 { // of a script, which is not read yet
+		return min(2, r.opt.LaneCount())
+	}
 	var bytes int64
 	for i := range r.plan.Ranges {
 		bytes += r.plan.Ranges[i].Bytes
 	}
-	if r.waits(bytes / int64(max(1, len(r.plan.Ranges)))) {
+	if r.waits(bytes / int64(len(r.plan.Ranges))) {
 		return r.opt.LaneCount()
 	}
 	return min(2, r.opt.LaneCount())

@@ -64,8 +64,14 @@ type Settled struct {
 	Objects []tidemark.Object
 }
 
-// pendingPieces is how many pieces of a few megabytes wait for a lane, at most.
-const pendingPieces = 6
+// pending is how many pieces wait for a lane when another one comes, at most: some of a few
+// megabytes, or as many small ones as are read ahead, of which each lane takes many a second.
+func pending(bytes int64) int {
+	if bytes < aheadBytes/maxAhead {
+		return maxAhead
+	}
+	return 6
+}
 
 // NewImport prepares to load a script. Its ranges are the script's pieces, so marks work as in any
 // copy: done lists the pieces that are on the target.
@@ -241,7 +247,7 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 	im.mu.Lock()
 	im.pieces[p.ID] = p
 	im.mu.Unlock()
-	full, err := im.run.board.addRange(ctx, c, r, pendingPieces)
+	full, err := im.run.board.addRange(ctx, c, r, pending(p.Bytes))
 	if full >= 0 {
 		im.run.tableFull(full)
 	}

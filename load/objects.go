@@ -89,7 +89,8 @@ func (r *Run) finisher(lane int, d *defining) func(context.Context, *flow.Clock)
 		if err := d.work(ctx, c, lane, lane == r.opt.LaneCount()); err != nil {
 			return err
 		}
-		f := &finishing{run: r, lane: lane, patient: r.feed != nil, light: lane >= r.opt.LaneCount()+r.opt.Finishers}
+		light := lane >= r.opt.LaneCount()+r.opt.Finishers
+		f := &finishing{run: r, lane: lane, patient: r.feed != nil && !light, light: light}
 		for {
 			some, more, err := r.board.nextObjects(ctx, c, f.light, lane > r.opt.LaneCount(), maxAhead)
 			if more { // the rows may need its session

@@ -70,14 +70,15 @@ func (o Options) LaneCount() int {
 // few times, since a server writes the file of a new index to disk at once.
 const lightFrom = 500
 
-// light returns how many sessions create small objects besides the Finishers.
+// light returns how many sessions create small objects besides the Finishers. How many objects a
+// script has is not known: -1. Far away they mostly wait for round trips.
 func (o Options) light(objects int) int {
-	if objects < lightFrom {
-		return 0
+	if objects >= lightFrom || objects < 0 && o.RoundTrip > 0 {
+		return 2 * o.defaults().Finishers
 	}
-	return 2 * o.defaults().Finishers
+	return 0
 }
 
 // ScriptLane returns the target's lane for an import's own statements, which run while the others
 // write and build.
-func (o Options) ScriptLane() int { return o.LaneCount() + o.defaults().Finishers }
+func (o Options) ScriptLane() int { return o.LaneCount() + 3*o.defaults().Finishers }

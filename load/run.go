@@ -115,13 +115,17 @@ type Failed struct {
 // Incomplete if all rows are loaded but some object is missing (see Failures). Whatever the error,
 // the same plan can be run again with what is done by then.
 func (r *Run) Do(ctx context.Context, built map[string]bool) error {
-	light := r.opt.light(len(r.plan.Objects) - len(built))
+	objects := len(r.plan.Objects) - len(built)
+	if r.feed != nil {
+		objects = -1
+	}
+	light := r.opt.light(objects)
 	d := newDefining(r, r.opt.Finishers+light, r.plan.Objects, built)
 	r.board.mu.Lock() // whoever watches the run may look already
 	if len(d.left) > 0 {
 		r.board.pending = r.board.held.hold(r.board.pending, r.plan.plain())
 	}
-	r.board.due.finishers = r.opt.Finishers + light
+	r.board.due.finishers, r.board.due.far = r.opt.Finishers+light, r.opt.RoundTrip > 0
 	r.board.mu.Unlock()
 	r.lanesMu.Lock()
 	r.fewer.shorten = d.shorten

@@ -1,12 +1,15 @@
 package misuse
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -66,6 +69,57 @@ func TestTablesOfADumpCostNoTurns(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLanesOfAFarDump copies a dump of small tables to a server with a round trip of 10 ms: as
+// between databases, all lanes are used, and each writes some of the tables.
+func TestLanesOfAFarDump(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("-- MySQL dump 10.19  Distrib 10.11.6-MariaDB\n")
+	for n := range 120 {
+		fmt.Fprintf(&text, "CREATE TABLE `t%d` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\nINSERT INTO `t%[1]d` VALUES (1),(2);\n", n)
+	}
+	file := written(t, text.String()+"-- Dump completed on 2026-11-28 10:00:00\n")
+	for _, to := range engines() {
+		t.Run(to.name, func(t *testing.T) {
+			t.Parallel()
+			s := to.server(t)
+			dst := s.NewDatabase(t, "dst")
+			port := fmt.Sprint(s.Port)
+			far := strings.Replace(dst, ":"+port+"/", ":"+testdb.NewWire(t, port, 5*time.Millisecond).Port+"/", 1)
+			o := run(t, "copy", file, far, "--json")
+			if o.Code != 0 {
+				t.Fatalf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+			}
+			var end struct {
+				Report struct{ Workers flow.Report }
+			}
+			for line := range strings.Lines(o.Out) {
+				if strings.Contains(line, `"event":"report"`) {
+					if err := json.Unmarshal([]byte(line), &end); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, role := range end.Report.Workers.Roles {
+				if role.Name != "Writer" {
+					continue
+				}
+				if len(role.Workers) != 8 {
+					t.Errorf("%d lanes", len(role.Workers))
+				}
+				for _, w := range role.Workers {
+					if w.Batches == 0 || w.Batches > 60 {
+						t.Errorf("a lane wrote %d of 120 tables", w.Batches)
+					}
+				}
+			}
+			if got := testdb.Query(t, dst, "SELECT sum(id) FROM t119"); got != "3" {
+				t.Errorf("the last table has %q", got)
+			}
+		})
 	}
 }
 
