@@ -265,7 +265,10 @@ func TestKilledIntoDb2(t *testing.T) {
 			kills++
 			if code, runs := p.run("runs"); code == 0 && strings.Contains(runs, "01") { // else it was killed before it had a name
 				args = []string{"copy", src, tgt, "--range-size", "64kB", "--lanes", "2", "--resume", "last"}
-				if strings.Contains(runs, " done") {
+				if strings.Contains(runs, " done") { // killed as it ended: to resume it removes what it may have left
+					if code, out := p.run(args...); code != 2 || !strings.Contains(out, "already finished") {
+						t.Errorf("resumed when it was done: exit %d\n%s", code, out)
+					}
 					break
 				}
 			}
