@@ -192,16 +192,6 @@ func role(t *testing.T, srv *testdb.Server, db, name, sql string) string {
 	return with(db, user, "s3cret-tide")
 }
 
-// written writes a text to a new file.
-func written(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func pg15(t *testing.T) *testdb.Server   { return testdb.Postgres(t, 15) }
 func maria(t *testing.T) *testdb.Server  { return testdb.MariaDB(t) }
 func mysql8(t *testing.T) *testdb.Server { return testdb.MySQL(t) }

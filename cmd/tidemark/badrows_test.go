@@ -50,24 +50,24 @@ const twoToOne = `{"rules": [
 var inputs = []bad{
 	{"two tables to one yaml", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-		task := written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\nrename:\n  tables:\n    public.*: everything\n")
+		task := testdb.Written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\nrename:\n  tables:\n    public.*: everything\n")
 		return []string{"copy", src, dst, "--config", task}, []string{src, dst}
 	}, 13},
 	{"two tables to one dms", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, maria(t)), pg15(t).NewDatabase(t, "dst")
-		return []string{"copy", src, dst, "--table-mappings", written(t, "dms.json", twoToOne)}, []string{src, dst}
+		return []string{"copy", src, dst, "--table-mappings", testdb.Written(t, "dms.json", twoToOne)}, []string{src, dst}
 	}, 13},
 	{"broken dms json", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-		return []string{"copy", src, dst, "--table-mappings", written(t, "dms.json", "{\"rules\": [\n  {\"rule-type\": \"selection\",\n   \"rule-id\" \"1\"}]}")}, []string{src, dst}
+		return []string{"copy", src, dst, "--table-mappings", testdb.Written(t, "dms.json", "{\"rules\": [\n  {\"rule-type\": \"selection\",\n   \"rule-id\" \"1\"}]}")}, []string{src, dst}
 	}, 15},
 	{"cut dms json", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-		return []string{"copy", src, dst, "--table-mappings", written(t, "dms.json", twoToOne[:300])}, []string{src, dst}
+		return []string{"copy", src, dst, "--table-mappings", testdb.Written(t, "dms.json", twoToOne[:300])}, []string{src, dst}
 	}, 15},
 	{"dms rule that cannot be honoured", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-		return []string{"copy", src, dst, "--table-mappings", written(t, "dms.json", strings.Replace(twoToOne, `"rename", "value": "everything"`, `"add-before-image-columns"`, 1))}, []string{src, dst}
+		return []string{"copy", src, dst, "--table-mappings", testdb.Written(t, "dms.json", strings.Replace(twoToOne, `"rename", "value": "everything"`, `"add-before-image-columns"`, 1))}, []string{src, dst}
 	}, 7},
 	{"no table selected", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
@@ -78,21 +78,21 @@ var inputs = []bad{
 	}, 6},
 	{"unknown option in a task file", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-		return []string{"copy", "--config", written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\noptions:\n  lane: 4\n")}, []string{src, dst}
+		return []string{"copy", "--config", testdb.Written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\noptions:\n  lane: 4\n")}, []string{src, dst}
 	}, 2},
 	{"bad option in a task file", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-		return []string{"copy", "--config", written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\noptions:\n  lanes: 100\n")}, []string{src, dst}
+		return []string{"copy", "--config", testdb.Written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\noptions:\n  lanes: 100\n")}, []string{src, dst}
 	}, 2},
 	{"unknown key in a task file", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-		return []string{"copy", "--config", written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\nsorce: x\n")}, []string{src, dst}
+		return []string{"copy", "--config", testdb.Written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\nsorce: x\n")}, []string{src, dst}
 	}, 2},
 	{"broken yaml", func(t *testing.T) ([]string, []string) {
-		return []string{"copy", "--config", written(t, "task.yaml", "source: postgres://u:s3cret-tide@h/db\ntarget: [\n")}, nil
+		return []string{"copy", "--config", testdb.Written(t, "task.yaml", "source: postgres://u:s3cret-tide@h/db\ntarget: [\n")}, nil
 	}, 15},
 	{"no variable", func(t *testing.T) ([]string, []string) {
-		return []string{"copy", "--config", written(t, "task.yaml", "source: postgres://u:${NO_SUCH_VARIABLE}@h/db\ntarget: mysql://h/db\n")}, nil
+		return []string{"copy", "--config", testdb.Written(t, "task.yaml", "source: postgres://u:${NO_SUCH_VARIABLE}@h/db\ntarget: mysql://h/db\n")}, nil
 	}, 2},
 	{"no columns for mysql", func(t *testing.T) ([]string, []string) {
 		src, dst := sqlOn(t, pg15(t), "CREATE TABLE nothing (); INSERT INTO nothing DEFAULT VALUES;"), maria(t).NewDatabase(t, "dst")
@@ -104,35 +104,35 @@ var inputs = []bad{
 	}, 6},
 	{"cut dump planned", func(t *testing.T) ([]string, []string) {
 		text, dst := shopDump(100), maria(t).NewDatabase(t, "dst")
-		return []string{"copy", "file:" + written(t, "shop.sql", text[:len(text)-40]), dst, "--plan"}, []string{dst}
+		return []string{"copy", "file:" + testdb.Written(t, "shop.sql", text[:len(text)-40]), dst, "--plan"}, []string{dst}
 	}, 15},
 	{"cut dump", func(t *testing.T) ([]string, []string) {
 		text := shopDump(100)
-		return []string{"copy", "file:" + written(t, "shop.sql", text[:len(text)-40]), maria(t).NewDatabase(t, "dst")}, nil
+		return []string{"copy", "file:" + testdb.Written(t, "shop.sql", text[:len(text)-40]), maria(t).NewDatabase(t, "dst")}, nil
 	}, 15},
 	{"cut dump to postgres", func(t *testing.T) ([]string, []string) {
 		text := shopDump(100)
-		return []string{"copy", "file:" + written(t, "shop.sql", text[:len(text)-40]), pg15(t).NewDatabase(t, "dst")}, nil
+		return []string{"copy", "file:" + testdb.Written(t, "shop.sql", text[:len(text)-40]), pg15(t).NewDatabase(t, "dst")}, nil
 	}, 15},
 	{"cut gzip", func(t *testing.T) ([]string, []string) {
 		text := gzipped(shopDump(1000))
-		return []string{"copy", "file:" + written(t, "shop.sql.gz", text[:len(text)-100]), maria(t).NewDatabase(t, "dst")}, nil
+		return []string{"copy", "file:" + testdb.Written(t, "shop.sql.gz", text[:len(text)-100]), maria(t).NewDatabase(t, "dst")}, nil
 	}, 15},
 	{"damaged gzip", func(t *testing.T) ([]string, []string) {
 		text := gzipped(shopDump(1000))
-		return []string{"copy", "file:" + written(t, "shop.sql.gz", text[:1000]+"xxxxxxxxxx"+text[1010:]), maria(t).NewDatabase(t, "dst")}, nil
+		return []string{"copy", "file:" + testdb.Written(t, "shop.sql.gz", text[:1000]+"xxxxxxxxxx"+text[1010:]), maria(t).NewDatabase(t, "dst")}, nil
 	}, 15},
 	{"wrong column count in a dump", func(t *testing.T) ([]string, []string) {
 		text := strings.Replace(shopDump(10), "(7,'item 7')", "(7,'item 7',NULL)", 1)
-		return []string{"copy", "file:" + written(t, "shop.sql", text), maria(t).NewDatabase(t, "dst")}, nil
+		return []string{"copy", "file:" + testdb.Written(t, "shop.sql", text), maria(t).NewDatabase(t, "dst")}, nil
 	}, 15},
 	{"wrong column count in a dump to postgres", func(t *testing.T) ([]string, []string) {
 		text := strings.Replace(shopDump(10), "(7,'item 7')", "(7)", 1)
-		return []string{"copy", "file:" + written(t, "shop.sql", text), pg15(t).NewDatabase(t, "dst")}, nil
+		return []string{"copy", "file:" + testdb.Written(t, "shop.sql", text), pg15(t).NewDatabase(t, "dst")}, nil
 	}, 15},
 	{"postgres dump", func(t *testing.T) ([]string, []string) {
 		dst := maria(t).NewDatabase(t, "dst")
-		return []string{"copy", "file:" + written(t, "pg.sql", "--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\nSELECT pg_catalog.set_config('search_path', '', false);\nCREATE TABLE public.t (a integer);\nCOPY public.t (a) FROM stdin;\n1\n\\.\n"), dst}, nil
+		return []string{"copy", "file:" + testdb.Written(t, "pg.sql", "--\n-- PostgreSQL database dump\n--\n\nSET statement_timeout = 0;\nSELECT pg_catalog.set_config('search_path', '', false);\nCREATE TABLE public.t (a integer);\nCOPY public.t (a) FROM stdin;\n1\n\\.\n"), dst}, nil
 	}, 7},
 	{"nan to mysql", func(t *testing.T) ([]string, []string) {
 		src := sqlOn(t, pg15(t), "CREATE TABLE m (id int PRIMARY KEY, v double precision); INSERT INTO m VALUES (1, 1.5), (2, 'NaN'), (3, 2.5);")

@@ -97,7 +97,7 @@ func TestDumpTexts(t *testing.T) {
 		for _, to := range []*testdb.Server{maria(t), mysql8(t), pg15(t)} {
 			t.Run(name+" to "+to.Engine, func(t *testing.T) {
 				dst := to.NewDatabase(t, "dst")
-				file := written(t, "dump.sql", text)
+				file := testdb.Written(t, "dump.sql", text)
 				must(t, "copy", file, dst, "--plan")
 				must(t, "copy", file, dst)
 				if got := testdb.Query(t, dst, "SELECT count(*), count(DISTINCT name), max(name) FROM item"); got != "20\t20\titem 9" {
@@ -114,7 +114,7 @@ func TestDumpsOfNothing(t *testing.T) {
 		for _, to := range []*testdb.Server{maria(t), pg15(t)} {
 			t.Run(name+" to "+to.Engine, func(t *testing.T) {
 				dst := to.NewDatabase(t, "dst")
-				file := written(t, "dump.sql", text)
+				file := testdb.Written(t, "dump.sql", text)
 				for _, more := range [][]string{{"--plan"}, nil} {
 					if o := cli(t, append([]string{"copy", file, dst}, more...)...); o.code != 20 || !strings.Contains(o.out+o.errOut, "the file has no tables and no rows that the rules select") {
 						t.Errorf("exit %d, want 20:\n%s%s", o.code, o.out, o.errOut)
@@ -155,19 +155,19 @@ func tarred(t *testing.T, text string) string {
 var noDumps = []bad{
 	{"utf16 dump", func(t *testing.T) ([]string, []string) {
 		dst := maria(t).NewDatabase(t, "dst")
-		return []string{"copy", "file:" + written(t, "dump.sql", utf16Text(shopDump(3))), dst}, []string{dst}
+		return []string{"copy", "file:" + testdb.Written(t, "dump.sql", utf16Text(shopDump(3))), dst}, []string{dst}
 	}, 15},
 	{"utf16 dump planned", func(t *testing.T) ([]string, []string) {
 		dst := pg15(t).NewDatabase(t, "dst")
-		return []string{"copy", "file:" + written(t, "dump.sql", utf16Text(shopDump(3))[2:]), dst, "--plan"}, []string{dst}
+		return []string{"copy", "file:" + testdb.Written(t, "dump.sql", utf16Text(shopDump(3))[2:]), dst, "--plan"}, []string{dst}
 	}, 15},
 	{"tar of a dump", func(t *testing.T) ([]string, []string) {
 		dst := maria(t).NewDatabase(t, "dst")
-		return []string{"copy", "file:" + written(t, "dump.tar", tarred(t, shopDump(3))), dst}, []string{dst}
+		return []string{"copy", "file:" + testdb.Written(t, "dump.tar", tarred(t, shopDump(3))), dst}, []string{dst}
 	}, 7},
 	{"packed tar of a dump", func(t *testing.T) ([]string, []string) {
 		dst := maria(t).NewDatabase(t, "dst")
-		return []string{"check", "file:" + written(t, "dump.tgz", gzipped(tarred(t, shopDump(3)))), dst}, []string{dst}
+		return []string{"check", "file:" + testdb.Written(t, "dump.tgz", gzipped(tarred(t, shopDump(3)))), dst}, []string{dst}
 	}, 7},
 	{"custom format of pg_dump", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
@@ -179,7 +179,7 @@ var noDumps = []bad{
 	}, 7},
 	{"picture for a dump", func(t *testing.T) ([]string, []string) {
 		dst := maria(t).NewDatabase(t, "dst")
-		return []string{"copy", "file:" + written(t, "dump.sql", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00"), dst}, []string{dst}
+		return []string{"copy", "file:" + testdb.Written(t, "dump.sql", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00"), dst}, []string{dst}
 	}, 15},
 }
 

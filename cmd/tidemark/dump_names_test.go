@@ -12,7 +12,7 @@ import (
 // with its labels, also after a copy that is continued.
 func TestDumpNamesOfSeveralTables(t *testing.T) {
 	t.Parallel()
-	file := writtenFile(t, "names.sql", `CREATE TABLE u1 (id int NOT NULL, x int NOT NULL, PRIMARY KEY (id), UNIQUE KEY uk (x), KEY k (x, id));
+	file := testdb.Written(t, "names.sql", `CREATE TABLE u1 (id int NOT NULL, x int NOT NULL, PRIMARY KEY (id), UNIQUE KEY uk (x), KEY k (x, id));
 INSERT INTO u1 VALUES (1, 1), (2, 2);
 CREATE TABLE u2 (id int NOT NULL, x int NOT NULL, PRIMARY KEY (id), UNIQUE KEY uk (x), KEY k (x, id));
 INSERT INTO u2 VALUES (1, 1), (2, 2);

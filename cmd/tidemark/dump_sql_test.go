@@ -51,7 +51,7 @@ func TestRowsThatOnlyAServerEvaluates(t *testing.T) {
 	for name, srv := range map[string]*testdb.Server{"mariadb": maria(t), "mysql": mysql8(t)} {
 		t.Run(name, func(t *testing.T) {
 			dst := srv.NewDatabase(t, "dst")
-			o := must(t, "copy", written(t, "computed.sql", computed), dst, "--lanes", "2")
+			o := must(t, "copy", testdb.Written(t, "computed.sql", computed), dst, "--lanes", "2")
 			if strings.Contains(o.errOut, "retrying") {
 				t.Errorf("rows were tried in vain:\n%s", o.errOut)
 			}
@@ -81,7 +81,7 @@ func TestRowsThatOnlyAServerEvaluates(t *testing.T) {
 func TestComputedRowsUnderRules(t *testing.T) {
 	t.Parallel()
 	text := "CREATE TABLE `t` (`a` int, `b` int, `g` int GENERATED ALWAYS AS (a+b) STORED);\nINSERT INTO `t` VALUES (1,1+1,DEFAULT);\nINSERT INTO t (b, a) VALUES (abs(-5),4);\n"
-	file := written(t, "t.sql", text)
+	file := testdb.Written(t, "t.sql", text)
 	dst := maria(t).NewDatabase(t, "dst")
 	must(t, "copy", file, dst, "--config", taskFile(t, "rename: {tables: {'*.t': u}, columns: {a: first}}"), "--prep", "drop")
 	if got := testdb.Query(t, dst, "SELECT first, b FROM u ORDER BY 1"); got != "1\t2\n4\t5" {
@@ -94,7 +94,7 @@ func TestComputedRowsUnderRules(t *testing.T) {
 		"depends on a variable that a query has set":                     "CREATE TABLE x (a int, b int);\nSET @m = (SELECT max(a) FROM x);\nINSERT INTO x VALUES (1,@m);\n",
 	} {
 		dst := maria(t).NewDatabase(t, "dst")
-		o := cli(t, "copy", written(t, "t.sql", sql), dst, "--config", taskFile(t, "tables: {'*.t': {drop: [b]}}"))
+		o := cli(t, "copy", testdb.Written(t, "t.sql", sql), dst, "--config", taskFile(t, "tables: {'*.t': {drop: [b]}}"))
 		if o.code != 7 || !strings.Contains(o.errOut, name) {
 			t.Errorf("%s: exit %d\n%s", name, o.code, o.errOut)
 		}
@@ -111,7 +111,7 @@ func TestKilledBetweenComputedRows(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&b, "INSERT INTO `a` VALUES (%d,'plain',NULL);\nINSERT INTO `b` VALUES (%d+0);\nINSERT INTO `a` SELECT %d, 'query', NOW();\n", i, i, i)
 	}
-	file := written(t, "computed.sql", b.String())
+	file := testdb.Written(t, "computed.sql", b.String())
 	seed := testdb.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dst := maria(t).NewDatabase(t, "dst")

@@ -50,7 +50,7 @@ func TestDumpPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{plain, written(t, "shop.sql.gz", gzipped(string(text)))} {
+	for _, file := range []string{plain, testdb.Written(t, "shop.sql.gz", gzipped(string(text)))} {
 		for _, c := range []struct {
 			srv  *testdb.Server
 			want []string
@@ -130,7 +130,7 @@ func TestCheckOfADump(t *testing.T) {
 	if !warned {
 		t.Errorf("no word of the trigger: %+v", found.Findings)
 	}
-	now := written(t, "now.sql", "CREATE TABLE t (a int, b datetime);\nINSERT INTO t SELECT 1, NOW();\n")
+	now := testdb.Written(t, "now.sql", "CREATE TABLE t (a int, b datetime);\nINSERT INTO t SELECT 1, NOW();\n")
 	if o := cli(t, "check", now, pg15(t).NewDatabase(t, "dst")); o.code != 1 || !strings.Contains(o.out, "blocker: t: the statement at line 2 computes its rows") {
 		t.Errorf("exit %d\n%s", o.code, o.out)
 	}
@@ -243,7 +243,7 @@ func TestOneDatabaseOfAFile(t *testing.T) {
 		must(t, "diff", src, dst)
 	}
 	// neither the file nor the URL names a database
-	o := cli(t, "copy", written(t, "t.sql", "CREATE TABLE t (a int);\n"), maria(t).URL(""))
+	o := cli(t, "copy", testdb.Written(t, "t.sql", "CREATE TABLE t (a int);\n"), maria(t).URL(""))
 	if o.code != 2 || !strings.Contains(o.errOut, "neither the file nor the target's URL names a database") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)
 	}

@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // Each option can be set in the environment: a flag overrides it, and it overrides the task file.
 func TestEnvironment(t *testing.T) {
 	const ends = "source: postgres://me@127.0.0.1:1/a\ntarget: postgres://me@127.0.0.1:1/b\noptions:\n  lanes: 3\n"
-	task := written(t, "task.yaml", ends)
+	task := testdb.Written(t, "task.yaml", ends)
 	t.Setenv("TIDEMARK_LANES", "many")
 	o := cli(t, "copy", "--config", task)
 	if o.code != 2 || !strings.Contains(o.errOut, `read environment TIDEMARK_LANES: "many" must be a whole number`) || !strings.Contains(o.errOut, "--lanes") {
@@ -39,7 +41,7 @@ func TestAddresses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, ".my.cnf"), []byte("[client]\nuser=me\npassword=s3cret-tide\nhost=127.0.0.1\nport=1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	passwords := written(t, "passwords", "*:*:*:*:s3cret-tide\n")
+	passwords := testdb.Written(t, "passwords", "*:*:*:*:s3cret-tide\n")
 	for _, x := range []struct {
 		code int
 		says string
@@ -47,7 +49,7 @@ func TestAddresses(t *testing.T) {
 	}{
 		{3, "postgres://me@127.0.0.1:1/a", []string{"copy", "host=127.0.0.1 port=1 dbname=a user=me password=s3cret-tide", "postgres://me@127.0.0.1:1/b"}},
 		{3, "mysql://me@127.0.0.1:1/a", []string{"copy", "mysql:///a", "postgres://me@127.0.0.1:1/b"}},
-		{3, "postgres://me@127.0.0.1:1/a", []string{"copy", "--config", written(t, "task.yaml", "source: host=127.0.0.1 port=1 dbname=a user=me\ntarget: mysql:///b\n"), "--password-file", passwords}},
+		{3, "postgres://me@127.0.0.1:1/a", []string{"copy", "--config", testdb.Written(t, "task.yaml", "source: host=127.0.0.1 port=1 dbname=a user=me\ntarget: mysql:///b\n"), "--password-file", passwords}},
 		{6, "/nowhere", []string{"copy", "postgres://me@127.0.0.1:1/a", "mysql:///b", "--password-file", "/nowhere"}},
 		{2, "the engine is unclear", []string{"copy", "me:s3cret-tide@old/shop", "mysql:///b"}},
 		{2, "no group old", []string{"diff", "mysql:///a?group=old", "mysql:///b"}},

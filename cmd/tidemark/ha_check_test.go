@@ -69,8 +69,8 @@ var lenient = []string{"--for=3s", "--max-wait=10m", "--max-mean-wait=10m", "--m
 
 func forecastOf(t *testing.T, engine, version string) string {
 	t.Helper()
-	scan := writtenFile(t, "a.scan", "Log of "+engine+" "+version+"\n"+published)
-	return writtenFile(t, "forecast.json", must(t, "ha", "calculate", scan, "--disk=200MiB/s,1ms", "--network=10MiB/s,100ms", "--json").out)
+	scan := testdb.Written(t, "a.scan", "Log of "+engine+" "+version+"\n"+published)
+	return testdb.Written(t, "forecast.json", must(t, "ha", "calculate", scan, "--disk=200MiB/s,1ms", "--network=10MiB/s,100ms", "--json").out)
 }
 
 // TestHACheckPostgres: commits wait for a real standby, which is then removed.

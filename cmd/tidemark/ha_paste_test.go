@@ -23,7 +23,7 @@ func TestHAPlanSettingsArePasted(t *testing.T) {
 	url := s.URL("postgres")
 	const name = "North.one"
 	var p ha.Plan
-	o := must(t, "ha", "plan", "--scan", writtenFile(t, "a.scan", postgresScan), "--disk=200MiB/s,1ms", "--network="+name+"=1Gbit/s,1ms", "--simulate=0s", "--progress=none", "--json")
+	o := must(t, "ha", "plan", "--scan", testdb.Written(t, "a.scan", postgresScan), "--disk=200MiB/s,1ms", "--network="+name+"=1Gbit/s,1ms", "--simulate=0s", "--progress=none", "--json")
 	if err := json.Unmarshal([]byte(o.out), &p); err != nil {
 		t.Fatal(err)
 	}

@@ -188,7 +188,7 @@ func TestHAPlanOfMariaDB(t *testing.T) {
 
 func TestHAPlanBadInput(t *testing.T) {
 	t.Parallel()
-	scan := func(t *testing.T) string { return writtenFile(t, "a.scan", postgresScan) }
+	scan := func(t *testing.T) string { return testdb.Written(t, "a.scan", postgresScan) }
 	disk, near := "--disk=200MiB/s,1ms", "--network=1Gbit/s,1ms"
 	live := filepath.Join(t.TempDir(), "pg_wal")
 	if err := os.Mkdir(live, 0o700); err != nil {
@@ -218,9 +218,9 @@ func TestHAPlanBadInput(t *testing.T) {
 		{"ha-plan-no-peer", func(t *testing.T) []string {
 			return []string{"--scan", scan(t), disk, "--standby", closed}
 		}, 3},
-		{"ha-plan-no-commits", func(t *testing.T) []string { return []string{"--scan", writtenFile(t, "a.scan", none), disk, near} }, 20},
+		{"ha-plan-no-commits", func(t *testing.T) []string { return []string{"--scan", testdb.Written(t, "a.scan", none), disk, near} }, 20},
 		{"ha-plan-of-db2", func(t *testing.T) []string {
-			return []string{"--scan", writtenFile(t, "a.scan", published), disk, near}
+			return []string{"--scan", testdb.Written(t, "a.scan", published), disk, near}
 		}, 7},
 		{"ha-plan-no-mode", func(t *testing.T) []string { return []string{"--scan", scan(t), disk, near, "--syncmode=AFTER_SYNC"} }, 2},
 		{"ha-plan-clients", func(t *testing.T) []string { return []string{"--scan", scan(t), disk, near, "--clients=8,many"} }, 2},
@@ -261,7 +261,7 @@ const postgresScan = `Log of postgres 15
 func TestHAPlanOfAScan(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "plan.html")
-	o := must(t, "ha", "plan", "--scan", writtenFile(t, "a.scan", postgresScan), "--disk=200MiB/s,1ms", "--network=1Gbit/s,8ms", "--simulate=0s", "--html", page, "--progress=none", "--syncmode=LOCAL, on")
+	o := must(t, "ha", "plan", "--scan", testdb.Written(t, "a.scan", postgresScan), "--disk=200MiB/s,1ms", "--network=1Gbit/s,8ms", "--simulate=0s", "--html", page, "--progress=none", "--syncmode=LOCAL, on")
 	if o.errOut != "" {
 		t.Error(o.errOut)
 	}
@@ -279,7 +279,7 @@ func TestHAPlanOfAScan(t *testing.T) {
 func TestHAPlanOfTwoScans(t *testing.T) {
 	t.Parallel()
 	quiet := strings.NewReplacer("2026-11-20", "2026-11-21", "0.000977", "0.009770", "2.000 MB", "0.200 MB").Replace(postgresScan)
-	o := must(t, "ha", "plan", "--scan", writtenFile(t, "b.scan", quiet), "--scan", writtenFile(t, "a.scan", postgresScan), "--disk=200MiB/s,1ms", "--network=london=1Gbit/s,8ms,0.5ms", "--simulate=0s", "--progress=none",
+	o := must(t, "ha", "plan", "--scan", testdb.Written(t, "b.scan", quiet), "--scan", testdb.Written(t, "a.scan", postgresScan), "--disk=200MiB/s,1ms", "--network=london=1Gbit/s,8ms,0.5ms", "--simulate=0s", "--progress=none",
 		"--replay=5MiB/s,2ms", "--local=1=900", "--local=8=3000", "--free=100GB", "--json")
 	var p ha.Plan
 	if err := json.Unmarshal([]byte(o.out), &p); err != nil {

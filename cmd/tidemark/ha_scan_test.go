@@ -122,7 +122,7 @@ func TestHAScanPostgres(t *testing.T) {
 			t.Errorf("no %q in the text", want)
 		}
 	}
-	scan := writtenFile(t, "a.scan", text.out)
+	scan := testdb.Written(t, "a.scan", text.out)
 	o := must(t, "ha", "calculate", scan, "--engine=db2", "--disk=200MiB/s,1ms", wan)
 	if !strings.Contains(o.out, "NEARSYNC largest flush: predicted ") || !strings.Contains(o.errOut, "PostgreSQL does not wait so") {
 		t.Errorf("%s%s", o.out[max(0, len(o.out)-1000):], o.errOut)
@@ -231,7 +231,7 @@ func TestHAScanMySQL(t *testing.T) {
 		}
 		// Others may be writing beyond that size.
 		if text, err := os.ReadFile(filepath.Join(s.Dir, f[0])); f[0] >= first && err == nil {
-			files = append(files, writtenFile(t, fmt.Sprintf("log of today, %d", len(files)), string(text[:min(size, len(text))])))
+			files = append(files, testdb.Written(t, fmt.Sprintf("log of today, %d", len(files)), string(text[:min(size, len(text))])))
 		}
 	}
 	p := profileOf(t, files...)

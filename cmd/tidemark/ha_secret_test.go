@@ -16,13 +16,13 @@ import (
 func TestHASharedSecret(t *testing.T) {
 	t.Setenv(address.HASecret, "")
 	const secret = "5d1f0a7bfe9b4c6d"
-	file := writtenFile(t, "ha.secret", secret+"\n")
+	file := testdb.Written(t, "ha.secret", secret+"\n")
 	for _, args := range [][]string{{"measure", "network", "--listen", ":0"}, {"measure", "network", "--listen", "0.0.0.0:0"}, {"simulate", "--standby", ":0"}} {
 		if o := cli(t, append([]string{"ha"}, args...)...); o.code != 2 || !strings.Contains(o.errOut, "no shared secret was given") || !strings.Contains(o.errOut, "--secret-file") {
 			t.Errorf("%v: exit %d: %s", args, o.code, o.errOut)
 		}
 	}
-	for name, code := range map[string]int{filepath.Join(t.TempDir(), "none"): 6, writtenFile(t, "short", "tide"): 2, writtenFile(t, "empty", ""): 2, t.TempDir(): 2} {
+	for name, code := range map[string]int{filepath.Join(t.TempDir(), "none"): 6, testdb.Written(t, "short", "tide"): 2, testdb.Written(t, "empty", ""): 2, t.TempDir(): 2} {
 		if o := cli(t, "ha", "measure", "network", "127.0.0.1:1", "--secret-file", name); o.code != code || !strings.Contains(o.errOut, "hint: Make one") || strings.Contains(o.errOut, "tide\n") {
 			t.Errorf("%s: exit %d: %s", name, o.code, o.errOut)
 		}
@@ -47,9 +47,9 @@ func TestHASharedSecret(t *testing.T) {
 		t.Errorf("without it: exit %d: %s", o.code, o.errOut)
 	}
 	all := []outcome{o}
-	plan := []string{"ha", "plan", "--scan", writtenFile(t, "a.scan", postgresScan), "--standby", addr, "--disk=200MiB/s,1ms", "--time=300ms", "--simulate=50ms", "--clients=1", "--syncmode=local,on", "--out", out, "--json"}
+	plan := []string{"ha", "plan", "--scan", testdb.Written(t, "a.scan", postgresScan), "--standby", addr, "--disk=200MiB/s,1ms", "--time=300ms", "--simulate=50ms", "--clients=1", "--syncmode=local,on", "--out", out, "--json"}
 	for _, args := range [][]string{{"ha", "measure", "network", addr, "--time=300ms"}, {"ha", "simulate", "--primary", addr, "--count=5"}, plan} {
-		other := cli(t, append(args, "--secret-file", writtenFile(t, "other", secret+"0"))...)
+		other := cli(t, append(args, "--secret-file", testdb.Written(t, "other", secret+"0"))...)
 		if other.code != 4 || !strings.Contains(other.errOut, "the shared secret differs") {
 			t.Errorf("with another, %v: exit %d: %s", args, other.code, other.errOut)
 		}

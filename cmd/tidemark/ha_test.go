@@ -2,13 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/notation"
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // published is a rate line and a distribution as Db2's scanner prints them.
@@ -24,16 +24,6 @@ Total 0 numbers, Sum 0, Min 0, Max 0, Avg 0.0
 
 const wan = "--network=10MiB/s,100ms"
 
-// writtenFile creates a file for a test.
-func writtenFile(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestHABadInput(t *testing.T) {
 	disk := "--disk=200MiB/s,1ms"
 	none := strings.NewReplacer("1.363", "0.000", "3.5 pg", "0.0 pg", "0.010018", "0.000000", "4.3 pg", "0.0 pg", "0.102471", "0.000000", "0.012782", "0.000000").Replace(published)
@@ -45,97 +35,99 @@ func TestHABadInput(t *testing.T) {
 		{"ha-no-such-command", func(*testing.T) []string { return []string{"ha", "scna"} }, 2},
 		{"ha-scan-of-nothing", func(*testing.T) []string { return []string{"ha", "scan"} }, 2},
 		{"ha-scan-of-a-letter", func(t *testing.T) []string {
-			return []string{"ha", "scan", writtenFile(t, "letter.txt", strings.Repeat("Dear all, ", 1000))}
+			return []string{"ha", "scan", testdb.Written(t, "letter.txt", strings.Repeat("Dear all, ", 1000))}
 		}, 15},
 		{"ha-scan-of-a-missing-file", func(t *testing.T) []string {
 			return []string{"ha", "scan", filepath.Join(t.TempDir(), "mysql-bin.000001")}
 		}, 6},
-		{"ha-scan-follows-files", func(t *testing.T) []string { return []string{"ha", "scan", "--for=5s", writtenFile(t, "x.000001", "")} }, 2},
+		{"ha-scan-follows-files", func(t *testing.T) []string {
+			return []string{"ha", "scan", "--for=5s", testdb.Written(t, "x.000001", "")}
+		}, 2},
 		{"ha-scan-records-as-json", func(t *testing.T) []string {
-			return []string{"ha", "scan", "--json", "--info-level=record", writtenFile(t, "x.000001", "")}
+			return []string{"ha", "scan", "--json", "--info-level=record", testdb.Written(t, "x.000001", "")}
 		}, 2},
 		{"ha-scan-interval", func(*testing.T) []string { return []string{"ha", "scan", "--interval=-5", "x"} }, 2},
 		{"ha-scan-of-another-server", func(*testing.T) []string { return []string{"ha", "scan", "oracle://me@db/x"} }, 2},
 		{"ha-calculate-without-network", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk}
 		}, 2},
 		{"ha-calculate-rate-of-zero", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), "--disk=0,1ms", wan}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), "--disk=0,1ms", wan}
 		}, 2},
 		{"ha-calculate-negative-rate", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, "--network=-10MiB/s,100ms"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, "--network=-10MiB/s,100ms"}
 		}, 2},
 		{"ha-calculate-negative-time", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, "--network=10MiB/s,-100ms"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, "--network=10MiB/s,-100ms"}
 		}, 2},
 		{"ha-calculate-unit", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), "--disk=200 furlongs,1ms", wan}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), "--disk=200 furlongs,1ms", wan}
 		}, 2},
 		{"ha-calculate-no-commits", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", none), disk, wan}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", none), disk, wan}
 		}, 20},
 		{"ha-calculate-foreign-text", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "letter.txt", "Dear all,\nfrom 1 to 2 MB/s.\n"), disk, wan}
+			return []string{"ha", "calculate", testdb.Written(t, "letter.txt", "Dear all,\nfrom 1 to 2 MB/s.\n"), disk, wan}
 		}, 15},
 		{"ha-calculate-foreign-json", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "x.json", `{"name": 1}`), disk, wan}
+			return []string{"ha", "calculate", testdb.Written(t, "x.json", `{"name": 1}`), disk, wan}
 		}, 15},
 		{"ha-calculate-missing-file", func(t *testing.T) []string {
 			return []string{"ha", "calculate", filepath.Join(t.TempDir(), "a.scan"), disk, wan}
 		}, 6},
 		{"ha-calculate-no-mode", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--syncmode=SYNC,SEMI"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--syncmode=SYNC,SEMI"}
 		}, 2},
 		{"ha-calculate-no-mode-of-postgres", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=postgres", "--syncmode=SYNC"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--engine=postgres", "--syncmode=SYNC"}
 		}, 2},
 		{"ha-calculate-quorum", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=postgres", "--quorum=BOTH 2"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--engine=postgres", "--quorum=BOTH 2"}
 		}, 2},
 		{"ha-calculate-quorum-of-one", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=postgres", "--quorum=ANY 2"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--engine=postgres", "--quorum=ANY 2"}
 		}, 2},
 		{"ha-calculate-two-with-db2", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), writtenFile(t, "b.scan", "Log of mysql 8.0.33\n"+published), disk, wan}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), testdb.Written(t, "b.scan", "Log of mysql 8.0.33\n"+published), disk, wan}
 		}, 2},
 		{"ha-calculate-what-if-of-db2", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=db2", "--what-if=rtt=5ms; clients=8"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--engine=db2", "--what-if=rtt=5ms; clients=8"}
 		}, 2},
 		{"ha-calculate-what-if-of-db2s-standby", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=db2", "--what-if=rtt@far=5ms"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--engine=db2", "--what-if=rtt@far=5ms"}
 		}, 2},
 		{"ha-calculate-sweep-of-db2", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=db2", "--sweep=clients"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--engine=db2", "--sweep=clients"}
 		}, 2},
 		{"ha-calculate-networks-of-db2", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, wan, "--engine=db2"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, wan, "--engine=db2"}
 		}, 2},
 		{"ha-calculate-two-engines", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", "Log of postgres 15\n"+published), writtenFile(t, "b.scan", "Log of mysql 8.0.33\n"+published), disk, wan}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", "Log of postgres 15\n"+published), testdb.Written(t, "b.scan", "Log of mysql 8.0.33\n"+published), disk, wan}
 		}, 2},
 		{"ha-calculate-disks", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", "Log of postgres 15\n"+published), disk, wan, wan, wan, "--standby-disk=1,1ms", "--standby-disk=2,1ms"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", "Log of postgres 15\n"+published), disk, wan, wan, wan, "--standby-disk=1,1ms", "--standby-disk=2,1ms"}
 		}, 2},
 		{"ha-calculate-what-if", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--what-if=cheese=5"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--what-if=cheese=5"}
 		}, 2},
 		{"ha-calculate-what-if-nobody", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", "Log of postgres 15\n"+published), disk, wan, "--what-if=rtt@paris=5ms"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", "Log of postgres 15\n"+published), disk, wan, "--what-if=rtt@paris=5ms"}
 		}, 2},
 		{"ha-calculate-what-if-value", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--what-if=rtt=far"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--what-if=rtt=far"}
 		}, 2},
 		{"ha-calculate-sweep", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--sweep=rtt=1ms,soon"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--sweep=rtt=1ms,soon"}
 		}, 2},
 		{"ha-calculate-local", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--local=many"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--local=many"}
 		}, 2},
 		{"ha-calculate-near", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--near=on=5"}
+			return []string{"ha", "calculate", testdb.Written(t, "a.scan", published), disk, wan, "--near=on=5"}
 		}, 2},
 		{"ha-scan-from-of-files", func(t *testing.T) []string {
-			return []string{"ha", "scan", "--from=0/1000000", writtenFile(t, "x.000001", "")}
+			return []string{"ha", "scan", "--from=0/1000000", testdb.Written(t, "x.000001", "")}
 		}, 2},
 		{"ha-scan-from-nowhere", func(*testing.T) []string { return []string{"ha", "scan", "--from=yesterday", "postgres://me@db/x"} }, 2},
 		{"ha-scan-from-a-gtid", func(*testing.T) []string { return []string{"ha", "scan", "--until=0-1-5", "mariadb://me@db/"} }, 2},
@@ -149,8 +141,8 @@ func TestHABadInput(t *testing.T) {
 
 // TestHACalculate: the command prints the published lines, as text and as JSON.
 func TestHACalculate(t *testing.T) {
-	file := writtenFile(t, "a.scan", published)
-	disk := writtenFile(t, "disk.json", `{"bytes_per_second": 209715200, "overhead_seconds": 0.001, "engine": "postgres"}`)
+	file := testdb.Written(t, "a.scan", published)
+	disk := testdb.Written(t, "disk.json", `{"bytes_per_second": 209715200, "overhead_seconds": 0.001, "engine": "postgres"}`)
 	o := must(t, "ha", "calculate", file, "--disk", disk, wan)
 	for _, want := range []string{
 		published[:strings.Index(published, "\n")],
@@ -178,7 +170,7 @@ func TestHACalculate(t *testing.T) {
 // are refused.
 func TestHACalculateDb2(t *testing.T) {
 	busy := strings.NewReplacer("15:36:09  1.363", "15:37:09  2.726").Replace(published)
-	args := []string{"ha", "calculate", writtenFile(t, "mon.scan", published), writtenFile(t, "tue.scan", busy), "--disk=200MiB/s,1ms", wan, "--what-if=rtt=10ms; network=50MiB/s", "--sweep=disk=1ms,5ms"}
+	args := []string{"ha", "calculate", testdb.Written(t, "mon.scan", published), testdb.Written(t, "tue.scan", busy), "--disk=200MiB/s,1ms", wan, "--what-if=rtt=10ms; network=50MiB/s", "--sweep=disk=1ms,5ms"}
 	text := must(t, args...).out
 	for _, want := range []string{"\n2013-02-26 15:36:09  1.363 MB/s", "\n2013-02-26 15:37:09  2.726 MB/s", "\n      SYNC ???", "\nSocket buffers: 1.0 MiB at least", "\n  db2set DB2_HADR_SOSNDBUF=1048576\n  db2set DB2_HADR_SORCVBUF=1048576\n",
 		"\nas it is ", "\nrtt=10ms; network=50MiB/s  SYNC ", "\na write 5.00 ms ", " 2 of 2 "} {
@@ -210,7 +202,7 @@ func TestHACalculateDb2(t *testing.T) {
 // TestHACalculateModels: a scan of PostgreSQL gets PostgreSQL's modes, with as many standbys as
 // networks.
 func TestHACalculateModels(t *testing.T) {
-	file := writtenFile(t, "a.scan", "Log of postgres 15\n"+published)
+	file := testdb.Written(t, "a.scan", "Log of postgres 15\n"+published)
 	disk := "--disk=200MiB/s,1ms"
 	args := []string{"ha", "calculate", file, disk, wan, "--network=1Gbit/s,5ms", "--syncmode=remote_write, on", "--clients=8"}
 	p50 := map[string]float64{}
@@ -237,7 +229,7 @@ func TestHACalculateModels(t *testing.T) {
 		}
 	}
 	// A disk whose limit was not reached.
-	any := writtenFile(t, "disk.json", `{"bytes_per_second": 0, "overhead_seconds": 0.001, "engine": "postgres"}`)
+	any := testdb.Written(t, "disk.json", `{"bytes_per_second": 0, "overhead_seconds": 0.001, "engine": "postgres"}`)
 	if text := must(t, "ha", "calculate", file, "--disk", any, wan, "--syncmode=remote_write").out; !strings.Contains(text, "remote_write") || strings.Contains(text, "Inf") || strings.Contains(text, "NaN") {
 		t.Error(text)
 	}
@@ -253,7 +245,7 @@ func TestHACalculateModels(t *testing.T) {
 // and ranges of what varies.
 func TestHACalculateInputs(t *testing.T) {
 	busy := strings.NewReplacer("15:36:09  1.363", "15:37:09  2.726", "0.012782 sec/cmt", "0.006391 sec/cmt").Replace(published)
-	scans := []string{writtenFile(t, "mon.scan", "Log of postgres 15\n"+published), writtenFile(t, "tue.scan", "Log of postgres 15\n"+busy)}
+	scans := []string{testdb.Written(t, "mon.scan", "Log of postgres 15\n"+published), testdb.Written(t, "tue.scan", "Log of postgres 15\n"+busy)}
 	args := append([]string{"ha", "calculate"}, append(scans, "--disk=200MiB/s,1ms", "--clients=32", "--quorum=FIRST 2", "--syncmode=on,remote_apply",
 		"--network=near=1Gbit/s,1ms,0.3ms", "--network=far=1Gbit/s,20ms", "--standby-disk=400MiB/s,0.5ms", "--standby-disk=100MiB/s,3ms", "--replay=10MiB/s,2ms", "--local=1=900,1ms,4ms", "--local=32=4000/s",
 		"--paused=10ms=2ms", "--near=on:32=2500,0.4ms", "--what-if=rtt@far=5ms; quorum=ANY 1", "--what-if=disk=1GiB/s,50us", "--sweep=rtt=1ms,40ms", "--sweep=rate")...)

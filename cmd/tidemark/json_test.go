@@ -20,6 +20,7 @@ import (
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/ha/measure"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream"
 	"github.com/tidemarkdb/tidemark/job/workload"
@@ -67,7 +68,7 @@ func TestJSONKeys(t *testing.T) {
 // With --json errors are JSON too, whatever reports them: the command line, even an invalid one, or
 // a task file.
 func TestJSONErrors(t *testing.T) {
-	task := written(t, "task.yaml", "source: nowhere.sql\ntarget: postgres://me:secret@127.0.0.1:1/b\noptions:\n  json: on\n")
+	task := testdb.Written(t, "task.yaml", "source: nowhere.sql\ntarget: postgres://me:secret@127.0.0.1:1/b\noptions:\n  json: on\n")
 	for _, x := range []struct {
 		code int
 		kind string

@@ -126,7 +126,7 @@ func TestOneGovernorOfLanes(t *testing.T) {
 
 // A wrong line in the user's table of volumes is refused, with its number.
 func TestVolumesOfTheUser(t *testing.T) {
-	args := []string{"copy", "postgres://me@localhost:1/a", "postgres://me@localhost:1/b", "--volumes", written(t, "volumes", "# ours\nsan\t5000\t400\tcontract\nnas\tmany\t100\tguess\n")}
+	args := []string{"copy", "postgres://me@localhost:1/a", "postgres://me@localhost:1/b", "--volumes", testdb.Written(t, "volumes", "# ours\nsan\t5000\t400\tcontract\nnas\tmany\t100\tguess\n")}
 	sameText(t, cli(t, args...), 2, args)
 }
 

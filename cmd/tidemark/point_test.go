@@ -120,7 +120,7 @@ func TestStopAfter(t *testing.T) {
 			}
 			exec("BEGIN")
 			exec("LOCK TABLE t IN SHARE MODE")
-			args := []string{"replicate", src, dst, "--name", name, "--prep", "keep", "--task-settings", written(t, "settings.json", `{"FullLoadSettings": {"`+x.key+`": true}}`)}
+			args := []string{"replicate", src, dst, "--name", name, "--prep", "keep", "--task-settings", testdb.Written(t, "settings.json", `{"FullLoadSettings": {"`+x.key+`": true}}`)}
 			f := running(t, args...)
 			f.await("copy", func() bool {
 				return testdb.Query(t, dst, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 't'::regclass") == "t"

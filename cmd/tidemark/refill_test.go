@@ -270,7 +270,7 @@ func TestRefillsThatAreRefused(t *testing.T) {
 		{"restore logical into a folder by name", 2, []string{"restore", place, id, t.TempDir()}},
 		{"restore option of a folder", 2, []string{"restore", place, src, "--parallelism", "2"}},
 		{"restore option of a database", 2, []string{"restore", place, t.TempDir(), "--include", "public.item"}},
-		{"restore without a column", 7, []string{"restore", place, s.NewDatabase(t, "dst"), "--table-mappings", written(t, "rules.json",
+		{"restore without a column", 7, []string{"restore", place, s.NewDatabase(t, "dst"), "--table-mappings", testdb.Written(t, "rules.json",
 			`{"rules": [{"rule-type": "selection", "rule-id": "1", "rule-name": "1", "object-locator": {"schema-name": "public", "table-name": "%"}, "rule-action": "include"},
 			{"rule-type": "transformation", "rule-id": "2", "rule-name": "2", "rule-target": "column", "object-locator": {"schema-name": "public", "table-name": "item", "column-name": "t"}, "rule-action": "remove-column"}]}`)}},
 	} {

@@ -38,7 +38,7 @@ func TestRelay(t *testing.T) {
 	t.Parallel()
 	src, dst, name := pg15(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst"), streamName()
 	testdb.Load(t, src, strings.NewReader(ledger))
-	addr, dir, file := testdb.FreeAddress(t), filepath.Join(t.TempDir(), "relay"), writtenFile(t, "relay.secret", relaySecret+"\n")
+	addr, dir, file := testdb.FreeAddress(t), filepath.Join(t.TempDir(), "relay"), testdb.Written(t, "relay.secret", relaySecret+"\n")
 	far := func() *following { return relaying(t, "--listen", addr, "--dir", dir, "--secret-file", file) }
 	_, port, _ := strings.Cut(addr, ":")
 	link := testdb.NewWire(t, port, time.Millisecond)
@@ -107,7 +107,7 @@ func TestRelayWhole(t *testing.T) {
 	t.Parallel()
 	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
 	testdb.Load(t, src, strings.NewReader(ledger))
-	addr, file := testdb.FreeAddress(t), writtenFile(t, "relay.secret", relaySecret)
+	addr, file := testdb.FreeAddress(t), testdb.Written(t, "relay.secret", relaySecret)
 	relaying(t, "--listen", addr, "--dir", filepath.Join(t.TempDir(), "relay"), "--secret-file", file)
 	args := []string{"replicate", src, dst, "--name", name, "--queue", "relay:" + addr + "?secret-file=" + file, "--until", "now"}
 	must(t, args...)
@@ -127,7 +127,7 @@ func TestRelayDiskFull(t *testing.T) {
 	}
 	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
 	testdb.Load(t, src, strings.NewReader(ledger))
-	addr, file, disk := testdb.FreeAddress(t), writtenFile(t, "relay.secret", relaySecret), smallDisk(t, "", "root", 12<<20)
+	addr, file, disk := testdb.FreeAddress(t), testdb.Written(t, "relay.secret", relaySecret), smallDisk(t, "", "root", 12<<20)
 	r := relaying(t, "--listen", addr, "--dir", filepath.Join(disk, "relay"), "--secret-file", file)
 	ends := []string{src, dst, "--name", name, "--queue", "relay:" + addr + "?secret-file=" + file}
 	c := running(t, append([]string{"capture"}, ends...)...)
@@ -153,7 +153,7 @@ func TestRelayDiskFull(t *testing.T) {
 func TestRelayRefuses(t *testing.T) {
 	t.Setenv(address.RelaySecret, "")
 	addr, closed := testdb.FreeAddress(t), testdb.FreeAddress(t)
-	file, other := writtenFile(t, "relay.secret", relaySecret), writtenFile(t, "other", relaySecret+"0")
+	file, other := testdb.Written(t, "relay.secret", relaySecret), testdb.Written(t, "other", relaySecret+"0")
 	dir := filepath.Join(t.TempDir(), "relay")
 	r := relaying(t, "--listen", addr, "--dir", dir, "--secret-file", file)
 	src := pg15(t).NewDatabase(t, "src")
@@ -167,7 +167,7 @@ func TestRelayRefuses(t *testing.T) {
 		args []string
 	}{
 		{2, "there are none", []string{"relay", "--listen", closed, "--dir", t.TempDir()}},
-		{2, "shorter than 16 bytes", []string{"relay", "--listen", closed, "--dir", t.TempDir(), "--secret-file", writtenFile(t, "short", "tide")}},
+		{2, "shorter than 16 bytes", []string{"relay", "--listen", closed, "--dir", t.TempDir(), "--secret-file", testdb.Written(t, "short", "tide")}},
 		{6, "read the secret", []string{"relay", "--listen", closed, "--dir", t.TempDir(), "--secret-file", filepath.Join(t.TempDir(), "none")}},
 		{2, "three files", []string{"relay", "--listen", closed, "--dir", t.TempDir(), "--secret-file", file, "--tls-ca", file}},
 		{2, "both a secret and certificates", []string{"relay", "--listen", closed, "--dir", t.TempDir(), "--secret-file", file, "--tls-cert", file}},

@@ -89,10 +89,10 @@ func TestRules(t *testing.T) {
 				var args []string
 				if form == "yaml" {
 					text := strings.NewReplacer("S.", schemaOf(src)+".", "{S:", "{"+schemaOf(src)+":", "T}", into+"}").Replace(ruledYAML)
-					args = []string{"--config", written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\n"+text)}
+					args = []string{"--config", testdb.Written(t, "task.yaml", "source: "+src+"\ntarget: "+dst+"\n"+text)}
 				} else {
 					text := strings.NewReplacer(`"S"`, `"`+schemaOf(src)+`"`, `"T"`, `"`+into+`"`).Replace(ruledDMS)
-					args = []string{src, dst, "--table-mappings", written(t, "mappings.json", text)}
+					args = []string{src, dst, "--table-mappings", testdb.Written(t, "mappings.json", text)}
 				}
 				must(t, append([]string{"copy"}, args...)...)
 				must(t, append([]string{"diff"}, args...)...)
@@ -148,7 +148,7 @@ func decode(t *testing.T, text string, into any) {
 func TestPartitionRules(t *testing.T) {
 	t.Parallel()
 	mappings := func(t *testing.T, schema, load string) string {
-		return written(t, "mappings.json", `{"rules": [
+		return testdb.Written(t, "mappings.json", `{"rules": [
 			{"rule-type": "selection", "rule-id": 1, "rule-name": "1", "rule-action": "include", "object-locator": {"schema-name": "`+schema+`", "table-name": "%"}},
 			{"rule-type": "table-settings", "rule-id": 2, "rule-name": "2", "object-locator": {"schema-name": "`+schema+`", "table-name": "sale"}, "parallel-load": `+load+`}]}`)
 	}
@@ -193,7 +193,7 @@ func TestPartitionRules(t *testing.T) {
 func TestTaskSettings(t *testing.T) {
 	t.Parallel()
 	src, dst := ruledOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-	settings := written(t, "settings.json", `{"FullLoadSettings": {"MaxFullLoadSubTasks": 3, "CommitRate": 10000, "TargetTablePrepMode": "DROP_AND_CREATE", "CreatePkAfterFullLoad": true, "Unheard": 1},
+	settings := testdb.Written(t, "settings.json", `{"FullLoadSettings": {"MaxFullLoadSubTasks": 3, "CommitRate": 10000, "TargetTablePrepMode": "DROP_AND_CREATE", "CreatePkAfterFullLoad": true, "Unheard": 1},
 		"TargetMetadata": {"TargetSchema": "landing", "SupportLobs": true, "LimitedSizeLobMode": true, "LobMaxSize": 1, "FullLobMode": false}}`)
 	testdb.Query(t, dst, "CREATE SCHEMA landing; CREATE TABLE landing.item (x int); INSERT INTO landing.item VALUES (1)")
 	testdb.Query(t, src, "UPDATE item SET descr = repeat('x', 3000) WHERE id = 2")

@@ -43,9 +43,9 @@ func TestStreamFilters(t *testing.T) {
 			t.Parallel()
 			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
 			testdb.Load(t, src, strings.NewReader(filterTables))
-			rules := written(t, "rules.yaml", filterRules)
+			rules := testdb.Written(t, "rules.yaml", filterRules)
 			if x.dst(t).Engine != "postgres" { // texts cannot be keys there
-				rules = written(t, "rules.yaml", strings.Replace(filterRules, "drop: [secret]}", "drop: [secret], types: {region: varchar(20)}}", 1))
+				rules = testdb.Written(t, "rules.yaml", strings.Replace(filterRules, "drop: [secret]}", "drop: [secret], types: {region: varchar(20)}}", 1))
 			}
 			args := []string{"replicate", src, dst, "--config", rules, "--name", name, "--until", "now"}
 			must(t, args...)
@@ -66,7 +66,7 @@ func TestStreamFilters(t *testing.T) {
 				t.Errorf("%s rows are there that the filter leaves out", got)
 			}
 			// The rules it started with apply to the end.
-			other := written(t, "other.yaml", strings.Replace(filterRules, "kind = 1", "kind = 2", 1))
+			other := testdb.Written(t, "other.yaml", strings.Replace(filterRules, "kind = 1", "kind = 2", 1))
 			o := cli(t, "replicate", src, dst, "--config", other, "--name", name, "--until", "now")
 			if o.code == 0 || !strings.Contains(o.errOut, "public.note: its row filter has changed since the stream started") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
@@ -93,7 +93,7 @@ func TestStreamFiltersRefused(t *testing.T) {
 		"note: {where: random() < 0.5}":             "public.note: the server does not take its row filter for a publication",
 		"note: {where: id in (select id from day)}": "public.note: the server does not take its row filter for a publication",
 	} {
-		o := cli(t, "replicate", src, dst, "--config", written(t, "rules.yaml", "tables:\n  "+where+"\n"), "--name", name, "--until", "now")
+		o := cli(t, "replicate", src, dst, "--config", testdb.Written(t, "rules.yaml", "tables:\n  "+where+"\n"), "--name", name, "--until", "now")
 		if o.code == 0 || !strings.Contains(o.errOut, want) || !strings.Contains(o.errOut, "hint: ") {
 			t.Errorf("%s: exit %d\n%s", where, o.code, o.errOut)
 		}
@@ -102,7 +102,7 @@ func TestStreamFiltersRefused(t *testing.T) {
 			t.Errorf("%s: the target has %s tables", where, got)
 		}
 	}
-	args := []string{"replicate", src, dst, "--config", written(t, "rules.yaml", "tables:\n  tenant: {where: region <> 'US'}\n"), "--name", name, "--until", "now"}
+	args := []string{"replicate", src, dst, "--config", testdb.Written(t, "rules.yaml", "tables:\n  tenant: {where: region <> 'US'}\n"), "--name", name, "--until", "now"}
 	must(t, args...)
 	testdb.Query(t, src, "UPDATE tenant SET region = 'EU' WHERE id = 3")
 	if o := cli(t, args...); o.code == 0 || !strings.Contains(o.errOut, "public.tenant: an update moved a row into the row filter") || !strings.Contains(o.errOut, "REPLICA IDENTITY FULL") {
@@ -197,7 +197,7 @@ func TestStreamFiltersHere(t *testing.T) {
 			} else {
 				testdb.Load(t, src, strings.NewReader(fmt.Sprintf(soughtTables, " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")))
 			}
-			rules := []string{"--table-mappings", written(t, "rules.json", soughtRules)}
+			rules := []string{"--table-mappings", testdb.Written(t, "rules.json", soughtRules)}
 			verbs, args := []string{"replicate"}, []string{src, dst, "--name", name, "--until", "now"}
 			if x.halves {
 				verbs, args = []string{"capture", "apply"}, append(args, "--queue", natsServer(t))
@@ -237,7 +237,7 @@ func TestStreamFiltersHere(t *testing.T) {
 				}
 			}
 			// The rules it started with apply to the end.
-			other := written(t, "other.json", strings.Replace(soughtRules, `"US"`, `"JP"`, 1))
+			other := testdb.Written(t, "other.json", strings.Replace(soughtRules, `"US"`, `"JP"`, 1))
 			if o := cli(t, slices.Concat(verbs[:1], args, []string{"--table-mappings", other})...); o.code != 7 || !strings.Contains(o.errOut, ".tenant: its row filter has changed since the stream started") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
@@ -266,9 +266,9 @@ func TestStreamFiltersHereRefused(t *testing.T) {
 			srv := x.srv(t)
 			src, dst := srv.NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst")
 			testdb.Load(t, src, strings.NewReader(fmt.Sprintf(soughtTables, x.table)))
-			args := []string{"replicate", src, dst, "--name", streamName(), "--table-mappings", written(t, "rules.json", x.rules)}
+			args := []string{"replicate", src, dst, "--name", streamName(), "--table-mappings", testdb.Written(t, "rules.json", x.rules)}
 			if x.rules == sql {
-				args[5], args[6] = "--config", written(t, "rules.yaml", x.rules)
+				args[5], args[6] = "--config", testdb.Written(t, "rules.yaml", x.rules)
 			}
 			if strings.Contains(x.name, "zero-dates") {
 				args = append(args, "--zero-dates", "null")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"net/url"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -154,14 +153,10 @@ func TestStreamServersKilled(t *testing.T) {
 // distant returns a database's URL over a wire that adds a delay to each round trip.
 func distant(t *testing.T, db string, delay time.Duration) string {
 	t.Helper()
-	u, err := url.Parse(db)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if delay > 0 {
-		u.Host = u.Hostname() + ":" + testdb.NewWire(t, u.Port(), delay/2).Port
+		db, _ = testdb.Through(t, db, delay/2)
 	}
-	return u.String()
+	return db
 }
 
 func ownPostgres(t *testing.T) *testdb.Server { return testdb.OwnPostgres(t, 15) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // nowhere names two databases that nobody can connect to: a command that fails because of them has
@@ -33,7 +34,7 @@ func TestTaskFileKnowsItsCommand(t *testing.T) {
 		{"copy", "  quux-and-more: 4\n", "line 4", "copy has no option quux-and-more", "tidemark copy --help lists them"},
 		{"copy", "  config: other.yaml\n", "line 4", "copy has no option config", ""},
 	} {
-		file := written(t, "task.yaml", nowhere+x.options)
+		file := testdb.Written(t, "task.yaml", nowhere+x.options)
 		o := cli(t, x.verb, "--config", file)
 		if o.code != 2 || !strings.Contains(o.errOut, file) || !strings.Contains(o.errOut, x.line+": "+x.says+"\n") || !strings.Contains(o.errOut, "hint: "+x.hint) {
 			t.Errorf("%s, %q: exit %d, %s", x.verb, x.options, o.code, o.errOut)
@@ -64,7 +65,7 @@ func TestTaskFileTakesAllOfACommand(t *testing.T) {
 				text += fmt.Sprintf("  %s: %q\n", f.Name, v)
 			}
 		})
-		if o := cli(t, verb, "--config", written(t, "task.yaml", text)); strings.Contains(o.errOut, "task.yaml") || strings.Contains(o.errOut, "read task file") {
+		if o := cli(t, verb, "--config", testdb.Written(t, "task.yaml", text)); strings.Contains(o.errOut, "task.yaml") || strings.Contains(o.errOut, "read task file") {
 			t.Errorf("%s: exit %d, %s\n%s", verb, o.code, o.errOut, text)
 		}
 	}
@@ -75,20 +76,20 @@ func TestTaskFileTakesAllOfACommand(t *testing.T) {
 func TestTaskFileOfCompanions(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"check", "diff", "repair", "cutover"} {
-		if o := cli(t, verb, "--config", written(t, "task.yaml", nowhere+"  agents: 8\n  prep: truncate\n")); o.code == 2 || strings.Contains(o.errOut, "option") {
+		if o := cli(t, verb, "--config", testdb.Written(t, "task.yaml", nowhere+"  agents: 8\n  prep: truncate\n")); o.code == 2 || strings.Contains(o.errOut, "option") {
 			t.Errorf("%s: exit %d, %s", verb, o.code, o.errOut)
 		}
-		if o := cli(t, verb, "--config", written(t, "task.yaml", nowhere+"  agents: many\n")); o.code != 2 {
+		if o := cli(t, verb, "--config", testdb.Written(t, "task.yaml", nowhere+"  agents: many\n")); o.code != 2 {
 			t.Errorf("%s: exit %d, %s", verb, o.code, o.errOut)
 		}
 	}
 	const both = nowhere + "  queue: nats://127.0.0.1:1\n  agents: 8\n  capture-memory: 64MB\n"
 	for _, verb := range []string{"capture", "apply"} {
-		if o := cli(t, verb, "--config", written(t, "task.yaml", both)); o.code == 2 || strings.Contains(o.errOut, "option") {
+		if o := cli(t, verb, "--config", testdb.Written(t, "task.yaml", both)); o.code == 2 || strings.Contains(o.errOut, "option") {
 			t.Errorf("%s: exit %d, %s", verb, o.code, o.errOut)
 		}
 	}
-	if o := cli(t, "capture", "--config", written(t, "task.yaml", nowhere+"  agents: 800\n")); o.code != 2 || !strings.Contains(o.errOut, "option agents") {
+	if o := cli(t, "capture", "--config", testdb.Written(t, "task.yaml", nowhere+"  agents: 800\n")); o.code != 2 || !strings.Contains(o.errOut, "option agents") {
 		t.Errorf("exit %d, %s", o.code, o.errOut)
 	}
 }
@@ -96,7 +97,7 @@ func TestTaskFileOfCompanions(t *testing.T) {
 // DMS's settings cover all kinds of tasks: a command uses those it knows.
 func TestSettingsOfOtherTasks(t *testing.T) {
 	t.Parallel()
-	file := written(t, "settings.json", `{"FullLoadSettings": {"TargetTablePrepMode": "TRUNCATE_BEFORE_LOAD", "MaxFullLoadSubTasks": 3}, "TargetMetadata": {"LimitedSizeLobMode": true, "LobMaxSize": 4}}`)
+	file := testdb.Written(t, "settings.json", `{"FullLoadSettings": {"TargetTablePrepMode": "TRUNCATE_BEFORE_LOAD", "MaxFullLoadSubTasks": 3}, "TargetMetadata": {"LimitedSizeLobMode": true, "LobMaxSize": 4}}`)
 	for _, verb := range []string{"copy", "diff", "cutover", "capture"} {
 		args := []string{verb, "postgres://u@127.0.0.1:1/a", "postgres://u@127.0.0.1:1/b", "--task-settings", file}
 		if verb == "capture" {

@@ -82,3 +82,13 @@ func (s *Server) Tool(tb testing.TB, name string, args ...string) (string, error
 	cmd.SysProcAttr = procAttr(s.as, syscall.SIGKILL)
 	return output(cmd)
 }
+
+// Written writes a file into a folder of the test's own, and returns its path.
+func Written(tb testing.TB, name, text string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}

@@ -3,6 +3,7 @@ package testdb
 import (
 	"bytes"
 	"net"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,6 +41,17 @@ func NewWire(tb testing.TB, port string, delay time.Duration) *Wire {
 		})
 	}))
 	return w
+}
+
+// Through returns a database's URL by way of a wire with a delay in each direction.
+func Through(tb testing.TB, db string, delay time.Duration) (string, *Wire) {
+	tb.Helper()
+	u, err := url.Parse(db)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := NewWire(tb, u.Port(), delay)
+	return At(tb, db, net.JoinHostPort(u.Hostname(), w.Port)), w
 }
 
 // A Point is where a connection is cut: in the first bytes that have a text, sent by the client or

@@ -3,8 +3,6 @@ package ddl_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -89,12 +87,7 @@ func newRound(t *testing.T, rnd *rand.Rand, src, tgt server) *round {
 	r.do(roundSetup...)
 	var ends [2]string
 	for i, db := range []string{r.from, r.to} {
-		u, err := url.Parse(db)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.wires[i] = testdb.NewWire(t, u.Port(), 0)
-		ends[i] = testdb.At(t, db, net.JoinHostPort("127.0.0.1", r.wires[i].Port))
+		ends[i], r.wires[i] = testdb.Through(t, db, 0)
 	}
 	r.begin(ends[0], ends[1], more)
 	return r

@@ -17,7 +17,7 @@ import (
 func TestDumpDuring(t *testing.T) {
 	dst := testdb.Postgres(t, 15).NewDatabase(t, "during")
 	text := fmt.Sprintf(ended, "CREATE TABLE t (id int PRIMARY KEY, v int);\nINSERT INTO t VALUES (1,1),(2,2);")
-	path := file(t, text)
+	path := testdb.Written(t, "dump.sql", text)
 	testdb.Must(t, "copy", path, dst)
 	testdb.Query(t, dst, "UPDATE t SET v = 3 WHERE id = 2")
 	for _, c := range []struct {

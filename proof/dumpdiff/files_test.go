@@ -16,19 +16,12 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// file writes a dump.
-func file(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "dump.sql")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 const ended = "-- MariaDB dump 10.19\n/*!40101 SET NAMES utf8mb4 */;\n%s\n-- Dump completed on 2026-11-28  6:00:00\n"
 
-func dump(t *testing.T, text string) string { t.Helper(); return file(t, fmt.Sprintf(ended, text)) }
+func dump(t *testing.T, text string) string {
+	t.Helper()
+	return testdb.Written(t, "dump.sql", fmt.Sprintf(ended, text))
+}
 
 // Rows of many pieces, in an order that is not the key's, among those of other tables, in every
 // packing: few that differ are found exactly, and rows of one key do not hide each other.
@@ -191,16 +184,16 @@ func TestDumpRefused(t *testing.T) {
 	testdb.Query(t, dst, "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1,1)")
 	good := dump(t, "CREATE TABLE t (id int PRIMARY KEY, v int);\nINSERT INTO t VALUES (1,1);")
 	differ(t, 0, good, dst)
-	postgres := file(t, "--\n-- PostgreSQL database dump\n--\nSET standard_conforming_strings = on;\nCREATE TABLE public.t (id integer);\nCOPY public.t (id) FROM stdin;\n1\n\\.\n")
+	postgres := testdb.Written(t, "dump.sql", "--\n-- PostgreSQL database dump\n--\nSET standard_conforming_strings = on;\nCREATE TABLE public.t (id integer);\nCOPY public.t (id) FROM stdin;\n1\n\\.\n")
 	for _, c := range []struct {
 		code int
 		says string
 		args []string
 	}{
-		{15, "truncated", []string{"diff", file(t, "CREATE TABLE t (id int PRIMARY KEY, v int);\nINSERT INTO t VALUES (1,1),(2,'"), dst}},
-		{15, "without the line that ends a dump", []string{"diff", file(t, "-- MariaDB dump 10.19\nCREATE TABLE t (id int PRIMARY KEY, v int);\nINSERT INTO t VALUES (1,1);\n"), dst}},
-		{15, "line 2", []string{"diff", file(t, "CREATE TABLE t (id int PRIMARY KEY, v int);\nINSERT INTO t VALUES (1,1,1);\n"), dst}},
-		{15, "line 1", []string{"diff", file(t, "this is no dump\n"), dst}},
+		{15, "truncated", []string{"diff", testdb.Written(t, "dump.sql", "CREATE TABLE t (id int PRIMARY KEY, v int);\nINSERT INTO t VALUES (1,1),(2,'"), dst}},
+		{15, "without the line that ends a dump", []string{"diff", testdb.Written(t, "dump.sql", "-- MariaDB dump 10.19\nCREATE TABLE t (id int PRIMARY KEY, v int);\nINSERT INTO t VALUES (1,1);\n"), dst}},
+		{15, "line 2", []string{"diff", testdb.Written(t, "dump.sql", "CREATE TABLE t (id int PRIMARY KEY, v int);\nINSERT INTO t VALUES (1,1,1);\n"), dst}},
+		{15, "line 1", []string{"diff", testdb.Written(t, "dump.sql", "this is no dump\n"), dst}},
 		{2, "two dump files", []string{"diff", good, good}},
 		{2, "--live", []string{"diff", good, dst, "--live"}},
 		{2, "Exchange", []string{"diff", dst, good, "--definitions=only"}},

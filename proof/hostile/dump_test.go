@@ -3,8 +3,6 @@
 package hostile
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,22 +37,13 @@ const state = "SELECT count(*) FROM mysql.user; SELECT count(*) FROM mysql.db; S
 	"SELECT count(*) FROM information_schema.routines WHERE routine_schema = 'sys'; SELECT count(*) FROM information_schema.views WHERE table_schema IN ('sys', 'mysql'); " +
 	"SELECT @@global.max_connections, @@global.net_read_timeout, @@global.net_write_timeout, @@global.sql_mode; SELECT count(*) FROM mysql.func"
 
-func written(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "dump.sql")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // TestAdministrationInADump: a dump's tables, rows and programs arrive, everything else in it is
 // listed and does not run.
 func TestAdministrationInADump(t *testing.T) {
 	t.Parallel()
 	for _, server := range []*testdb.Server{testdb.OwnMySQL(t), testdb.OwnMariaDB(t)} {
 		dst := server.NewDatabase(t, "dst")
-		file := written(t, permitted+administration)
+		file := testdb.Written(t, "dump.sql", permitted+administration)
 		before := testdb.Query(t, server.URL(""), state)
 		for _, args := range [][]string{{"check", file, dst}, {"copy", file, dst, "--plan"}, {"copy", file, dst}} {
 			out := testdb.Must(t, args...)
@@ -83,7 +72,7 @@ func TestAdministrationInADump(t *testing.T) {
 			t.Errorf("%s has\n%s", server.Engine, got)
 		}
 		dst = server.NewDatabase(t, "dst")
-		file = written(t, "CREATE TABLE t (a int);\nCREATE USER evil5@localhost;\nSET GLOBAL net_read_timeout = 78;\n")
+		file = testdb.Written(t, "dump.sql", "CREATE TABLE t (a int);\nCREATE USER evil5@localhost;\nSET GLOBAL net_read_timeout = 78;\n")
 		testdb.Must(t, "copy", file, dst, "--run-all-statements")
 		if got := testdb.Query(t, server.URL(""), "SELECT count(*), max(@@global.net_read_timeout) FROM mysql.user WHERE user = 'evil5'"); got != "1\t78" {
 			t.Errorf("%s with --run-all-statements: %s", server.Engine, got)
@@ -109,7 +98,7 @@ func TestRowsThatCallIntoADump(t *testing.T) {
 		"CREATE TABLE t (a int PRIMARY KEY, b int);\nINSERT INTO t VALUES (1,1);\nTRUNCATE t;\n":     7,
 	} {
 		dst := server.NewDatabase(t, "dst")
-		file := written(t, strings.Replace(text, "CREATE FUNCTION", "DELIMITER ;;\nCREATE FUNCTION", 1))
+		file := testdb.Written(t, "dump.sql", strings.Replace(text, "CREATE FUNCTION", "DELIMITER ;;\nCREATE FUNCTION", 1))
 		if o := testdb.Run(t, "check", file, dst); o.Code != 1 {
 			t.Errorf("check of %s: exit %d\n%s%s", text, o.Code, o.Out, o.ErrOut)
 		}
@@ -130,11 +119,11 @@ func TestAnotherDatabaseInADump(t *testing.T) {
 	dst, other := server.NewDatabase(t, "dst"), server.NewDatabase(t, "other")
 	name := other[strings.LastIndex(other, "/")+1:]
 	testdb.Query(t, other, "CREATE TABLE mine (a int)")
-	out := testdb.Must(t, "copy", written(t, "CREATE TABLE t (a int);\nCREATE VIEW "+name+".v AS SELECT 1;\nCREATE PROCEDURE "+name+".p() SELECT 1;\n"), dst)
+	out := testdb.Must(t, "copy", testdb.Written(t, "dump.sql", "CREATE TABLE t (a int);\nCREATE VIEW "+name+".v AS SELECT 1;\nCREATE PROCEDURE "+name+".p() SELECT 1;\n"), dst)
 	if !strings.Contains(out, "1 view in another database (line 2), 1 routine in another database (line 3)") {
 		t.Errorf("the report:\n%s", out)
 	}
-	testdb.Run(t, "copy", written(t, "CREATE OR REPLACE DATABASE "+name+";\nUSE "+name+";\nCREATE TABLE t (a int);\n"), server.URL(""))
+	testdb.Run(t, "copy", testdb.Written(t, "dump.sql", "CREATE OR REPLACE DATABASE "+name+";\nUSE "+name+";\nCREATE TABLE t (a int);\n"), server.URL(""))
 	if got := testdb.Query(t, other, "SELECT count(*) FROM mine; SELECT count(*) FROM information_schema.views WHERE table_schema = database(); SELECT count(*) FROM information_schema.routines WHERE routine_schema = database()"); got != "0\n0\n0" {
 		t.Errorf("the other database has %q", got)
 	}

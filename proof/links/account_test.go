@@ -65,8 +65,8 @@ func manyTables(t *testing.T, s *testdb.Server, n int) string {
 // workers of its JSON say, and how many turns the target's wire has seen.
 func copied(t *testing.T, s *testdb.Server, tables int, delay time.Duration) (text string, _ workers, turns int64) {
 	t.Helper()
-	src, _ := through(t, manyTables(t, s, tables), delay)
-	dst, wire := through(t, s.NewDatabase(t, "dst"), delay)
+	src, _ := testdb.Through(t, manyTables(t, s, tables), delay)
+	dst, wire := testdb.Through(t, s.NewDatabase(t, "dst"), delay)
 	state := filepath.Join(t.TempDir(), "catalog.db")
 	must(t, "copy", src, dst, "--lanes", "2", "--sample=off", "--state", state) // the sampler asks on the same wire
 	turns = wire.Turns()
@@ -145,8 +145,8 @@ func TestTheAccountOfACopy(t *testing.T) {
 func TestTheAccountOfADiff(t *testing.T) {
 	s := postgres(t)
 	for _, delay := range []time.Duration{away, 0} {
-		src, wire := through(t, manyTables(t, s, 150), delay)
-		dst, _ := through(t, manyTables(t, s, 150), delay)
+		src, wire := testdb.Through(t, manyTables(t, s, 150), delay)
+		dst, _ := testdb.Through(t, manyTables(t, s, 150), delay)
 		text := testdb.Must(t, "diff", src, dst)
 		turns := wire.Turns()
 		if far := strings.Contains(text, "Source reader I/O ") && strings.Contains(text, "Target reader I/O ") && named(t, text) >= away; far != (delay > 0) {
@@ -171,7 +171,7 @@ func TestTheAccountOfAStream(t *testing.T) {
 		s := postgres(t)
 		src := s.NewDatabase(t, "src")
 		testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 0)")
-		dst, wire := through(t, s.NewDatabase(t, "dst"), delay)
+		dst, wire := testdb.Through(t, s.NewDatabase(t, "dst"), delay)
 		name, state := streamName(), filepath.Join(t.TempDir(), "catalog.db")
 		stream := testdb.Start(t, "replicate", src, dst, "--name", name, "--state", state, "--apply-mode", "transactional", "--commit-order", "source", "--agents", "1")
 		applied := func(n string) {

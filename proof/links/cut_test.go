@@ -63,8 +63,8 @@ func TestCutCopies(t *testing.T) {
 		t.Run(from.Engine+" to "+to.Engine, func(t *testing.T) {
 			t.Parallel()
 			from, to := shop(t, from), to.NewDatabase(t, "dst")
-			src, a := through(t, from, far)
-			dst, b := through(t, to, far)
+			src, a := testdb.Through(t, from, far)
+			dst, b := testdb.Through(t, to, far)
 			seed := testdb.Seed(t)
 			args := []string{"copy", src, dst, "--target-schema", schema(to), "--lanes", "4", "--range-size", "64kB"}
 			for try := uint64(1); ; try++ {
@@ -109,8 +109,8 @@ INSERT INTO account VALUES (0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0
 			if strings.HasPrefix(from, "postgres") {
 				testdb.Query(t, from, "ALTER TABLE history REPLICA IDENTITY FULL")
 			}
-			src, a := through(t, from, streamFar)
-			dst, b := through(t, to, streamFar)
+			src, a := testdb.Through(t, from, streamFar)
+			dst, b := testdb.Through(t, to, streamFar)
 			args := []string{"replicate", src, dst, "--name", streamName(), "--target-schema", schema(to)}
 			first := testdb.Start(t, append(args, "--until", "now")...)
 			if code := first.Wait(); code != 0 {

@@ -30,18 +30,6 @@ func pairs() []pair {
 
 func streamName() string { return testdb.StreamName("links") }
 
-// through returns a database's URL over a wire.
-func through(t *testing.T, db string, delay time.Duration) (string, *testdb.Wire) {
-	t.Helper()
-	u, err := url.Parse(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := testdb.NewWire(t, u.Port(), delay)
-	u.Host = u.Hostname() + ":" + w.Port
-	return u.String(), w
-}
-
 // cut ends connections over wires at random moments until stop is closed, at most n. The server
 // receives what was on its way, or does not: a commit may or may not have happened.
 func cut(seed uint64, wires []*testdb.Wire, n int, stop chan struct{}) {

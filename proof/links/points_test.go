@@ -28,7 +28,7 @@ func TestCutAtPoints(t *testing.T) {
 		from, to := source.NewDatabase(t, "src"), target.NewDatabase(t, "dst")
 		testdb.Load(t, from, strings.NewReader("CREATE TABLE k (id int PRIMARY KEY, n int, v varchar(80));\nCREATE TABLE loose (id int, n int, v varchar(80));\nINSERT INTO k VALUES (1, 0, 'a'), (2, 0, 'b'), (3, 0, 'c');\n"))
 		keyless(t, from)
-		dst, w := through(t, to, streamFar)
+		dst, w := testdb.Through(t, to, streamFar)
 		stream := []string{"replicate", from, dst, "--name", streamName(), "--target-schema", schema(to), "--until", "now"}
 		must(t, stream...)
 		n := 10

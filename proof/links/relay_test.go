@@ -180,7 +180,7 @@ func TestRelayCut(t *testing.T) {
 		t.Run(from.Engine+" to "+to.Engine, func(t *testing.T) {
 			t.Parallel()
 			from, to := shop(t, from), to.NewDatabase(t, "dst")
-			dst, a := through(t, to, 0)
+			dst, a := testdb.Through(t, to, 0)
 			r := relaying(t, dst)
 			b := testdb.NewWire(t, r.port(), far)
 			seed := testdb.Seed(t)

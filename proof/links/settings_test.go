@@ -64,8 +64,8 @@ func TestSettingsOfServers(t *testing.T) {
 				sql = strings.ReplaceAll(sql, `\\`, `\`)
 			}
 			testdb.Load(t, from, strings.NewReader(quoted.Replace(sql)))
-			src, _ := through(t, from, far)
-			dst, _ := through(t, to, far)
+			src, _ := testdb.Through(t, from, far)
+			dst, _ := testdb.Through(t, to, far)
 			u, on := unusual(t, s, to)
 			src, dst = u(src), u(dst)
 			stream := []string{"replicate", src, dst, "--name", streamName(), "--until", "now"}

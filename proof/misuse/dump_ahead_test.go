@@ -3,8 +3,6 @@ package misuse
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,22 +11,15 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// written returns the path of a dump file with this text.
-func written(t *testing.T, text string) string {
+// dumpOfTables writes a dump file of tables t0, t1 and so on, with the rows 1 and 2 each.
+func dumpOfTables(t *testing.T, tables int) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "dump.sql")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	var text strings.Builder
+	text.WriteString("-- MySQL dump 10.19  Distrib 10.11.6-MariaDB\n")
+	for n := range tables {
+		fmt.Fprintf(&text, "CREATE TABLE `t%d` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\nINSERT INTO `t%[1]d` VALUES (1),(2);\n", n)
 	}
-	return file
-}
-
-// wired returns a database's URL by way of a wire that counts turns.
-func wired(t *testing.T, s *testdb.Server, db string) (*testdb.Wire, string) {
-	t.Helper()
-	port := fmt.Sprint(s.Port)
-	w := testdb.NewWire(t, port, 0)
-	return w, strings.Replace(db, ":"+port+"/", ":"+w.Port+"/", 1)
+	return testdb.Written(t, "dump.sql", text.String()+"-- Dump completed on 2026-11-28 10:00:00\n")
 }
 
 // TestTablesOfADumpCostNoTurns copies dumps with few tables and with many. Were a table looked for
@@ -56,8 +47,7 @@ func TestTablesOfADumpCostNoTurns(t *testing.T) {
 				t.Parallel()
 				var turns [2]int64
 				for i, file := range pair {
-					s := to.server(t)
-					w, dst := wired(t, s, s.NewDatabase(t, "dst"))
+					dst, w := testdb.Through(t, to.server(t).NewDatabase(t, "dst"), 0)
 					if o := run(t, "copy", file, dst); o.Code != 0 {
 						t.Fatalf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 					}
@@ -76,19 +66,12 @@ func TestTablesOfADumpCostNoTurns(t *testing.T) {
 // between databases, all lanes are used, and each writes some of the tables.
 func TestLanesOfAFarDump(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
-	text.WriteString("-- MySQL dump 10.19  Distrib 10.11.6-MariaDB\n")
-	for n := range 120 {
-		fmt.Fprintf(&text, "CREATE TABLE `t%d` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\nINSERT INTO `t%[1]d` VALUES (1),(2);\n", n)
-	}
-	file := written(t, text.String()+"-- Dump completed on 2026-11-28 10:00:00\n")
+	file := dumpOfTables(t, 120)
 	for _, to := range engines() {
 		t.Run(to.name, func(t *testing.T) {
 			t.Parallel()
-			s := to.server(t)
-			dst := s.NewDatabase(t, "dst")
-			port := fmt.Sprint(s.Port)
-			far := strings.Replace(dst, ":"+port+"/", ":"+testdb.NewWire(t, port, 5*time.Millisecond).Port+"/", 1)
+			dst := to.server(t).NewDatabase(t, "dst")
+			far, _ := testdb.Through(t, dst, 5*time.Millisecond)
 			o := run(t, "copy", file, far, "--json")
 			if o.Code != 0 {
 				t.Fatalf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
@@ -153,7 +136,7 @@ func TestDumpThatIsReadAhead(t *testing.T) {
 				t.Parallel()
 				want, dst := s.NewDatabase(t, "want"), s.NewDatabase(t, "dst")
 				testdb.Load(t, want, strings.NewReader(file))
-				if o := run(t, "copy", written(t, file), dst); o.Code != 0 {
+				if o := run(t, "copy", testdb.Written(t, "dump.sql", file), dst); o.Code != 0 {
 					t.Fatalf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 				}
 				for _, sql := range []string{
@@ -174,13 +157,7 @@ func TestDumpThatIsReadAhead(t *testing.T) {
 // trace. Once the table is gone, a resumed copy loads the rest.
 func TestDumpBesideATableThatIsThere(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
-	text.WriteString("-- MySQL dump 10.19  Distrib 10.11.6-MariaDB\n")
-	for n := range 9 {
-		fmt.Fprintf(&text, "CREATE TABLE `t%d` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\nINSERT INTO `t%[1]d` VALUES (1),(2);\n", n)
-	}
-	text.WriteString("-- Dump completed on 2026-11-28 10:00:00\n")
-	file := written(t, text.String())
+	file := dumpOfTables(t, 9)
 	for _, to := range engines() {
 		t.Run(to.name, func(t *testing.T) {
 			t.Parallel()
@@ -224,7 +201,7 @@ func TestDumpBesideATableThatIsThere(t *testing.T) {
 // those of the first.
 func TestDumpOfTwins(t *testing.T) {
 	t.Parallel()
-	file := written(t, "-- MySQL dump\nCREATE TABLE `Ab` (`id` int NOT NULL, PRIMARY KEY (`id`));\nINSERT INTO `Ab` VALUES (1),(2);\nCREATE TABLE `aB` (`id` int NOT NULL, PRIMARY KEY (`id`));\nINSERT INTO `aB` VALUES (3),(4);\n-- Dump completed\n")
+	file := testdb.Written(t, "dump.sql", "-- MySQL dump\nCREATE TABLE `Ab` (`id` int NOT NULL, PRIMARY KEY (`id`));\nINSERT INTO `Ab` VALUES (1),(2);\nCREATE TABLE `aB` (`id` int NOT NULL, PRIMARY KEY (`id`));\nINSERT INTO `aB` VALUES (3),(4);\n-- Dump completed\n")
 	for _, to := range engines() {
 		dst := to.server(t).NewDatabase(t, "dst")
 		for _, verb := range []string{"check", "copy"} {

@@ -1,8 +1,6 @@
 package misuse
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -73,11 +71,8 @@ func TestDumpOverTablesThatReferToEachOther(t *testing.T) {
 // be kept.
 func TestDumpKilledBesideOldRows(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "dump.sql")
-	if err := os.WriteFile(file, []byte("-- MySQL dump\nCREATE TABLE `a` (`id` int NOT NULL, `v` int, PRIMARY KEY (`id`), KEY `a_v` (`v`)) ENGINE=InnoDB;\nINSERT INTO `a` VALUES (1,1),(2,2);\n"+
-		"CREATE TABLE `b` (`id` int NOT NULL, `v` int, PRIMARY KEY (`id`), KEY `b_v` (`v`)) ENGINE=InnoDB;\nINSERT INTO `b` VALUES (1,1),(2,2);\n-- Dump completed\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := testdb.Written(t, "dump.sql", "-- MySQL dump\nCREATE TABLE `a` (`id` int NOT NULL, `v` int, PRIMARY KEY (`id`), KEY `a_v` (`v`)) ENGINE=InnoDB;\nINSERT INTO `a` VALUES (1,1),(2,2);\n"+
+		"CREATE TABLE `b` (`id` int NOT NULL, `v` int, PRIMARY KEY (`id`), KEY `b_v` (`v`)) ENGINE=InnoDB;\nINSERT INTO `b` VALUES (1,1),(2,2);\n-- Dump completed\n")
 	for _, to := range engines() {
 		for _, prep := range []string{"truncate", "keep", "drop"} {
 			t.Run(to.name+" "+prep, func(t *testing.T) {

@@ -2,8 +2,6 @@ package misuse
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -147,10 +145,7 @@ func TestCutoverBesideTheStream(t *testing.T) {
 	// The old source, by mistake the target of a copy: nothing is written.
 	elsewhere := s.NewDatabase(t, "elsewhere")
 	testdb.Query(t, elsewhere, "CREATE TABLE late (id int PRIMARY KEY)")
-	dump := filepath.Join(t.TempDir(), "dump.sql")
-	if err := os.WriteFile(dump, []byte("CREATE TABLE `late` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\nINSERT INTO `late` VALUES (1);\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dump := testdb.Written(t, "dump.sql", "CREATE TABLE `late` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\nINSERT INTO `late` VALUES (1);\n")
 	before := tables(t, src)
 	for _, args := range [][]string{{"copy", elsewhere, src}, {"copy", elsewhere, src, "--prep", "drop"}, {"copy", dst, src, "--prep", "truncate"}, {"copy", dump, src}, {"replicate", elsewhere, src, "--name", name + "b"}} {
 		o := run(t, args...)

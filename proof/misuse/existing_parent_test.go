@@ -2,8 +2,6 @@ package misuse
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -65,10 +63,7 @@ func TestDumpBesideExistingParent(t *testing.T) {
 		fmt.Fprintf(&dump, ",(%d,'x')", i+1)
 	}
 	dump.WriteString(";\n-- Dump completed\n")
-	file := filepath.Join(t.TempDir(), "dump.sql")
-	if err := os.WriteFile(file, []byte(dump.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := testdb.Written(t, "dump.sql", dump.String())
 	for _, to := range engines() {
 		t.Run(to.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,6 @@ package misuse
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -108,11 +107,7 @@ func dumpOf(t *testing.T, rows int) string {
 	for i := range rows {
 		fmt.Fprintf(&b, "INSERT INTO `loose` VALUES (%d,'x');\nINSERT INTO `keyed` VALUES (%d,'x');\n", i, i)
 	}
-	file := filepath.Join(t.TempDir(), "dump.sql")
-	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return testdb.Written(t, "dump.sql", b.String())
 }
 
 // TestAfterAKilledRun: tables of a killed run belong to it until they are dropped, even for a

@@ -1,8 +1,6 @@
 package promise
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,13 +18,7 @@ func TestTablesAlteredAfterTheirRows(t *testing.T) {
 	const alters = "ALTER TABLE `c`\n  ADD PRIMARY KEY (`id`),\n  ADD KEY `c_p` (`p`);\nALTER TABLE `p`\n  ADD PRIMARY KEY (`id`),\n  ADD UNIQUE KEY `p_v` (`v`);\n" +
 		"ALTER TABLE `p`\n  MODIFY `id` int(11) NOT NULL AUTO_INCREMENT, AUTO_INCREMENT=7;\n" +
 		"ALTER TABLE `c`\n  ADD CONSTRAINT `c_to_p` FOREIGN KEY (`p`) REFERENCES `p` (`id`) ON DELETE CASCADE;\nALTER TABLE `odd` DROP COLUMN `gone`;\n"
-	file := func(sql string) string {
-		path := filepath.Join(t.TempDir(), "dump.sql")
-		if err := os.WriteFile(path, []byte(sql), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	file := func(sql string) string { return testdb.Written(t, "dump.sql", sql) }
 	good := file(tables + alters)
 	bad := file(tables + alters + "ALTER TABLE `c` ADD UNIQUE KEY `never` (`n`);\n")
 	for _, to := range []string{"mysql", "mariadb"} {

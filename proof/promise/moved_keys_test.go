@@ -83,18 +83,11 @@ func TestKeysMovedIntoAlterTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			moved := filepath.Join(t.TempDir(), "moved.sql")
-			if err := os.WriteFile(moved, []byte(keysMoved(t, string(text))), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			// The files are of one server: both are loaded again by MariaDB.
+			other := keysMoved(t, string(text))
+			moved := testdb.Written(t, "moved.sql", other)
+			// The files are of one server: MariaDB loads the other one again.
 			again := testdb.MariaDB(t).NewDatabase(t, "again")
-			f, err := os.Open(moved)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			testdb.Load(t, again, f)
+			testdb.Load(t, again, strings.NewReader(other))
 
 			var schemas [2]string
 			for i, file := range []string{plain, moved} {

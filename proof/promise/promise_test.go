@@ -4,7 +4,6 @@
 package promise
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -108,11 +107,8 @@ func TestLacking(t *testing.T) {
 
 // TestLackingOfADump: an import is held to the same.
 func TestLackingOfADump(t *testing.T) {
-	dump := filepath.Join(t.TempDir(), "dump.sql")
 	text := "CREATE TABLE `a` (`x` int NOT NULL, `y` int DEFAULT NULL, UNIQUE KEY `u` (`y`)) ENGINE=InnoDB;\nINSERT INTO `a` VALUES (1,2);\n"
-	if err := os.WriteFile(dump, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dump := testdb.Written(t, "dump.sql", text)
 	dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")
 	testdb.Query(t, dst, meddler("CREATE INDEX", "EXECUTE 'DROP INDEX ' || o.object_identity;"))
 	o := testdb.Run(t, "copy", "file:"+dump, dst)
