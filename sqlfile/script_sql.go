@@ -31,7 +31,7 @@ func (s *Script) remember(p *tidemark.Piece, text []byte) {
 // idle reports whether a SET changes nothing for statements in ASCII: it sets the character set of
 // the client, as dumps do around each table, or repeats what is in force.
 func (s *Script) idle(st *Statement) bool {
-	names, constant := assigned(st.Session.reader(st.Text))
+	names, constant := assigned(st.Session, st.Text)
 	if len(names) == 0 || s.last == nil {
 		s.last = map[string]string{}
 	}
@@ -50,11 +50,12 @@ func (s *Script) idle(st *Statement) bool {
 
 // assigned returns the variables that a SET sets, in lower case; none if it does anything else.
 // constant means that their values read no variable.
-func assigned(l *sqltext.Reader) (names []string, constant bool) {
-	if constant = l.Accept("SET"); !constant {
+func assigned(ses *Session, text []byte) (names []string, constant bool) {
+	l := ses.reader(text)
+	if !l.Accept("SET") {
 		return nil, false
 	}
-	for {
+	for constant = true; ; {
 		t := l.Next()
 		if t.Is("SESSION") || t.Is("LOCAL") {
 			t = l.Next()
@@ -69,24 +70,18 @@ func assigned(l *sqltext.Reader) (names []string, constant bool) {
 		default:
 			return nil, false
 		}
-	value:
-		for depth := 0; ; {
-			t := l.Next()
-			switch {
-			case t.Kind == sqltext.End:
-				return names, constant
-			case t.Kind == sqltext.Bad:
-				return nil, false
-			case t.Is("("):
-				depth++
-			case t.Is(")"):
-				depth--
-			case t.Kind == sqltext.Word && strings.HasPrefix(t.Text, "@"), t.Is("DEFAULT"):
-				constant = false
-			}
-			if depth == 0 && t.Is(",") {
-				break value
-			}
+		if l.Peek().Kind == sqltext.Bad {
+			return nil, false
+		}
+		at := l.At
+		ses.value(l, nil)
+		value := strings.TrimSpace(string(l.Text[at:l.At]))
+		constant = constant && !strings.Contains(value, "@") && !strings.EqualFold(value, "DEFAULT")
+		switch t := l.Next(); {
+		case t.Kind == sqltext.End:
+			return names, constant
+		case !t.Is(","):
+			return nil, false
 		}
 	}
 }
