@@ -138,7 +138,7 @@ func (r *renderer) keyType(m *tidemark.Move, name string) (*tidemark.Type, strin
 		}
 		_, collation, _ := strings.Cut(c.attr, "COLLATE ")
 		if c.attr == "" {
-			_, collation = b.collates()
+			collation = b.collation
 		}
 		return &c.typ, collation
 	}

@@ -33,7 +33,9 @@ type builder struct {
 	texts   []string   // FULLTEXT keys, one ALTER each
 	auto    *builtColumn
 	leading map[string]bool // keys to be created, by their columns: for foreign keys
-	names   map[string]bool // of keys
+	// collation is that of columns that name none, once the table is rendered.
+	collation string
+	names     map[string]bool // of keys
 }
 
 // A builtColumn is a column of the target.
@@ -247,11 +249,9 @@ func (b *builder) create() string {
 	if b.auto != nil && b.auto.col.Identity.Next > 1 {
 		sql += " AUTO_INCREMENT=" + strconv.FormatUint(b.auto.col.Identity.Next, 10)
 	}
-	charset, collation := b.collates()
-	if b.r.mysql && b.m.From.Collation != "" {
-		b.r.collation(b.m.From.Collation) // reports it
-	}
-	sql += " DEFAULT CHARSET=" + charset + " COLLATE=" + collation
+	var charset string
+	charset, b.collation = b.collates()
+	sql += " DEFAULT CHARSET=" + charset + " COLLATE=" + b.collation
 	if b.m.To.Comment != "" {
 		sql += " COMMENT=" + b.comment(b.object, b.m.To.Comment, 2048)
 	}
@@ -261,8 +261,7 @@ func (b *builder) create() string {
 // collates returns the character set and collation of columns that name none.
 func (b *builder) collates() (charset, collation string) {
 	if b.r.mysql && b.m.From.Collation != "" {
-		collation, _ = b.r.to.collation(b.m.From.Collation)
-		return b.m.From.Charset, collation
+		return b.m.From.Charset, b.r.collation(b.m.From.Collation)
 	}
 	return "utf8mb4", b.r.to.binaryCollation()
 }
