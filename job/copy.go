@@ -71,12 +71,8 @@ func CopyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src o
 		}
 		return "", nil, err
 	}
-	d, err := Distance(ctx, src, tgt)
-	if err != nil {
+	if err := overDistance(ctx, c, src, tgt); err != nil {
 		return "", nil, err
-	}
-	if d > 0 { // one that looks like this machine may be the end of a tunnel
-		c.spec.Load.RoundTrip, c.spec.Load.MaxLanes = d, 0
 	}
 	position, err := src.Freeze(ctx, c.spec.Load.LaneCount())
 	if err != nil {

@@ -130,8 +130,7 @@ func (im *importJob) makeSchemas(ctx context.Context, objects []tidemark.Object)
 			continue
 		}
 		im.made[o.ID] = true
-		sendSettings(ctx, im)
-		if err := im.tgt.Exec(ctx, im.control, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
+		if err := runStatement(ctx, im, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
 			return nil, err
 		}
 	}

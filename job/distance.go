@@ -33,3 +33,13 @@ func Distance(ctx context.Context, ends ...any) (longest time.Duration, err erro
 	}
 	return longest, cmp.Or(errs...)
 }
+
+// overDistance shapes a copy for the round trip to its ends, if that takes time that counts. One
+// that looks like this machine may be the end of a tunnel, so the limit for those falls.
+func overDistance(ctx context.Context, c *copying, ends ...any) error {
+	d, err := Distance(ctx, ends...)
+	if err == nil && d > 0 {
+		c.spec.Load.RoundTrip, c.spec.Load.MaxLanes = d, 0
+	}
+	return err
+}

@@ -45,13 +45,8 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 		return "", nil, err
 	}
 	c := im.copying
-	d, err := Distance(ctx, im.tgt)
-	if err != nil {
+	if err := overDistance(ctx, c, im.tgt); err != nil {
 		return "", nil, err
-	}
-	if d > 0 { // as between databases
-		c.spec.Load.RoundTrip, c.spec.Load.MaxLanes = d, 0
-		im.control = c.spec.Load.ScriptLane()
 	}
 	defer func() { c.lock.Unlock() }()
 	defer c.giveUp(ctx, false)
@@ -89,7 +84,7 @@ func newImport(env Env, spec CopySpec, tgt Destination, dump Dump, again func() 
 	}
 	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
-	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: again, prepared: map[string]bool{},
+	return &importJob{copying: c, dump: dump, again: again, prepared: map[string]bool{},
 		foreseen: map[tidemark.TableID]bool{}, known: map[tidemark.TableID]known{}, fresh: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
 		told: map[string]bool{}, places: map[string]string{}, creates: map[string]string{}, made: map[string]bool{}}
 }
@@ -171,14 +166,13 @@ type importJob struct {
 	*copying
 	dump     Dump
 	again    func() (Dump, error)                   // opens the file once more
-	control  int                                    // the lane for statements of the file
 	end      fileEnd                                // where its databases go, once known
 	known    map[tidemark.TableID]known             // tables that the import came to, by their name on the target, folded
 	ahead    bool                                   // tables were cleared ahead, or need not be
 	further  further                                // what it has further on
 	prepared map[string]bool                        // what is recorded of tables: see prepare
 	foreseen map[tidemark.TableID]bool              // tables that are claimed, and that the target lacks
-	sets     []string                               // SETs that wait for the next statement: see settings
+	sets     []string                               // SETs that wait for the next statement: see runStatement
 	fresh    map[tidemark.TableID]bool              // tables that the import creates
 	places   map[string]string                      // databases of the file with selected tables: where they go
 	creates  map[string]string                      // CREATE DATABASE of the file
@@ -200,18 +194,20 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	if im.system(p.Table.Schema) {
 		return load.Settled{}, nil
 	}
-	def, err := p.Def, error(nil)
+	def := p.Def
 	if def == nil {
-		def, err = im.fromTarget(ctx, p)
-	} else if im.spec.Rules.Wants(qualified(def, im.tgt.Default()).TableID) {
-		def, err = defined(ctx, im, p)
-	}
-	if err != nil {
-		return load.Settled{}, err
+		var err error
+		if def, err = im.fromTarget(ctx, p); err != nil {
+			return load.Settled{}, err
+		}
 	}
 	table := qualified(def, im.tgt.Default())
 	if !im.spec.Rules.Wants(table.TableID) {
 		return load.Settled{}, nil
+	}
+	table, err := defined(ctx, im, p, table)
+	if err != nil {
+		return load.Settled{}, err
 	}
 	if p.Kind == tidemark.Define && p.Refuse != "" {
 		return load.Settled{}, im.refused(p)
@@ -260,7 +256,11 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	if err := im.ledger(ctx); err != nil {
 		return load.Settled{}, err
 	}
-	return im.settled(ctx, p, &m, made, keep, fresh), nil
+	s := im.settled(p, &m, made, keep, fresh)
+	if slices.ContainsFunc(s.Before, func(o tidemark.Object) bool { return !inASCII(o.SQL...) }) {
+		sendSettings(ctx, im)
+	}
+	return s, nil
 }
 
 // A known table is one that the import came to.
@@ -289,16 +289,13 @@ func distinct(im *importJob, table *tidemark.Table, to tidemark.TableID) error {
 }
 
 // settled sorts a table's objects by when they are made.
-func (im *importJob) settled(ctx context.Context, p *tidemark.Piece, m *tidemark.Move, made []tidemark.Object, keep, fresh bool) load.Settled {
+func (im *importJob) settled(p *tidemark.Piece, m *tidemark.Move, made []tidemark.Object, keep, fresh bool) load.Settled {
 	s := load.Settled{Move: m, Format: im.format(m, fresh)}
 	for _, o := range made {
 		switch {
 		case keep && o.Kind != "statistics":
 		case o.Phase == tidemark.BeforeRows:
 			s.Before = append(s.Before, o)
-			if !inASCII(o.SQL...) {
-				sendSettings(ctx, im)
-			}
 		default:
 			s.Objects = append(s.Objects, o)
 			if o.Kind == "index" {
@@ -433,8 +430,7 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		if p.Refuse != "" {
 			return im.refused(p)
 		}
-		sendSettings(ctx, im)
-		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
+		err := runStatement(ctx, im, im.inPlace(p))
 		if tidemark.KindOf(err) == tidemark.Exists && im.spec.Resume != "" {
 			return nil
 		}
@@ -517,9 +513,8 @@ func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	name := folded(p.Table)
 	if keys := im.keys[name]; (p.AsSQL || p.Kind == tidemark.ExecuteAt) && len(keys) > 0 && im.Speaks() {
 		delete(im.keys, name)
-		sendSettings(ctx, im)
 		for _, o := range keys {
-			if err := im.tgt.Exec(ctx, im.control, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
+			if err := runStatement(ctx, im, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
 				return err
 			}
 		}

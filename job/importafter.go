@@ -84,8 +84,7 @@ func (im *importJob) runOnce(ctx context.Context, list []*tidemark.Piece) (refus
 			im.sets = append(im.sets, p.SQL)
 			continue
 		}
-		sendSettings(ctx, im)
-		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
+		err := runStatement(ctx, im, im.inPlace(p))
 		switch {
 		case ctx.Err() != nil:
 			return nil, 0, ctx.Err()

@@ -27,29 +27,29 @@ func (im *importJob) Ahead(p *tidemark.Piece) bool {
 }
 
 // Foresee claims tables together, and returns how many of them the target lacks, up to the first
-// that it has or that is refused. What it has found is forgotten at its next call, when the claims
-// end to tables that the import has not come to.
-func (im *importJob) Foresee(ctx context.Context, pieces []*tidemark.Piece) int {
-	left := slices.Collect(maps.Keys(im.foreseen))
-	clear(im.foreseen)
-	unclaim(ctx, im, slices.DeleteFunc(left, func(id tidemark.TableID) bool { return im.fresh[id] }))
-	if !im.prepared[recordsTables] || len(pieces) == 0 {
-		return 0
+// that it has or that is refused. forget ends the claims to those that the import has not come to.
+func (im *importJob) Foresee(ctx context.Context, pieces []*tidemark.Piece) (n int, forget func()) {
+	forget = func() {
+		left := slices.Collect(maps.Keys(im.foreseen))
+		clear(im.foreseen)
+		unclaim(ctx, im, slices.DeleteFunc(left, func(id tidemark.TableID) bool { return im.fresh[id] }))
+	}
+	if !im.prepared[recordsTables] {
+		return 0, forget
 	}
 	to, most := foreseeable(ctx, im, pieces)
 	ids := slices.SortedFunc(maps.Values(to), ByTable)
 	if len(ids) < 2 {
-		return 0
+		return 0, forget
 	}
 	if _, err := im.take(ctx, ids); err != nil {
-		return 0
+		return 0, forget
 	}
 	states, err := im.tgt.Inspect(ctx, ids)
 	lacks := map[tidemark.TableID]bool{}
 	for i, id := range ids {
 		lacks[id] = err == nil && !im.prepared[kept(id)] && (im.prepared[created(id)] || !states[i].Exists && len(im.claims.others[id]) == 0)
 	}
-	n := 0
 	for ; n < most; n++ {
 		id, wanted := to[pieces[n]]
 		if wanted && !lacks[id] {
@@ -60,7 +60,7 @@ func (im *importJob) Foresee(ctx context.Context, pieces []*tidemark.Piece) int 
 		}
 	}
 	unclaim(ctx, im, slices.DeleteFunc(ids, func(id tidemark.TableID) bool { return im.foreseen[id] }))
-	return n
+	return n, forget
 }
 
 // unclaim ends the claims to tables that are not changed. They are taken again in their turn.
@@ -130,6 +130,12 @@ func inASCII(texts ...string) bool {
 	return true
 }
 
+// runStatement runs SQL in the session of the file's own statements, after what it has set.
+func runStatement(ctx context.Context, im *importJob, sql []string) error {
+	sendSettings(ctx, im)
+	return im.tgt.Exec(ctx, im.spec.Load.ScriptLane(), sql)
+}
+
 // sendSettings runs the SETs that the file had since its last statement. One that the server
 // rejects or does not know is skipped: dumps set what only their own server has.
 func sendSettings(ctx context.Context, im *importJob) {
@@ -138,11 +144,12 @@ func sendSettings(ctx context.Context, im *importJob) {
 		sets[i] = []string{sql}
 	}
 	im.sets = im.sets[:0]
+	lane := im.spec.Load.ScriptLane()
 	if p, ok := im.tgt.(load.Pipeliner); ok && len(sets) > 1 {
-		p.ExecEach(ctx, im.control, sets, func(int, time.Duration) {})
+		p.ExecEach(ctx, lane, sets, func(int, time.Duration) {})
 		return
 	}
 	for _, sql := range sets {
-		im.tgt.Exec(ctx, im.control, sql)
+		im.tgt.Exec(ctx, lane, sql)
 	}
 }

@@ -19,23 +19,21 @@ type further struct {
 	used    map[tidemark.TableID]bool // tables that are created as the survey has them
 }
 
-// defined returns a table as the file leaves it.
-func defined(ctx context.Context, im *importJob, p *tidemark.Piece) (*tidemark.Table, error) {
-	if im.Speaks() || p.Kind != tidemark.Define || im.dump.Stamp() == "" || p.Def.Key != nil && im.further.survey == nil {
-		return p.Def, nil
+// defined returns a piece's table as the file leaves it.
+func defined(ctx context.Context, im *importJob, p *tidemark.Piece, table *tidemark.Table) (*tidemark.Table, error) {
+	if im.Speaks() || p.Kind != tidemark.Define || im.dump.Stamp() == "" || table.Key != nil && im.further.survey == nil {
+		return table, nil
 	}
 	s, err := readFurther(ctx, im, "reading the file ahead, for keys that come after the rows")
 	if err != nil {
-		return p.Def, ctx.Err() // what is wrong with the file is reported when the import gets there
+		return table, ctx.Err() // what is wrong with the file is reported when the import gets there
 	}
-	id := tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}
-	if t := s.at[id]; t != nil && s.altered[id] {
-		im.further.used[id] = true
-		alone := *t
-		alone.Rows, alone.Bytes = 0, 0
-		return &alone, nil
+	if t := s.at[table.TableID]; t != nil && s.altered[table.TableID] {
+		im.further.used[table.TableID] = true
+		table = qualified(t, "")
+		table.Rows, table.Bytes = 0, 0
 	}
-	return p.Def, nil
+	return table, nil
 }
 
 // readFurther reads the file to where no more tables are defined, once.

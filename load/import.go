@@ -40,8 +40,8 @@ type Settler interface {
 	// before it has its turn; of a table, whether it may be created before those in front of it.
 	Ahead(p *tidemark.Piece) bool
 	// Foresee prepares for tables whose turn is next, and returns how many of them, from the first,
-	// Table can settle now without touching anything that exists. It holds until the next call.
-	Foresee(ctx context.Context, tables []*tidemark.Piece) int
+	// Table can settle now without touching anything that exists. It holds until forget is called.
+	Foresee(ctx context.Context, tables []*tidemark.Piece) (n int, forget func())
 	// Creating is called with tables of the target before they are created.
 	Creating(ctx context.Context, tables []tidemark.TableID) error
 	// Rows is called before a piece of rows is handed to a lane: it creates what must be in force

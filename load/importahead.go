@@ -51,19 +51,17 @@ func (im *importing) next(ctx context.Context, c *flow.Clock) (*tidemark.Piece, 
 // between them.
 func (im *importing) readAhead(ctx context.Context, p *tidemark.Piece) (tables []*tidemark.Piece) {
 	a := &im.ahead
-	a.pieces = append(a.pieces[:0:0], p)
-	tables = append(tables, p)
+	a.pieces, tables = []*tidemark.Piece{p}, []*tidemark.Piece{p}
 	for bytes := p.Bytes; !p.Long && bytes < aheadBytes && len(tables) < maxAhead; bytes += p.Bytes {
 		if p, a.err = im.script.Next(ctx); a.err != nil {
 			break
 		}
 		a.pieces = append(a.pieces, p)
-		switch {
-		case p.Kind == tidemark.Rows:
-		case im.settle.Ahead(p) && p.Kind == tidemark.Define:
+		if p.Kind != tidemark.Rows && !im.settle.Ahead(p) {
+			break
+		}
+		if p.Kind == tidemark.Define {
 			tables = append(tables, p)
-		case !im.settle.Ahead(p):
-			return tables
 		}
 	}
 	return tables
@@ -75,8 +73,9 @@ func (im *importing) together(ctx context.Context, c *flow.Clock, tables []*tide
 		return
 	}
 	defer c.Enter(c.Enter(flow.IO))
-	tables = tables[:im.settle.Foresee(ctx, tables)]
-	defer im.settle.Foresee(ctx, nil)
+	n, forget := im.settle.Foresee(ctx, tables)
+	defer forget()
+	tables = tables[:n]
 	im.ahead.tables = make(map[*tidemark.Piece]settled, len(tables))
 	var ids []tidemark.TableID
 	var objects []*tidemark.Object
@@ -95,7 +94,11 @@ func (im *importing) together(ctx context.Context, c *flow.Clock, tables []*tide
 	if im.settle.Creating(ctx, ids) != nil {
 		return // each table reports it
 	}
-	made := im.run.inPipeline(ctx, im.run.opt.ScriptLane(), objects)
+	made := make(map[*tidemark.Object]bool, len(objects))
+	im.run.inPipeline(ctx, im.run.opt.ScriptLane(), objects, func(i int, took time.Duration) {
+		made[objects[i]] = true
+		_ = im.run.madeBefore(ctx, objects[i], nil, took) // it returns the error that it was given
+	})
 	for p, s := range im.ahead.tables {
 		var left []tidemark.Object
 		for i := range s.Before {
@@ -106,21 +109,4 @@ func (im *importing) together(ctx context.Context, c *flow.Clock, tables []*tide
 		s.Before = left
 		im.ahead.tables[p] = s
 	}
-}
-
-// inPipeline creates objects in their order, without waiting for one before the next is sent, and
-// returns those that were created.
-func (r *Run) inPipeline(ctx context.Context, lane int, objects []*tidemark.Object) map[*tidemark.Object]bool {
-	made := make(map[*tidemark.Object]bool, len(objects))
-	if p, ok := r.tgt.(Pipeliner); ok && len(objects) > 0 {
-		sql := make([][]string, len(objects))
-		for i, o := range objects {
-			sql[i] = o.SQL
-		}
-		p.ExecEach(ctx, lane, sql, func(i int, took time.Duration) {
-			made[objects[i]] = true
-			_ = r.madeBefore(ctx, objects[i], nil, took) // it returns the error that it was given
-		})
-	}
-	return made
 }

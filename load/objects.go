@@ -18,13 +18,9 @@ const maxAhead = 32
 // gets no answer, is tried once more on its own.
 func (r *Run) makeEach(ctx context.Context, lane int, objects []*tidemark.Object, patient bool, done func(i int, err error, took time.Duration) error) error {
 	made := make([]bool, len(objects))
-	if p, ok := r.tgt.(Pipeliner); ok && len(objects) > 1 {
+	if len(objects) > 1 {
 		var err error
-		sql := make([][]string, len(objects))
-		for i, o := range objects {
-			sql[i] = o.SQL
-		}
-		p.ExecEach(ctx, lane, sql, func(i int, took time.Duration) {
+		r.inPipeline(ctx, lane, objects, func(i int, took time.Duration) {
 			made[i] = true
 			if err == nil {
 				err = done(i, nil, took)
@@ -54,6 +50,20 @@ func (r *Run) makeEach(ctx context.Context, lane int, objects []*tidemark.Object
 		}
 	}
 	return nil
+}
+
+// inPipeline creates objects in their order, if the target supports that, without waiting for one
+// before the next is sent. made is called for those that were created.
+func (r *Run) inPipeline(ctx context.Context, lane int, objects []*tidemark.Object, made func(i int, took time.Duration)) {
+	p, ok := r.tgt.(Pipeliner)
+	if !ok || len(objects) == 0 {
+		return
+	}
+	sql := make([][]string, len(objects))
+	for i, o := range objects {
+		sql[i] = o.SQL
+	}
+	p.ExecEach(ctx, lane, sql, made)
 }
 
 // exec creates one object. One that exists is kept: after a crash it is ours, and otherwise the

@@ -81,4 +81,4 @@ func (o Options) light(objects int) int {
 
 // ScriptLane returns the target's lane for an import's own statements, which run while the others
 // write and build.
-func (o Options) ScriptLane() int { return o.LaneCount() + 3*o.defaults().Finishers }
+func (o Options) ScriptLane() int { return o.LaneCount() + o.defaults().Finishers + o.light(-1) }
