@@ -34,6 +34,9 @@ func (spec *StandbySpec) startHere(ctx context.Context) (addr string, stop func(
 		return a.String(), func() { cancel(); <-failed }, nil
 	case err := <-failed:
 		cancel()
+		if err == nil { // it was stopped, which is no error of a listener
+			err = cancelled(ctx, "simulate")
+		}
 		return "", nil, err
 	}
 }

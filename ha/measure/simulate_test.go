@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,6 +193,31 @@ func TestSimulateStops(t *testing.T) {
 	if _, err := Simulate(ctx, SimSpec{Mode: "on"}); tidemark.KindOf(err) != tidemark.Cancelled {
 		t.Error(err)
 	}
+}
+
+// A standby of this process either starts or says that it was stopped: which of the two comes
+// first, its address or its end, is chance, where many goroutines wait for a processor.
+func TestStandbyHereIsStoppedAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for range 100 {
+				_, end, err := (&StandbySpec{}).startHere(ctx)
+				switch {
+				case err == nil && end == nil:
+					t.Error("it has not started, and no error says so")
+				case err == nil:
+					end()
+				case tidemark.KindOf(err) != tidemark.Cancelled:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // A standby that goes away midway ends the simulation with an error, and a primary that goes away
