@@ -132,7 +132,7 @@ func TestAccessesAgainstDumbTwin(t *testing.T) {
 				want = true
 			}
 		}
-		if got := meet(a, b); got != want {
+		if got := conflict(a, b); got != want {
 			r.Fatalf("met: %v, want %v\n%v\n%v", got, want, pa, pb)
 		}
 		if want {
@@ -180,7 +180,7 @@ func TestKeysThatAreNotBytes(t *testing.T) {
 		of := func(v string) []Access {
 			return b.Accesses(change.Change{Kind: tidemark.InsertChange, New: tuple([]string{v})}, nil)
 		}
-		if got := meet(of(x.a), of(x.b)); got != x.meet {
+		if got := conflict(of(x.a), of(x.b)); got != x.meet {
 			t.Errorf("%s %q and %q: %v", x.typ.Native+x.typ.Collation, x.a, x.b, got)
 		}
 	}
@@ -194,7 +194,7 @@ func TestKeysThatAreNotBytes(t *testing.T) {
 func TestWholeTables(t *testing.T) {
 	b := bindings(t)["parent"]
 	insert := b.Accesses(change.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1", "2", "3"})}, nil)
-	if !meet(insert, b.Accesses(change.Change{Kind: tidemark.TruncateChange}, nil)) {
+	if !conflict(insert, b.Accesses(change.Change{Kind: tidemark.TruncateChange}, nil)) {
 		t.Error("a row passes a TRUNCATE")
 	}
 	bare := &tidemark.Table{TableID: tidemark.TableID{Name: "bare"}, Columns: []tidemark.Column{{Name: "a", Type: tidemark.Type{Kind: tidemark.Int}}}}
@@ -203,10 +203,10 @@ func TestWholeTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := k.Accesses(change.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1"})}, nil)
-	if meet(one, one) {
+	if conflict(one, one) {
 		t.Error("inserts into a table without keys wait for each other")
 	}
-	if gone := k.Accesses(change.Change{Kind: tidemark.DeleteChange, Old: tuple([]string{"7"})}, nil); !meet(gone, one) || !meet(gone, gone) {
+	if gone := k.Accesses(change.Change{Kind: tidemark.DeleteChange, Old: tuple([]string{"7"})}, nil); !conflict(gone, one) || !conflict(gone, gone) {
 		t.Error("a delete from a table without keys runs beside others")
 	}
 }
@@ -284,7 +284,7 @@ func TestCascades(t *testing.T) {
 		{"the same key", change.Change{Kind: tidemark.UpdateChange, Old: row("1", "x", "y"), New: row("1", "x", "y")}, false},
 		{"an insert", change.Change{Kind: tidemark.InsertChange, New: row("1", "x", "y")}, false},
 	} {
-		if got := meet(above.Accesses(x.c, nil), ch); got != x.want {
+		if got := conflict(above.Accesses(x.c, nil), ch); got != x.want {
 			t.Errorf("%s of the parent and an update of the grandchild conflict: %v", x.name, got)
 		}
 	}

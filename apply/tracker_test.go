@@ -11,7 +11,7 @@ import (
 type history [][]Access
 
 // conflict reports whether two transactions must not change places.
-func meet(a, b []Access) bool {
+func conflict(a, b []Access) bool {
 	for _, x := range a {
 		for _, y := range b {
 			if x.Key == y.Key && (x.Write || y.Write) {
@@ -39,7 +39,7 @@ func TestTrackerAgainstDumbTwin(t *testing.T) {
 			for i := range added {
 				free := true
 				for j := range i {
-					free = free && (done[j] || !meet(h[i], h[j]))
+					free = free && (done[j] || !conflict(h[i], h[j]))
 				}
 				if want := free && !done[i]; running[i] != want {
 					r.Fatalf("transaction %d: running %v, want %v", i, running[i], want)
@@ -103,7 +103,7 @@ func TestChain(t *testing.T) {
 		for i := range h {
 			meets, alone := false, true
 			for j := range i {
-				if meet(h[i], h[j]) {
+				if conflict(h[i], h[j]) {
 					meets, alone = true, alone && in[j]
 				}
 			}

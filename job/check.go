@@ -169,7 +169,7 @@ func access(ctx context.Context, src origin, tgt Destination, p *load.Plan) ([]t
 	return append(found, more...), cmp.Or(errs[:]...)
 }
 
-// block adds an error as a finding.
+// Block adds an error as a finding.
 func (c *Checked) Block(err error) {
 	f := tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.KindOf(err), Text: err.Error(), Hint: tidemark.HintOf(err)}
 	var e *tidemark.Error

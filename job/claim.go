@@ -114,15 +114,15 @@ func (c *copying) settle(ctx context.Context, p *load.Plan) error {
 	return nil
 }
 
-// repairClaim is the prefix of repairs among claims. A stream may run beside them.
+// RepairClaim is the prefix of repairs among claims. A stream may run beside them.
 const RepairClaim = "repair "
 
-// byTable orders tables, so that two runs claim them in one order.
+// ByTable orders tables, so that two runs claim them in one order.
 func ByTable(a, b tidemark.TableID) int {
 	return cmp.Or(strings.Compare(a.Schema, b.Schema), strings.Compare(a.Name, b.Name))
 }
 
-// cutStream gives the stream's name, if the claim belongs to a stream.
+// CutStream gives the stream's name, if the claim belongs to a stream.
 func CutStream(run string) (name string, ok bool) {
 	return strings.CutPrefix(run, tidemark.StreamClaim)
 }

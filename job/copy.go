@@ -60,7 +60,7 @@ type origin interface {
 	Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error)
 }
 
-// copyBetween is Copy with both ends open. verb is the run's, in the catalogue.
+// CopyBetween is Copy with both ends open. verb is the run's, in the catalogue.
 func CopyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src origin, tgt Destination) (string, *Report, error) {
 	defer watchLocks(ctx, env, src, tgt)()
 	c := &copying{env: env, verb: verb, spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}

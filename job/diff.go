@@ -291,7 +291,7 @@ func keyOf(m *tidemark.Move) (key []int) {
 	return key
 }
 
-// clip gives a name as the target keeps it: PostgreSQL cuts names to 63 bytes, at
+// Clip gives a name as the target keeps it: PostgreSQL cuts names to 63 bytes, at
 // a character (NAMEDATALEN, "Identifiers and Key Words").
 func Clip(tgt Destination, name string) string {
 	if tgt.Name() != "postgres" || len(name) <= 63 {

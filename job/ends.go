@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark/engines"
 )
 
-// distinct refuses a source and a target that have a table in common, whatever names their servers
+// Distinct refuses a source and a target that have a table in common, whatever names their servers
 // were reached by. Different schemas of one server are fine. A server and its replica or standby
 // may be compared, but writes to one reach the other: writes says that the target will be written
 // to.

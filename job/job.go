@@ -151,7 +151,7 @@ type ObjectTime struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// peakRSS reads the highest resident set size of this process in bytes; 0 where
+// PeakRSS reads the highest resident set size of this process in bytes; 0 where
 // the system does not say.
 func PeakRSS() int64 {
 	text, err := os.ReadFile("/proc/self/status")

@@ -89,7 +89,7 @@ func sameColumns(ctx context.Context, src load.Source, tgt Destination, p *load.
 	return load.Blocked(p.Findings)
 }
 
-// applyRules selects and maps the tables of db. Large objects go only between PostgreSQL servers.
+// ApplyRules selects and maps the tables of db. Large objects go only between PostgreSQL servers.
 func ApplyRules(rules *mapping.Rules, db *tidemark.Database, src, tgt End, schema string) ([]tidemark.Move, []tidemark.Finding, error) {
 	moves, findings, err := rules.Apply(db, schemaDefaults(src, tgt, schema))
 	if err != nil || tgt.Name() == "postgres" {
@@ -107,7 +107,7 @@ func ApplyRules(rules *mapping.Rules, db *tidemark.Database, src, tgt End, schem
 	return kept, findings, nil
 }
 
-// end is what schemaDefaults needs to know of a side.
+// An End is what schemaDefaults needs to know of a side.
 type End interface {
 	Name() string
 	Default() string

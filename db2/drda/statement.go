@@ -40,7 +40,7 @@ func (c *Conn) section(n int) error {
 	return nil
 }
 
-// text appends an object with a text: an SQL statement, or attributes of one.
+// sqlText appends an object with a text: an SQL statement, or attributes of one.
 func (c *Conn) sqlText(code uint16, sql string) {
 	f := &c.out
 	f.begin(dssObject)

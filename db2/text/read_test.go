@@ -508,7 +508,7 @@ TOT - - - - 111 157900
 	}
 }
 
-// TestInOneLine reads listings whose ends of lines a log has escaped.
+// TestUnendedRows reads listings whose ends of lines a log has escaped.
 func TestUnendedRows(t *testing.T) {
 	plain := sample(t, "skew")
 	at := strings.Index(plain, "002    140.22")

@@ -9,9 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// foreignSwap are tables around t that foreign keys connect with it and with itself, and the steps
-// in which a tool replaces t by a table with a column more: on PostgreSQL, and on MySQL and MariaDB
-// (pt-online-schema-change with rebuild_constraints).
+// foreignTables are tables around t that foreign keys connect with it and with itself.
 var foreignTables = []string{"CREATE TABLE p (id int PRIMARY KEY)",
 	"CREATE TABLE t (id int PRIMARY KEY, pid int, up int, CONSTRAINT t_p FOREIGN KEY (pid) REFERENCES p (id) ON DELETE CASCADE, CONSTRAINT t_up FOREIGN KEY (up) REFERENCES t (id))",
 	"CREATE TABLE c (id int PRIMARY KEY, tid int, CONSTRAINT c_t FOREIGN KEY (tid) REFERENCES t (id) ON DELETE RESTRICT)",
@@ -19,6 +17,8 @@ var foreignTables = []string{"CREATE TABLE p (id int PRIMARY KEY)",
 
 const foreignNew = "CREATE TABLE t_new (id int PRIMARY KEY, pid int, up int, x varchar(9) NOT NULL, CONSTRAINT t_p2 FOREIGN KEY (pid) REFERENCES p (id) ON DELETE SET NULL, CONSTRAINT t_up2 FOREIGN KEY (up) REFERENCES t_new (id))"
 
+// foreignSwap are the steps in which a tool replaces t by a table with a column more: on PostgreSQL
+// (true), and on MySQL and MariaDB (pt-online-schema-change with rebuild_constraints).
 var foreignSwap = map[bool][]string{
 	true: {foreignNew, "INSERT INTO t_new SELECT id, pid, up, 'x' FROM t", "BEGIN; ALTER TABLE t RENAME TO t_old; ALTER TABLE t_new RENAME TO t; COMMIT",
 		"ALTER TABLE c DROP CONSTRAINT c_t, ADD CONSTRAINT c_t FOREIGN KEY (tid) REFERENCES t (id) ON DELETE RESTRICT", "DROP TABLE t_old", "INSERT INTO t VALUES (3, 1, 2, 'y')"},
