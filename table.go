@@ -150,9 +150,9 @@ const (
 // Ours reports whether a table is one of Tidemark's own: marker rows, claims and canaries of
 // copies, progress, exceptions and monitor tables of streams. Nobody copies, compares or follows
 // it.
-func (id TableID) Ours() bool {
-	name := id.Name
-	if id.Schema != "tidemark" {
+func (t TableID) Ours() bool {
+	name := t.Name
+	if t.Schema != "tidemark" {
 		var ok bool
 		if name, ok = strings.CutPrefix(name, "tidemark_"); !ok {
 			return false

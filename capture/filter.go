@@ -228,11 +228,11 @@ func (r *filtering) untold(what, remedy string) error {
 }
 
 // passes reports whether a row passes all tests; vals are the values that they use.
-func (t *filtering) passes(vals []change.Value) (bool, error) {
-	for i := range t.tests {
-		ok, err := t.tests[i].passes(vals[t.tests[i].column])
+func (r *filtering) passes(vals []change.Value) (bool, error) {
+	for i := range r.tests {
+		ok, err := r.tests[i].passes(vals[r.tests[i].column])
 		if err != nil {
-			return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: t.table.String(), Err: errors.New("column " + t.columns[t.tests[i].column] + " of its row filter: " + err.Error()), Hint: "Start over with other rules (--anew), or leave the table out."}
+			return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: r.table.String(), Err: errors.New("column " + r.columns[r.tests[i].column] + " of its row filter: " + err.Error()), Hint: "Start over with other rules (--anew), or leave the table out."}
 		}
 		if !ok {
 			return false, nil

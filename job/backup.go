@@ -154,19 +154,19 @@ func (e Env) recorded(ctx context.Context, verb, source, target string, r *repo.
 }
 
 // explain finds out what limited the job.
-func (r *StorageReport) explain() {
-	if r.Report.Logical {
-		r.Limit, r.Advice = advisor.ExplainDump(r.Report.Workers, advisor.DumpFacts{Lanes: r.Report.Parallelism, LanesTried: r.Report.LanesTried, Codec: r.Report.Codec, Took: r.Report.Took()})
+func (rep *StorageReport) explain() {
+	if rep.Report.Logical {
+		rep.Limit, rep.Advice = advisor.ExplainDump(rep.Report.Workers, advisor.DumpFacts{Lanes: rep.Report.Parallelism, LanesTried: rep.Report.LanesTried, Codec: rep.Report.Codec, Took: rep.Report.Took()})
 		return
 	}
-	f := advisor.StorageFacts{Writing: r.Store.Writing, Committing: r.Store.Committing, Commits: r.Store.Commits,
-		Restore: r.Report.Restore, Parallelism: r.Report.Parallelism, Sessions: r.Report.Sessions, Buffers: r.Report.Buffers,
-		Codec: r.Report.Codec, Prepare: r.Report.In("prepare"), Server: r.Report.In("begin") + r.Report.In("end"), Spread: r.Spread, Took: r.Report.Took()}
-	if s := r.Report.Space; s != nil {
+	f := advisor.StorageFacts{Writing: rep.Store.Writing, Committing: rep.Store.Committing, Commits: rep.Store.Commits,
+		Restore: rep.Report.Restore, Parallelism: rep.Report.Parallelism, Sessions: rep.Report.Sessions, Buffers: rep.Report.Buffers,
+		Codec: rep.Report.Codec, Prepare: rep.Report.In("prepare"), Server: rep.Report.In("begin") + rep.Report.In("end"), Spread: rep.Spread, Took: rep.Report.Took()}
+	if s := rep.Report.Space; s != nil {
 		f.Free = advisor.FreeSpace{Bytes: s.Free, Of: s.Of}
 		for _, m := range s.Most {
 			f.Free.Most = append(f.Free.Most, fmt.Sprintf("%s (%d of %d MB)", m.Name, m.Free>>20, m.Of>>20))
 		}
 	}
-	r.Limit, r.Advice = advisor.ExplainStorage(r.Report.Workers, f)
+	rep.Limit, rep.Advice = advisor.ExplainStorage(rep.Report.Workers, f)
 }

@@ -169,14 +169,14 @@ func parseHead(d []byte, ses *Session) (h *head, n int, ok bool) {
 }
 
 // commaAfter reports whether a comma follows d[i], and not a value.
-func (w *window) commaAfter(i int) bool {
+func (s *window) commaAfter(i int) bool {
 	for {
-		d := w.unread()
+		d := s.unread()
 		j, ok := blank(d, i+1)
 		if ok {
 			return d[j] == ','
 		}
-		if _, more := w.more(); !more {
+		if _, more := s.more(); !more {
 			return false
 		}
 	}

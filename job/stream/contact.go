@@ -32,8 +32,8 @@ const (
 var endNames = [...]string{"source", "target"}
 
 // heardOf records whether a server answers, and reports changes.
-func (r *life) heardOf(ctx context.Context, end int, err error) {
-	if ctx.Err() != nil || !r.pulse.ends[end].Heard(r.env.Time(), err) {
+func (p *life) heardOf(ctx context.Context, end int, err error) {
+	if ctx.Err() != nil || !p.pulse.ends[end].Heard(p.env.Time(), err) {
 		return
 	}
 	text := "the " + endNames[end] + " answers again"
@@ -42,11 +42,11 @@ func (r *life) heardOf(ctx context.Context, end int, err error) {
 		if errors.As(err, new(contact.Handed)) {
 			text = "waits for the " + endNames[end] + ": " + err.Error() + ". " + strings.TrimRight(tidemark.HintOf(err), ". ")
 		}
-		if end == targetEnd && r.parts() {
+		if end == targetEnd && p.parts() {
 			text += "; changes of the source wait in the queue"
 		}
 	}
-	r.announce("state", text)
+	p.announce("state", text)
 }
 
 // A sentry asks the servers of a session for signs of life.

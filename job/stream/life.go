@@ -59,29 +59,29 @@ func newLife(env job.Env, spec Spec) *life {
 	return &life{stream: s, requests: requests{stream: s}}
 }
 
-func (l *life) setup() *setup { return &setup{stream: l.stream, life: l} }
+func (p *life) setup() *setup { return &setup{stream: p.stream, life: p} }
 
 // step does the work of a state.
-func (l *life) step(ctx context.Context, s state) outcome {
+func (p *life) step(ctx context.Context, s state) outcome {
 	switch s {
 	case looking:
-		return l.look(ctx)
+		return p.look(ctx)
 	case beginning:
-		return l.prepared(l.setup().beginHalf(ctx))
+		return p.prepared(p.setup().beginHalf(ctx))
 	case resuming:
-		return l.prepared(l.setup().resumeCopy(ctx))
+		return p.prepared(p.setup().resumeCopy(ctx))
 	case catchingUp:
-		return l.catchUp(ctx)
+		return p.catchUp(ctx)
 	case entering:
-		return done(entered, l.enter(ctx))
+		return done(entered, p.enter(ctx))
 	case flowing, held:
-		return l.flow(ctx)
+		return p.flow(ctx)
 	case catchingAway, flowingAway, heldAway:
-		return done(rested, flow.Sleep(ctx, pauseAfter(l.tries)))
+		return done(rested, flow.Sleep(ctx, pauseAfter(p.tries)))
 	case changing:
-		return done(optionsTaken, l.change())
+		return done(optionsTaken, p.change())
 	}
-	return done(advanced, l.advance(ctx)) // advancing
+	return done(advanced, p.advance(ctx)) // advancing
 }
 
 // pauseAfter is how long to wait after this many sessions, of which the last has failed.
@@ -90,111 +90,111 @@ func pauseAfter(tries int) time.Duration {
 }
 
 // look reads the catalogue's record of the stream, and checks whether it can be resumed.
-func (l *life) look(ctx context.Context) outcome {
+func (p *life) look(ctx context.Context) outcome {
 	var err error
-	l.rec, err = l.env.Catalog.Stream(ctx, l.record())
-	if tidemark.KindOf(err) == tidemark.NotFound && !l.spec.From.Target {
+	p.rec, err = p.env.Catalog.Stream(ctx, p.record())
+	if tidemark.KindOf(err) == tidemark.NotFound && !p.spec.From.Target {
 		return outcome{event: isNew}
 	}
 	if err != nil {
 		return outcome{failure, err}
 	}
-	l.copyRun = l.rec.Copy
-	s := l.setup()
+	p.copyRun = p.rec.Copy
+	s := p.setup()
 	err = s.checkKnown(ctx)
-	if err == nil && l.spec.From.Target {
+	if err == nil && p.spec.From.Target {
 		err = s.fromTarget(ctx)
 	}
-	if err == nil && l.rec.State != catalog.StreamFollowing {
+	if err == nil && p.rec.State != catalog.StreamFollowing {
 		return outcome{event: isCopying}
 	}
 	return done(isFollowing, err)
 }
 
 // prepared decides what follows the copy of a stream, or its start without one.
-func (l *life) prepared(run string, rep *job.Report, err error) outcome {
-	l.copyRun, l.copyReport = run, rep
+func (p *life) prepared(run string, rep *job.Report, err error) outcome {
+	p.copyRun, p.copyReport = run, rep
 	switch {
 	case err != nil:
 		return outcome{failure, err}
-	case rep != nil && l.spec.Pause == AfterCopy:
+	case rep != nil && p.spec.Pause == AfterCopy:
 		return outcome{event: wholeAndPause}
-	case rep != nil && l.spec.Pause == AfterChanges && l.spec.Until.IsZero():
-		l.spec.Until, l.stopsAfter = point.Point{Now: true}, true
+	case rep != nil && p.spec.Pause == AfterChanges && p.spec.Until.IsZero():
+		p.spec.Until, p.stopsAfter = point.Point{Now: true}, true
 	}
 	return outcome{event: whole}
 }
 
 // pauseHere reports that the stream ends after its copy.
-func (l *life) pauseHere(outcome) { l.tellPause("stopped after the copy, as requested") }
+func (p *life) pauseHere(outcome) { p.tellPause("stopped after the copy, as requested") }
 
 // enter writes the run to the catalogue, and begins to take samples.
-func (l *life) enter(ctx context.Context) error {
-	l.copyRun, l.copyReport = "", nil
-	entry := l.env.NewRun(l.spec.Half.Verb(), l.spec.Copy.Source, l.spec.Copy.Target)
-	lock, err := l.env.Catalog.Lock(entry.ID)
+func (p *life) enter(ctx context.Context) error {
+	p.copyRun, p.copyReport = "", nil
+	entry := p.env.NewRun(p.spec.Half.Verb(), p.spec.Copy.Source, p.spec.Copy.Target)
+	lock, err := p.env.Catalog.Lock(entry.ID)
 	if err != nil {
 		return err
 	}
-	l.cleanup = append(l.cleanup, func() { lock.Unlock() })
-	if err := l.env.Catalog.Begin(ctx, entry); err != nil {
+	p.cleanup = append(p.cleanup, func() { lock.Unlock() })
+	if err := p.env.Catalog.Begin(ctx, entry); err != nil {
 		return err
 	}
-	if err := l.env.Catalog.DropSettings(ctx, l.record()); err != nil {
+	if err := p.env.Catalog.DropSettings(ctx, p.record()); err != nil {
 		return err
 	}
-	l.rec.Run = entry.ID
-	if err := l.env.Catalog.PutStream(ctx, l.rec); err != nil {
+	p.rec.Run = entry.ID
+	if err := p.env.Catalog.PutStream(ctx, p.rec); err != nil {
 		return err
 	}
-	if last, ok := job.LastSample(ctx, l.env.Catalog, l.record()); ok && !last.Oldest.IsZero() {
-		l.pulse.marks.Complete(last.Oldest)
+	if last, ok := job.LastSample(ctx, p.env.Catalog, p.record()); ok && !last.Oldest.IsZero() {
+		p.pulse.marks.Complete(last.Oldest)
 	}
-	l.entry, l.started, l.tries = entry, time.Now(), 0
-	l.pulse.pace(l.spec.Interval)
-	l.env.Watch.Following(l)
-	l.cleanup = append(l.cleanup, crash.Beside(ctx, l.beat))
+	p.entry, p.started, p.tries = entry, time.Now(), 0
+	p.pulse.pace(p.spec.Interval)
+	p.env.Watch.Following(p)
+	p.cleanup = append(p.cleanup, crash.Beside(ctx, p.beat))
 	return nil
 }
 
 // leave finishes the record of the run, with the error that ended it.
-func (l *life) leave(ctx context.Context, err error) (string, *job.Report, error) {
-	took := time.Since(l.started)
-	rep := l.report(took)
-	err = l.end(context.WithoutCancel(ctx), took, err)
-	if err == nil && l.stopsAfter {
-		defer l.tellPause("stopped once the changes that came during the copy were applied, as requested")
+func (p *life) leave(ctx context.Context, err error) (string, *job.Report, error) {
+	took := time.Since(p.started)
+	rep := p.report(took)
+	err = p.end(context.WithoutCancel(ctx), took, err)
+	if err == nil && p.stopsAfter {
+		defer p.tellPause("stopped once the changes that came during the copy were applied, as requested")
 	}
-	return l.entry.ID, rep, err
+	return p.entry.ID, rep, err
 }
 
 // attempt is a session. long means that it has lasted, so that pauses start short again.
-func (l *life) attempt(ctx context.Context) (o outcome, long bool) {
+func (p *life) attempt(ctx context.Context) (o outcome, long bool) {
 	began := time.Now()
-	o = l.judge(ctx, (&session{stream: l.stream, life: l}).work(ctx))
-	l.tries++
+	o = p.judge(ctx, (&session{stream: p.stream, life: p}).work(ctx))
+	p.tries++
 	return o, time.Since(began) > time.Minute
 }
 
-func (l *life) flow(ctx context.Context) outcome {
-	o, long := l.attempt(ctx)
+func (p *life) flow(ctx context.Context) outcome {
+	o, long := p.attempt(ctx)
 	if long && o.event == away {
-		l.tries = 1
+		p.tries = 1
 	}
 	return o
 }
 
 // catchUp is flow for the tables that a resumed copy keeps. A server may be unavailable for as long
 // as in a copy.
-func (l *life) catchUp(ctx context.Context) outcome {
-	o, long := l.attempt(ctx)
+func (p *life) catchUp(ctx context.Context) outcome {
+	o, long := p.attempt(ctx)
 	if long {
-		l.tries, l.since = 1, time.Now()
+		p.tries, p.since = 1, time.Now()
 	}
 	switch {
 	case o.event == failure && tidemark.KindOf(o.err) == tidemark.Lost:
-		o.err = &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: l.spec.Name, Err: errors.New("the source no longer has its log from where the copy began, so what was copied cannot be kept: " + o.err.Error()), Hint: "Start again with --anew, and --prep drop for what the copy has left on the target."}
-	case o.event == away && time.Since(l.since) > l.spec.Copy.Load.RetryTime():
+		o.err = &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: p.spec.Name, Err: errors.New("the source no longer has its log from where the copy began, so what was copied cannot be kept: " + o.err.Error()), Hint: "Start again with --anew, and --prep drop for what the copy has left on the target."}
+	case o.event == away && time.Since(p.since) > p.spec.Copy.Load.RetryTime():
 		o.event = failure
 	}
 	return o
@@ -202,14 +202,14 @@ func (l *life) catchUp(ctx context.Context) outcome {
 
 // judge separates errors that end a stream from those that do not. Nothing continues once ctx has
 // ended.
-func (l *life) judge(ctx context.Context, o outcome) outcome {
+func (p *life) judge(ctx context.Context, o outcome) outcome {
 	switch over := ctx.Err(); {
 	case over != nil && (o.event == anew || o.event == retryQueue):
 		return outcome{failure, over}
 	case over != nil || o.event != failure:
-	case l.holds(o.err):
+	case p.holds(o.err):
 		o.event = queueStopped
-	case l.passes(o.err):
+	case p.passes(o.err):
 		o.event = away
 	}
 	return o
@@ -217,25 +217,25 @@ func (l *life) judge(ctx context.Context, o outcome) outcome {
 
 // passes reports whether an error may be temporary: a server that does not answer is waited for
 // if it has answered before, and so is room on the disk of the queue, which apply may make.
-func (l *life) passes(err error) bool {
+func (p *life) passes(err error) bool {
 	kind := tidemark.KindOf(err)
-	return kind == tidemark.Transient || kind == tidemark.Unreachable && l.sessions > 0 || l.sessions > 0 && errors.As(err, new(*queue.NoRoom))
+	return kind == tidemark.Transient || kind == tidemark.Unreachable && p.sessions > 0 || p.sessions > 0 && errors.As(err, new(*queue.NoRoom))
 }
 
 // holds reports whether an error stops the queue and not the process: what is captured meanwhile
 // stays in the queue. A stream that is to end by itself cannot wait like that, nor can one whose
 // queue is the source's own log.
-func (l *life) holds(err error) bool {
+func (p *life) holds(err error) bool {
 	var stop *change.QueueStop
-	return errors.As(err, &stop) && l.spec.Queue != directQueue && l.spec.Half != Joined && l.spec.Until.IsZero() && l.catching == nil
+	return errors.As(err, &stop) && p.spec.Queue != directQueue && p.spec.Half != Joined && p.spec.Until.IsZero() && p.catching == nil
 }
 
 // tellAway reports an error that may be temporary.
-func (l *life) tellAway(o outcome) {
-	l.pulse.lost(l.env.Time(), o.err)
-	l.env.Event(job.Event{Kind: "retry", Object: "stream " + l.spec.Name, Error: o.err.Error()})
-	if text := l.pulse.tuner.Fewer(o.err); text != "" {
-		l.announce("state", text)
+func (p *life) tellAway(o outcome) {
+	p.pulse.lost(p.env.Time(), o.err)
+	p.env.Event(job.Event{Kind: "retry", Object: "stream " + p.spec.Name, Error: o.err.Error()})
+	if text := p.pulse.tuner.Fewer(o.err); text != "" {
+		p.announce("state", text)
 	}
 }
 
@@ -243,134 +243,134 @@ func (l *life) tellAway(o outcome) {
 const heldFor = 30 * time.Second
 
 // hold records and reports why the queue is stopped.
-func (l *life) hold(o outcome) {
+func (p *life) hold(o outcome) {
 	hint := strings.TrimRight(tidemark.HintOf(o.err), ". ")
-	l.env.Event(job.Event{Kind: "stopped", Object: "queue of " + l.spec.Name, Text: strings.TrimLeft(hint+". It is retried every "+heldFor.String()+", and after tidemark set.", ". "), Error: o.err.Error()})
-	l.held = o.err
+	p.env.Event(job.Event{Kind: "stopped", Object: "queue of " + p.spec.Name, Text: strings.TrimLeft(hint+". It is retried every "+heldFor.String()+", and after tidemark set.", ". "), Error: o.err.Error()})
+	p.held = o.err
 }
 
 // release lets the queue be applied again.
-func (l *life) release(outcome) { l.held = nil }
+func (p *life) release(outcome) { p.held = nil }
 
 // change takes over the options that were set. The stream's own values stay.
-func (l *life) change() error {
-	n, err := l.spec.Change(l.set)
+func (p *life) change() error {
+	n, err := p.spec.Change(p.set)
 	if err != nil {
 		return err
 	}
-	spool := l.spec.Apply.Spool
-	l.spec.OpenQueue = n.OpenQueue
-	l.spec.Apply, l.spec.Conflict, l.spec.Buffer, l.spec.CaptureMemory, l.spec.Interval, l.spec.CommitInterval = n.Apply, n.Conflict, n.Buffer, n.CaptureMemory, n.Interval, n.CommitInterval
-	l.spec.Apply.Spool = spool
-	l.pulse.pace(l.spec.Interval)
+	spool := p.spec.Apply.Spool
+	p.spec.OpenQueue = n.OpenQueue
+	p.spec.Apply, p.spec.Conflict, p.spec.Buffer, p.spec.CaptureMemory, p.spec.Interval, p.spec.CommitInterval = n.Apply, n.Conflict, n.Buffer, n.CaptureMemory, n.Interval, n.CommitInterval
+	p.spec.Apply.Spool = spool
+	p.pulse.pace(p.spec.Interval)
 	var text []string
-	for _, name := range slices.Sorted(maps.Keys(l.set)) {
-		text = append(text, name+"="+l.set[name])
+	for _, name := range slices.Sorted(maps.Keys(p.set)) {
+		text = append(text, name+"="+p.set[name])
 	}
-	l.announce("state", "continues with "+strings.Join(text, " "))
+	p.announce("state", "continues with "+strings.Join(text, " "))
 	return nil
 }
 
 // changed reports whether options were set that the session does not have.
-func (l *life) changed(ctx context.Context) bool {
-	if l.spec.Change == nil {
+func (p *life) changed(ctx context.Context) bool {
+	if p.spec.Change == nil {
 		return false
 	}
-	now, err := l.env.Catalog.Settings(ctx, l.record())
-	if err != nil || maps.Equal(now, l.set) {
+	now, err := p.env.Catalog.Settings(ctx, p.record())
+	if err != nil || maps.Equal(now, p.set) {
 		return false // like samples: the stream continues without its catalogue
 	}
-	l.set = now
+	p.set = now
 	return true
 }
 
 // advance sets the target's sequences to the source's present values, which are not in the log.
 // (MySQL advances its own with the rows.)
-func (l *life) advance(ctx context.Context) error {
-	if l.spec.Half != Whole && l.spec.Half != Joined {
+func (p *life) advance(ctx context.Context) error {
+	if p.spec.Half != Whole && p.spec.Half != Joined {
 		return nil
 	}
-	if err := l.open(ctx); err != nil {
+	if err := p.open(ctx); err != nil {
 		return err
 	}
-	defer l.close()
-	db, moves, err := l.mapped(ctx, l.spec.Copy.Rules.Wants)
+	defer p.close()
+	db, moves, err := p.mapped(ctx, p.spec.Copy.Rules.Wants)
 	if err != nil {
 		return err
 	}
-	objects, _ := l.tgt.Render(db, moves)
+	objects, _ := p.tgt.Render(db, moves)
 	for _, o := range objects {
 		if o.Kind != "sequence value" {
 			continue
 		}
-		if err := l.tgt.Exec(ctx, 0, o.SQL); tidemark.KindOf(err) == tidemark.NotFound {
+		if err := p.tgt.Exec(ctx, 0, o.SQL); tidemark.KindOf(err) == tidemark.NotFound {
 			continue // of a table that is not in the stream
 		} else if err != nil {
 			return err
 		}
-		l.sequences = append(l.sequences, o.SQL...)
+		p.sequences = append(p.sequences, o.SQL...)
 	}
 	return nil
 }
 
 // keep remembers what a session has done, for the report.
-func (l *life) keep(s *sampler) {
-	l.sessions++
-	total := l.pulse.finish(s)
-	l.total = &total
-	l.last = s
-	l.workers = s.group.Report()
-	l.servers, l.tables = s.watch.Account(l.workers), s.meter.Tables()
+func (p *life) keep(s *sampler) {
+	p.sessions++
+	total := p.pulse.finish(s)
+	p.total = &total
+	p.last = s
+	p.workers = s.group.Report()
+	p.servers, p.tables = s.watch.Account(p.workers), s.meter.Tables()
 }
 
 // Status and Interval make it a StreamProgress.
 
 // Status gives the last sample.
-func (l *life) Status() (job.StreamStatus, bool) { return l.pulse.take() }
+func (p *life) Status() (job.StreamStatus, bool) { return p.pulse.take() }
 
 // Interval is how often there is a new one.
-func (l *life) Interval() time.Duration { return l.pulse.every() }
+func (p *life) Interval() time.Duration { return p.pulse.every() }
 
 // report is the run's report.
-func (l *life) report(took time.Duration) *job.Report {
-	rep := &job.Report{Verb: l.spec.Half.Verb(), Seconds: took.Seconds(), Workers: l.workers, Servers: l.servers, PeakRSS: job.PeakRSS(), Sequences: l.sequences,
-		Findings: slices.Concat(l.findings, l.heldQueue(), l.stoppedTables(context.Background()), l.fresh.findings(l.stream))}
-	if t := l.total; t != nil {
+func (p *life) report(took time.Duration) *job.Report {
+	rep := &job.Report{Verb: p.spec.Half.Verb(), Seconds: took.Seconds(), Workers: p.workers, Servers: p.servers, PeakRSS: job.PeakRSS(), Sequences: p.sequences,
+		Findings: slices.Concat(p.findings, p.heldQueue(), p.stoppedTables(context.Background()), p.fresh.findings(p.stream))}
+	if t := p.total; t != nil {
 		rep.Rows, rep.Bytes, rep.Limit = t.Rows, t.Bytes, t.Limit
-		rep.Stream = &job.StreamReport{StreamStatus: *t, Sessions: l.sessions, Tables: l.tables}
-		rep.Reasons, rep.Turns = t.Reasons, l.pulse.tuner.Turns()
+		rep.Stream = &job.StreamReport{StreamStatus: *t, Sessions: p.sessions, Tables: p.tables}
+		rep.Reasons, rep.Turns = t.Reasons, p.pulse.tuner.Turns()
 		rep.Advice = advisor.Sentences(t.Reasons)
 	}
 	return rep
 }
 
 // heldQueue is a finding for the report.
-func (l *life) heldQueue() []tidemark.Finding {
-	if l.held == nil {
+func (p *life) heldQueue() []tidemark.Finding {
+	if p.held == nil {
 		return nil
 	}
-	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "queue of " + l.spec.Name, Text: "is stopped, and nothing more is applied from it: " + l.held.Error(), Hint: tidemark.HintOf(l.held)}}
+	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "queue of " + p.spec.Name, Text: "is stopped, and nothing more is applied from it: " + p.held.Error(), Hint: tidemark.HintOf(p.held)}}
 }
 
 // end writes the run's final state, and words the error that ended it.
-func (l *life) end(ctx context.Context, took time.Duration, err error) error {
-	l.entry.Ended, l.entry.State = l.env.Time(), catalog.Done
+func (p *life) end(ctx context.Context, took time.Duration, err error) error {
+	p.entry.Ended, p.entry.State = p.env.Time(), catalog.Done
 	switch {
 	case err == nil:
 	case tidemark.KindOf(err) == tidemark.Cancelled || errors.Is(err, context.Canceled):
-		l.entry.State = catalog.Cancelled
-		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "replicate", Object: l.spec.Name, Err: errors.New("stopped"), Hint: "The same command resumes it. " + KeepsLog(l.spec.Copy.Source) + "."}
+		p.entry.State = catalog.Cancelled
+		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "replicate", Object: p.spec.Name, Err: errors.New("stopped"), Hint: "The same command resumes it. " + KeepsLog(p.spec.Copy.Source) + "."}
 	default:
-		l.entry.State = catalog.Failed
-		err = goingOn(err, l.spec.Copy.Source)
+		p.entry.State = catalog.Failed
+		err = goingOn(err, p.spec.Copy.Source)
 	}
 	if err != nil {
-		l.entry.Error, l.entry.Hint = err.Error(), tidemark.HintOf(err)
+		p.entry.Error, p.entry.Hint = err.Error(), tidemark.HintOf(err)
 	}
-	if text, jerr := json.Marshal(l.report(took)); jerr == nil {
-		l.entry.Report = text
+	if text, jerr := json.Marshal(p.report(took)); jerr == nil {
+		p.entry.Report = text
 	}
-	if uerr := l.env.Catalog.Update(ctx, l.entry); uerr != nil && err == nil {
+	if uerr := p.env.Catalog.Update(ctx, p.entry); uerr != nil && err == nil {
 		err = uerr
 	}
 	return err

@@ -49,22 +49,22 @@ const boardWait = 30 * time.Second
 // startBoard begins to write samples to the target or another database, if that is requested. The
 // database must be available now; if it is lost later, the stream continues without its rows. It
 // has its own session: a target that blocks the stream does not block the reports of that.
-func (r *life) startBoard(ctx context.Context) (stop func(), err error) {
-	if r.spec.Monitor && r.spec.MonitorTo == "" && r.spec.Half != CaptureHalf {
-		r.spec.MonitorTo = r.spec.Copy.Target
+func (p *life) startBoard(ctx context.Context) (stop func(), err error) {
+	if p.spec.Monitor && p.spec.MonitorTo == "" && p.spec.Half != CaptureHalf {
+		p.spec.MonitorTo = p.spec.Copy.Target
 	}
-	if r.spec.MonitorTo == "" {
+	if p.spec.MonitorTo == "" {
 		return func() {}, nil
 	}
-	r.board = &board{stream: r.stream, rows: make(chan []monitor.Row, 1)}
-	db, err := r.board.open(ctx)
+	p.board = &board{stream: p.stream, rows: make(chan []monitor.Row, 1)}
+	db, err := p.board.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var wg crash.Group
-	wg.Go(func() { r.board.write(ctx, db) })
+	wg.Go(func() { p.board.write(ctx, db) })
 	return func() {
-		close(r.board.rows)
+		close(p.board.rows)
 		wg.Wait()
 	}, nil
 }

@@ -15,10 +15,10 @@ const (
 var Pauses = []Pause{NoPause, AfterCopy, AfterChanges}
 
 // tellPause reports that a stream stops because of its Pause.
-func (r *life) tellPause(what string) {
-	text := KeepsLog(r.spec.Copy.Source) + "."
-	if r.spec.Half == ApplyHalf {
+func (p *life) tellPause(what string) {
+	text := KeepsLog(p.spec.Copy.Source) + "."
+	if p.spec.Half == ApplyHalf {
 		text = "The queue keeps new changes."
 	}
-	r.env.Event(job.Event{Kind: "stopped", Object: "stream " + r.spec.Name, Error: what, Text: "The same command resumes it. " + text})
+	p.env.Event(job.Event{Kind: "stopped", Object: "stream " + p.spec.Name, Error: what, Text: "The same command resumes it. " + text})
 }

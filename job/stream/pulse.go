@@ -98,58 +98,58 @@ func (p *pulse) take() (job.StreamStatus, bool) {
 }
 
 // beat takes samples until ctx ends, and keeps them.
-func (r *life) beat(ctx context.Context) {
-	for flow.Sleep(ctx, r.pulse.every()) == nil {
-		status := r.sample(ctx, time.Now())
+func (p *life) beat(ctx context.Context) {
+	for flow.Sleep(ctx, p.pulse.every()) == nil {
+		status := p.sample(ctx, time.Now())
 		// The stream continues if the catalogue cannot be written; status then shows the sample's
 		// age.
-		_ = r.env.Catalog.PutSample(ctx, r.record(), status.Time, status)
-		r.board.put(status)
+		_ = p.env.Catalog.PutSample(ctx, p.record(), status.Time, status)
+		p.board.put(status)
 	}
 }
 
 // sample takes a sample of the stream.
-func (r *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
-	p := &r.pulse
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	p.mu.Lock()
-	s, out, pace := p.live, p.status, limit.Pace{}
-	p.mu.Unlock()
+func (p *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
+	k := &p.pulse
+	k.turn.Lock()
+	defer k.turn.Unlock()
+	k.mu.Lock()
+	s, out, pace := k.live, k.status, limit.Pace{}
+	k.mu.Unlock()
 	if s != nil {
-		p.settle(s)
+		k.settle(s)
 		out = s.look(now)
 		s.depth(ctx, &out)
 		pace = s.pace
 	} else {
-		out.Stream, out.Half, out.Seconds, out.Time = r.record(), r.spec.Half.name(), now.Sub(out.Time).Seconds(), now
+		out.Stream, out.Half, out.Seconds, out.Time = p.record(), p.spec.Half.name(), now.Sub(out.Time).Seconds(), now
 		out.PerSecond, out.RowsSecond, out.Busy, out.InFlight, out.Memory, out.CaptureWaits = 0, 0, 0, 0, 0, 0
 		out.Latencies, out.Why = job.Latencies{}, job.Why{}
 	}
-	p.judge(&out, s)
+	k.judge(&out, s)
 	if out.Limit = limit.Of(out, pace); s != nil && s.half == Whole && out.QueueFull {
 		out.Limit += " " + limit.Full(out)
 	}
 	if s != nil {
 		s.watch.Complete(&out)
-		r.turn(s, out)
+		p.turn(s, out)
 	}
-	p.mu.Lock()
-	p.status, p.sampled = out, true
-	p.mu.Unlock()
+	k.mu.Lock()
+	k.status, k.sampled = out, true
+	k.mu.Unlock()
 	return out
 }
 
 // turn sets the number of agents that follows from a sample.
-func (r *life) turn(s *sampler, sample job.StreamStatus) {
-	n, ended := r.pulse.tuner.Next(sample)
+func (p *life) turn(s *sampler, sample job.StreamStatus) {
+	n, ended := p.pulse.tuner.Next(sample)
 	if n > 0 && s.run != nil {
 		s.run.SetAgents(n)
 		s.agents = s.run.Agents()
 		s.watch.Restart() // what was true of the number before is no advice on this one
 	}
 	if ended != nil {
-		r.announce("turn", ended.String())
+		p.announce("turn", ended.String())
 	}
 }
 

@@ -154,15 +154,15 @@ var transitions = map[state]map[event]transition{
 }
 
 // run moves from state to state until a final one, and gives that with the error of the last event.
-func (l *life) run(ctx context.Context, s state, step func(context.Context, state) outcome) (state, error) {
+func (p *life) run(ctx context.Context, s state, step func(context.Context, state) outcome) (state, error) {
 	for {
 		o := step(ctx, s)
 		t, ok := transitions[s][o.event]
 		if !ok {
-			return failed, &tidemark.Error{Op: "replicate", Object: l.spec.Name, Kind: tidemark.Bug, Err: fmt.Errorf("%v while %v", o.event, s)}
+			return failed, &tidemark.Error{Op: "replicate", Object: p.spec.Name, Kind: tidemark.Bug, Err: fmt.Errorf("%v while %v", o.event, s)}
 		}
 		if t.do != nil {
-			t.do(l, o)
+			t.do(p, o)
 		}
 		if s = t.to; s.final() {
 			return s, o.err

@@ -246,14 +246,14 @@ func ofTable(err error) bool {
 }
 
 // stoppedTables are findings for the report: tables whose changes are skipped.
-func (r *life) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
-	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+func (p *life) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
+	known, err := p.env.Catalog.StreamTables(ctx, p.record())
 	if err != nil {
 		return nil // the report says what it can
 	}
 	for _, t := range known {
 		if t.State == catalog.TableStopped {
-			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are skipped: " + t.Reason, Hint: catalog.Remedy(t.Table, t.Hint, r.spec.Name)})
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are skipped: " + t.Reason, Hint: catalog.Remedy(t.Table, t.Hint, p.spec.Name)})
 		}
 	}
 	return out

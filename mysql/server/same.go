@@ -47,9 +47,9 @@ func Identity(ctx context.Context, a *Server) (id string, err error) {
 // names, ports, sockets and proxies; MariaDB has no server_uuid, and clones of a MySQL server may
 // share one. If they are two servers, it reports whether one replicates from the other directly,
 // not through a third server, as far as the user may see that.
-func (a *Server) Relate(ctx context.Context, look func(ctx context.Context, name string) (Sight, error)) (k tidemark.Kinship, fold bool, err error) {
+func (e *Server) Relate(ctx context.Context, look func(ctx context.Context, name string) (Sight, error)) (k tidemark.Kinship, fold bool, err error) {
 	name := fmt.Sprintf("tidemark same %016x", rand.Uint64())
-	err = a.OnSession(ctx, "compare", a.Masked, func(one *Session) error {
+	err = e.OnSession(ctx, "compare", e.Masked, func(one *Session) error {
 		r, err := one.Query(ctx, "SELECT GET_LOCK("+Literal(name)+", 1), @@lower_case_table_names")
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (a *Server) Relate(ctx context.Context, look func(ctx context.Context, name
 			return err
 		}
 		if k = tidemark.Same; !s.Held {
-			k = kin(ctx, memberOf(ctx, one, a), s.Member)
+			k = kin(ctx, memberOf(ctx, one, e), s.Member)
 		}
 		return nil
 	})
