@@ -17,27 +17,27 @@ func (r *session) openEnds(ctx context.Context) error {
 	var errs [2]error
 	if r.spec.Half != ApplyHalf {
 		errs[sourceEnd] = r.openSource(ctx)
-		r.life.heardOf(ctx, sourceEnd, errs[sourceEnd])
+		r.process.heardOf(ctx, sourceEnd, errs[sourceEnd])
 	}
 	if r.spec.Half != CaptureHalf {
 		if errs[targetEnd] = r.openTarget(ctx); errs[targetEnd] != nil {
 			r.tgt, r.to = nil, nil
 		}
-		r.life.heardOf(ctx, targetEnd, errs[targetEnd])
+		r.process.heardOf(ctx, targetEnd, errs[targetEnd])
 	}
 	source, target := errs[sourceEnd], errs[targetEnd]
 	var err error
 	switch {
 	case source == nil && target == nil:
 		return nil
-	case target == nil && r.life.passes(source):
+	case target == nil && r.process.passes(source):
 		if r.src, r.from = nil, nil; r.known != nil {
 			r.shape = *r.known
 		}
 		return nil
 	case source != nil:
 		err = source
-	case r.life.passes(target):
+	case r.process.passes(target):
 		return nil
 	default:
 		err = target

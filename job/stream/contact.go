@@ -32,7 +32,7 @@ const (
 var endNames = [...]string{"source", "target"}
 
 // heardOf records whether a server answers, and reports changes.
-func (p *life) heardOf(ctx context.Context, end int, err error) {
+func (p *process) heardOf(ctx context.Context, end int, err error) {
 	if ctx.Err() != nil || !p.pulse.ends[end].Heard(p.env.Time(), err) {
 		return
 	}
@@ -86,7 +86,7 @@ func (r *sentry) askEnd(ctx context.Context, end int, db job.Database) {
 			}
 		}
 		cancel()
-		r.life.heardOf(ctx, end, err)
+		r.process.heardOf(ctx, end, err)
 		if tidemark.KindOf(err) == tidemark.Unreachable {
 			r.fail(err)
 			return
@@ -112,11 +112,11 @@ func (r *sentry) awaitEnd(ctx context.Context, end int, url string) {
 		asked, cancel := context.WithTimeout(ctx, askPatience)
 		db, err := r.env.Open(asked, url)
 		cancel()
-		r.life.heardOf(ctx, end, err)
+		r.process.heardOf(ctx, end, err)
 		if err == nil {
 			db.Close()
 		}
-		if err == nil || !r.life.passes(err) {
+		if err == nil || !r.process.passes(err) {
 			_ = r.over(anew)
 			return
 		}
@@ -147,8 +147,8 @@ func (r *sentry) askLog(ctx context.Context) error {
 	asked := time.Now()
 	end, err := r.from.End(ctx)
 	if err == nil {
-		r.life.pulse.marks.Add(asked.Add(r.s.ahead(sourceEnd)), end)
-		r.life.pulse.asked.Store(true)
+		r.process.pulse.marks.Add(asked.Add(r.s.ahead(sourceEnd)), end)
+		r.process.pulse.asked.Store(true)
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func (r *sentry) askKept(ctx context.Context) error {
 	}
 	kept, err := k.LogKept(ctx, r.spec.Name, max(from, r.rec.Place))
 	if err == nil {
-		r.life.pulse.kept.Store(&kept)
+		r.process.pulse.kept.Store(&kept)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || contact.Silent(err) {
 		return err

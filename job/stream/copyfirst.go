@@ -162,8 +162,8 @@ func (r *setup) CatchUp(ctx context.Context, kept map[tidemark.TableID]bool, to 
 		r.spec.Queue = directQueue // the queue begins after it
 	}
 	defer func() { r.catching, r.spec.Queue, r.shape = nil, queue, shape }()
-	r.life.tries, r.life.since = 0, time.Now()
-	if _, err := r.life.run(ctx, catchingUp, r.life.step); err != nil {
+	r.process.tries, r.process.since = 0, time.Now()
+	if _, err := r.process.run(ctx, catchingUp, r.process.step); err != nil {
 		return err
 	}
 	r.rec.Place = to

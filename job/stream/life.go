@@ -22,9 +22,9 @@ import (
 	"github.com/tidemarkdb/tidemark/sample"
 )
 
-// A life is a stream from the start of its process to the end: it goes through states (state.go),
-// and keeps what outlives a session.
-type life struct {
+// A process runs a stream from its start to its end: it goes through states (state.go), and keeps what
+// outlives a session.
+type process struct {
 	*stream
 	pulse    pulse
 	board    *board
@@ -54,15 +54,15 @@ type life struct {
 	since time.Time // when catching up began to fail
 }
 
-func newLife(env job.Env, spec Spec) *life {
+func newProcess(env job.Env, spec Spec) *process {
 	s := &stream{env: env, spec: spec}
-	return &life{stream: s, requests: requests{stream: s}}
+	return &process{stream: s, requests: requests{stream: s}}
 }
 
-func (p *life) setup() *setup { return &setup{stream: p.stream, life: p} }
+func (p *process) setup() *setup { return &setup{stream: p.stream, process: p} }
 
 // step does the work of a state.
-func (p *life) step(ctx context.Context, s state) outcome {
+func (p *process) step(ctx context.Context, s state) outcome {
 	switch s {
 	case looking:
 		return p.look(ctx)
@@ -90,7 +90,7 @@ func pauseAfter(tries int) time.Duration {
 }
 
 // look reads the catalogue's record of the stream, and checks whether it can be resumed.
-func (p *life) look(ctx context.Context) outcome {
+func (p *process) look(ctx context.Context) outcome {
 	var err error
 	p.rec, err = p.env.Catalog.Stream(ctx, p.record())
 	if tidemark.KindOf(err) == tidemark.NotFound && !p.spec.From.Target {
@@ -112,7 +112,7 @@ func (p *life) look(ctx context.Context) outcome {
 }
 
 // prepared decides what follows the copy of a stream, or its start without one.
-func (p *life) prepared(run string, rep *job.Report, err error) outcome {
+func (p *process) prepared(run string, rep *job.Report, err error) outcome {
 	p.copyRun, p.copyReport = run, rep
 	switch {
 	case err != nil:
@@ -126,10 +126,10 @@ func (p *life) prepared(run string, rep *job.Report, err error) outcome {
 }
 
 // pauseHere reports that the stream ends after its copy.
-func (p *life) pauseHere(outcome) { p.tellPause("stopped after the copy, as requested") }
+func (p *process) pauseHere(outcome) { p.tellPause("stopped after the copy, as requested") }
 
 // enter writes the run to the catalogue, and begins to take samples.
-func (p *life) enter(ctx context.Context) error {
+func (p *process) enter(ctx context.Context) error {
 	p.copyRun, p.copyReport = "", nil
 	entry := p.env.NewRun(p.spec.Half.Verb(), p.spec.Copy.Source, p.spec.Copy.Target)
 	lock, err := p.env.Catalog.Lock(entry.ID)
@@ -158,7 +158,7 @@ func (p *life) enter(ctx context.Context) error {
 }
 
 // leave finishes the record of the run, with the error that ended it.
-func (p *life) leave(ctx context.Context, err error) (string, *job.Report, error) {
+func (p *process) leave(ctx context.Context, err error) (string, *job.Report, error) {
 	took := time.Since(p.started)
 	rep := p.report(took)
 	err = p.end(context.WithoutCancel(ctx), took, err)
@@ -169,14 +169,14 @@ func (p *life) leave(ctx context.Context, err error) (string, *job.Report, error
 }
 
 // attempt is a session. long means that it has lasted, so that pauses start short again.
-func (p *life) attempt(ctx context.Context) (o outcome, long bool) {
+func (p *process) attempt(ctx context.Context) (o outcome, long bool) {
 	began := time.Now()
-	o = p.judge(ctx, (&session{stream: p.stream, life: p}).work(ctx))
+	o = p.judge(ctx, (&session{stream: p.stream, process: p}).work(ctx))
 	p.tries++
 	return o, time.Since(began) > time.Minute
 }
 
-func (p *life) flow(ctx context.Context) outcome {
+func (p *process) flow(ctx context.Context) outcome {
 	o, long := p.attempt(ctx)
 	if long && o.event == away {
 		p.tries = 1
@@ -186,7 +186,7 @@ func (p *life) flow(ctx context.Context) outcome {
 
 // catchUp is flow for the tables that a resumed copy keeps. A server may be unavailable for as long
 // as in a copy.
-func (p *life) catchUp(ctx context.Context) outcome {
+func (p *process) catchUp(ctx context.Context) outcome {
 	o, long := p.attempt(ctx)
 	if long {
 		p.tries, p.since = 1, time.Now()
@@ -202,7 +202,7 @@ func (p *life) catchUp(ctx context.Context) outcome {
 
 // judge separates errors that end a stream from those that do not. Nothing continues once ctx has
 // ended.
-func (p *life) judge(ctx context.Context, o outcome) outcome {
+func (p *process) judge(ctx context.Context, o outcome) outcome {
 	switch over := ctx.Err(); {
 	case over != nil && (o.event == anew || o.event == retryQueue):
 		return outcome{failure, over}
@@ -217,7 +217,7 @@ func (p *life) judge(ctx context.Context, o outcome) outcome {
 
 // passes reports whether an error may be temporary: a server that does not answer is waited for
 // if it has answered before, and so is room on the disk of the queue, which apply may make.
-func (p *life) passes(err error) bool {
+func (p *process) passes(err error) bool {
 	kind := tidemark.KindOf(err)
 	return kind == tidemark.Transient || kind == tidemark.Unreachable && p.sessions > 0 || p.sessions > 0 && errors.As(err, new(*queue.NoRoom))
 }
@@ -225,13 +225,13 @@ func (p *life) passes(err error) bool {
 // holds reports whether an error stops the queue and not the process: what is captured meanwhile
 // stays in the queue. A stream that is to end by itself cannot wait like that, nor can one whose
 // queue is the source's own log.
-func (p *life) holds(err error) bool {
+func (p *process) holds(err error) bool {
 	var stop *change.QueueStop
 	return errors.As(err, &stop) && p.spec.Queue != directQueue && p.spec.Half != Joined && p.spec.Until.IsZero() && p.catching == nil
 }
 
 // tellAway reports an error that may be temporary.
-func (p *life) tellAway(o outcome) {
+func (p *process) tellAway(o outcome) {
 	p.pulse.lost(p.env.Time(), o.err)
 	p.env.Event(job.Event{Kind: "retry", Object: "stream " + p.spec.Name, Error: o.err.Error()})
 	if text := p.pulse.tuner.Fewer(o.err); text != "" {
@@ -243,17 +243,17 @@ func (p *life) tellAway(o outcome) {
 const heldFor = 30 * time.Second
 
 // hold records and reports why the queue is stopped.
-func (p *life) hold(o outcome) {
+func (p *process) hold(o outcome) {
 	hint := strings.TrimRight(tidemark.HintOf(o.err), ". ")
 	p.env.Event(job.Event{Kind: "stopped", Object: "queue of " + p.spec.Name, Text: strings.TrimLeft(hint+". It is retried every "+heldFor.String()+", and after tidemark set.", ". "), Error: o.err.Error()})
 	p.held = o.err
 }
 
 // release lets the queue be applied again.
-func (p *life) release(outcome) { p.held = nil }
+func (p *process) release(outcome) { p.held = nil }
 
 // change takes over the options that were set. The stream's own values stay.
-func (p *life) change() error {
+func (p *process) change() error {
 	n, err := p.spec.Change(p.set)
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (p *life) change() error {
 }
 
 // changed reports whether options were set that the session does not have.
-func (p *life) changed(ctx context.Context) bool {
+func (p *process) changed(ctx context.Context) bool {
 	if p.spec.Change == nil {
 		return false
 	}
@@ -286,7 +286,7 @@ func (p *life) changed(ctx context.Context) bool {
 
 // advance sets the target's sequences to the source's present values, which are not in the log.
 // (MySQL advances its own with the rows.)
-func (p *life) advance(ctx context.Context) error {
+func (p *process) advance(ctx context.Context) error {
 	if p.spec.Half != Whole && p.spec.Half != Joined {
 		return nil
 	}
@@ -314,7 +314,7 @@ func (p *life) advance(ctx context.Context) error {
 }
 
 // keep remembers what a session has done, for the report.
-func (p *life) keep(s *sampler) {
+func (p *process) keep(s *sampler) {
 	p.sessions++
 	total := p.pulse.finish(s)
 	p.total = &total
@@ -326,13 +326,13 @@ func (p *life) keep(s *sampler) {
 // Status and Interval make it a StreamProgress.
 
 // Status gives the last sample.
-func (p *life) Status() (job.StreamStatus, bool) { return p.pulse.take() }
+func (p *process) Status() (job.StreamStatus, bool) { return p.pulse.take() }
 
 // Interval is how often there is a new one.
-func (p *life) Interval() time.Duration { return p.pulse.every() }
+func (p *process) Interval() time.Duration { return p.pulse.every() }
 
 // report is the run's report.
-func (p *life) report(took time.Duration) *job.Report {
+func (p *process) report(took time.Duration) *job.Report {
 	rep := &job.Report{Verb: p.spec.Half.Verb(), Seconds: took.Seconds(), Workers: p.workers, Servers: p.servers, PeakRSS: job.PeakRSS(), Sequences: p.sequences,
 		Findings: slices.Concat(p.findings, p.heldQueue(), p.stoppedTables(context.Background()), p.fresh.findings(p.stream))}
 	if t := p.total; t != nil {
@@ -345,7 +345,7 @@ func (p *life) report(took time.Duration) *job.Report {
 }
 
 // heldQueue is a finding for the report.
-func (p *life) heldQueue() []tidemark.Finding {
+func (p *process) heldQueue() []tidemark.Finding {
 	if p.held == nil {
 		return nil
 	}
@@ -353,7 +353,7 @@ func (p *life) heldQueue() []tidemark.Finding {
 }
 
 // end writes the run's final state, and words the error that ended it.
-func (p *life) end(ctx context.Context, took time.Duration, err error) error {
+func (p *process) end(ctx context.Context, took time.Duration, err error) error {
 	p.entry.Ended, p.entry.State = p.env.Time(), catalog.Done
 	switch {
 	case err == nil:

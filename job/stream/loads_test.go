@@ -62,8 +62,8 @@ func TestAskedAnew(t *testing.T) {
 		for _, passes := range []time.Duration{time.Second, 0, -time.Hour} {
 			now := time.Now()
 			env := job.Env{Catalog: newCatalog(t), Watch: deaf{}, Now: func() time.Time { return now }}
-			all := newLife(env, Spec{Name: "s"})
-			r := &session{stream: all.stream, life: all}
+			all := newProcess(env, Spec{Name: "s"})
+			r := &session{stream: all.stream, process: all}
 			if err := env.Catalog.PutStream(ctx, catalog.Stream{Name: "s", State: catalog.StreamFollowing, Started: now}); err != nil {
 				t.Fatal(err)
 			}
@@ -118,8 +118,8 @@ func TestStoppedAndAsked(t *testing.T) {
 	ctx, id := t.Context(), tidemark.TableID{Schema: "s", Name: "t"}
 	for _, answered := range []bool{false, true} {
 		env := job.Env{Catalog: newCatalog(t), Watch: deaf{}}
-		l := newLife(env, Spec{Name: "s", Half: ApplyHalf})
-		r := &session{stream: l.stream, life: l}
+		l := newProcess(env, Spec{Name: "s", Half: ApplyHalf})
+		r := &session{stream: l.stream, process: l}
 		r.rec = catalog.Stream{Name: r.record(), State: catalog.StreamFollowing, Started: time.Now()}
 		if err := env.Catalog.PutStream(ctx, r.rec); err != nil {
 			t.Fatal(err)

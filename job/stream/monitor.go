@@ -49,7 +49,7 @@ const boardWait = 30 * time.Second
 // startBoard begins to write samples to the target or another database, if that is requested. The
 // database must be available now; if it is lost later, the stream continues without its rows. It
 // has its own session: a target that blocks the stream does not block the reports of that.
-func (p *life) startBoard(ctx context.Context) (stop func(), err error) {
+func (p *process) startBoard(ctx context.Context) (stop func(), err error) {
 	if p.spec.Monitor && p.spec.MonitorTo == "" && p.spec.Half != CaptureHalf {
 		p.spec.MonitorTo = p.spec.Copy.Target
 	}

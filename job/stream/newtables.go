@@ -55,7 +55,7 @@ func (r *session) findTables(ctx context.Context) {
 		}
 		return
 	}
-	told := r.life.fresh.set(fresh)
+	told := r.process.fresh.set(fresh)
 	for _, id := range told {
 		r.env.Event(job.Event{Kind: "finding", Object: id.String(), Text: "is new on the source and not in the stream. Add it: " + r.startCommand(id)})
 	}

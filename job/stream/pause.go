@@ -15,7 +15,7 @@ const (
 var Pauses = []Pause{NoPause, AfterCopy, AfterChanges}
 
 // tellPause reports that a stream stops because of its Pause.
-func (p *life) tellPause(what string) {
+func (p *process) tellPause(what string) {
 	text := KeepsLog(p.spec.Copy.Source) + "."
 	if p.spec.Half == ApplyHalf {
 		text = "The queue keeps new changes."

@@ -98,7 +98,7 @@ func (p *pulse) take() (job.StreamStatus, bool) {
 }
 
 // beat takes samples until ctx ends, and keeps them.
-func (p *life) beat(ctx context.Context) {
+func (p *process) beat(ctx context.Context) {
 	for flow.Sleep(ctx, p.pulse.every()) == nil {
 		status := p.sample(ctx, time.Now())
 		// The stream continues if the catalogue cannot be written; status then shows the sample's
@@ -109,7 +109,7 @@ func (p *life) beat(ctx context.Context) {
 }
 
 // sample takes a sample of the stream.
-func (p *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
+func (p *process) sample(ctx context.Context, now time.Time) job.StreamStatus {
 	k := &p.pulse
 	k.turn.Lock()
 	defer k.turn.Unlock()
@@ -141,7 +141,7 @@ func (p *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
 }
 
 // turn sets the number of agents that follows from a sample.
-func (p *life) turn(s *sampler, sample job.StreamStatus) {
+func (p *process) turn(s *sampler, sample job.StreamStatus) {
 	n, ended := p.pulse.tuner.Next(sample)
 	if n > 0 && s.run != nil {
 		s.run.SetAgents(n)

@@ -178,11 +178,11 @@ func (l *reload) all(ctx context.Context) {
 		if ctx.Err() != nil || errors.Is(err, errSuperseded) {
 			return // whoever watches the catalogue sees it too
 		}
-		if err != nil && !l.r.life.passes(err) && l.altered(ctx, id) {
+		if err != nil && !l.r.process.passes(err) && l.altered(ctx, id) {
 			_ = l.r.over(anew) // the next session reads the columns that it has now
 			return
 		}
-		if err != nil && !l.r.life.passes(err) {
+		if err != nil && !l.r.process.passes(err) {
 			err = l.subs.stopIf(ctx, id, err, l.current)
 			if err == nil && (l.run == nil || l.subs.state(id) != catalog.TableStopped) {
 				_ = l.r.over(anew) // the next session tells the other half, or loads it again
@@ -220,7 +220,7 @@ func (l *reload) tell(ctx context.Context) error {
 	_, err := l.give(ctx, nil, nil, func(mark change.LogMark) error {
 		return l.subs.note(ctx, all[0], func(x *loading.Load) { x.Mark(mark) })
 	})
-	if err != nil && (ctx.Err() != nil || l.r.life.passes(err)) {
+	if err != nil && (ctx.Err() != nil || l.r.process.passes(err)) {
 		return err
 	}
 	for _, id := range all {
@@ -238,7 +238,7 @@ func (l *reload) manual(ctx context.Context) error {
 	})
 	for _, id := range all {
 		err := l.publish(ctx, id, l.moves[id])
-		if err != nil && !l.r.life.passes(err) && ofTable(err) {
+		if err != nil && !l.r.process.passes(err) && ofTable(err) {
 			err = l.subs.stop(ctx, id, err)
 		} else if err == nil && l.run == nil {
 			err = l.active(ctx, id) // nobody runs loaddone here

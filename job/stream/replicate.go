@@ -23,7 +23,7 @@ func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *jo
 	if a := spec.Apply; a.Mode == apply.Batch && (a.SourceOrder || len(a.OKStates) > 0 || spec.Conflict.Judges()) {
 		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("batches do not keep the order of commits, and cannot handle conflicts of single changes"), Hint: "Leave out --apply-mode batch, or --commit-order source, --conflict, --conflict-rule and --ok-sqlstates."}
 	}
-	l := newLife(env, spec)
+	l := newProcess(env, spec)
 	lock, err := alone(env.Catalog, spec, l.record())
 	if err != nil {
 		return "", nil, err

@@ -21,10 +21,10 @@ import (
 // A session is the time between two connections to source and target, or to that of its half.
 type session struct {
 	*stream
-	life   *life
-	ending ending
-	subs   *subscriptions
-	binder *binder
+	process *process
+	ending  ending
+	subs    *subscriptions
+	binder  *binder
 }
 
 // over ends the session with an event. Its error is for callbacks, so that their callers stop
@@ -55,9 +55,9 @@ func (r *session) work(ctx context.Context) outcome {
 	h := &link{}
 	defer h.close()
 	now := time.Now()
-	s := &sampler{name: r.record(), half: r.spec.Half, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.life.held, subs: r.subs, tables: &r.life.fresh, step: job.CommitStep(r.shape.Name())}
-	if r.life.last != nil {
-		s.inherit(r.life.last)
+	s := &sampler{name: r.record(), half: r.spec.Half, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.process.held, subs: r.subs, tables: &r.process.fresh, step: job.CommitStep(r.shape.Name())}
+	if r.process.last != nil {
+		s.inherit(r.process.last)
 	}
 	p, err := r.begin(inside, s, moves)
 	if s.run != nil {
@@ -76,8 +76,8 @@ func (r *session) work(ctx context.Context) outcome {
 	s.watch = limit.NewWatch(r.src, r.tgt, s.group, limit.About{Durable: h.log != nil, Queue: h.log, Interval: r.spec.CommitInterval, ChangedOnly: r.spec.OnlyChanged, Moves: moves, Before: s.past, Sample: r.spec.Copy.Load.Sample, Volumes: r.spec.Copy.Volumes})
 	loads := r.reload(s, moves)
 	r.enlist(s, p, moves, loads)
-	r.life.pulse.begin(s)
-	r.life.pulse.lost(now, nil)
+	r.process.pulse.begin(s)
+	r.process.pulse.lost(now, nil)
 	var wg crash.Group
 	wg.Go(func() { (&sentry{r, s}).askEnds(inside) })
 	wg.Go(func() { r.watch(inside, s, until) })
@@ -93,7 +93,7 @@ func (r *session) work(ctx context.Context) outcome {
 	o := r.ending.read(err)
 	r.ending.cancel()
 	wg.Wait()
-	r.life.keep(s)
+	r.process.keep(s)
 	return r.subs.ownError(ctx, defs.after(ctx, o))
 }
 
@@ -116,7 +116,7 @@ func (r *session) selected(ctx context.Context) ([]tidemark.Move, error) {
 
 // begin begins an epoch on the target, and opens the link.
 func (r *session) begin(ctx context.Context, s *sampler, moves []tidemark.Move) (p change.Progress, err error) {
-	low := max(r.rec.Place-1, r.life.pulse.low)
+	low := max(r.rec.Place-1, r.process.pulse.low)
 	if r.to != nil {
 		if s.run, p, err = r.startApply(ctx, s.link, moves); err != nil {
 			return p, err
@@ -202,13 +202,13 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 	if err := r.claimTables(ctx, tables); err != nil {
 		return nil, change.Progress{}, err
 	}
-	if r.life.sessions == 0 {
+	if r.process.sessions == 0 {
 		if err := r.warn(ctx, tables); err != nil {
 			return nil, change.Progress{}, err
 		}
 	}
 	opt.Applied, opt.Switched = h.applied, r.switched
-	opt.Agents = r.life.pulse.tuner.Begin(opt.Agents, opt.Most)
+	opt.Agents = r.process.pulse.tuner.Begin(opt.Agents, opt.Most)
 	if r.spec.Conflict.Judges() {
 		opt.Mode = apply.Transactional
 	}
@@ -241,7 +241,7 @@ func (r *session) enlist(s *sampler, p change.Progress, moves []tidemark.Move, l
 		h.stream = loads.feed
 	}
 	switch {
-	case r.life.held != nil || r.to == nil && r.spec.Half == Whole:
+	case r.process.held != nil || r.to == nil && r.spec.Half == Whole:
 		if standStill(g); h.stream != nil {
 			opt.Idle, opt.Keep = idleEvery, r.keepNoted(h.log)
 			capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
@@ -285,10 +285,10 @@ func (r *session) warn(ctx context.Context, b *binder) error {
 		return nil
 	}
 	var err error
-	if r.life.findings, err = f.ApplyFindings(ctx, slices.Collect(maps.Values(b.tables))); err != nil {
+	if r.process.findings, err = f.ApplyFindings(ctx, slices.Collect(maps.Values(b.tables))); err != nil {
 		return err
 	}
-	for _, x := range r.life.findings {
+	for _, x := range r.process.findings {
 		if x.Severity == tidemark.Blocker {
 			return &tidemark.Error{Kind: x.Kind, Op: "replicate", Object: x.Object, Err: errors.New(x.Text), Hint: x.Hint}
 		}
@@ -335,11 +335,11 @@ func (r *session) watch(ctx context.Context, s *sampler, until uint64) {
 			continue
 		}
 		looked = now
-		if r.life.changed(ctx) {
+		if r.process.changed(ctx) {
 			_ = r.over(optionsSet)
 			return
 		}
-		if r.life.held != nil && now.Sub(s.opened) >= heldFor {
+		if r.process.held != nil && now.Sub(s.opened) >= heldFor {
 			_ = r.over(retryQueue)
 			return
 		}
@@ -398,7 +398,7 @@ const trimEvery = 500 * time.Millisecond
 // letGo lets the source release its log up to where it was read, if all of it is applied. The
 // target records that first: what the source has released must never be requested again.
 func (r *session) letGo(ctx context.Context, s *sampler) error {
-	if s.run == nil || r.life.held != nil {
+	if s.run == nil || r.process.held != nil {
 		return nil // capture does it, or no process
 	}
 	if s.link.stream == nil {
@@ -424,7 +424,7 @@ func (r *session) trim(ctx context.Context, s *sampler) error {
 	if s.link.log == nil || s.run == nil {
 		return nil
 	}
-	if status, _ := r.life.pulse.take(); status.QueuePercent >= 50 {
+	if status, _ := r.process.pulse.take(); status.QueuePercent >= 50 {
 		if err := s.run.Advance(ctx, s.run.Low()+1); err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 // A setup begins a stream, resumes the copy before it, or removes it.
 type setup struct {
 	*stream
-	life *life
+	process *process
 }
 
 // checkKnown checks whether a stream that was set up before can be resumed.

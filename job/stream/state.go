@@ -84,7 +84,7 @@ func done(e event, err error) outcome {
 // A transition is the state to which an event leads, and the action on the way; nil: none.
 type transition struct {
 	to state
-	do func(*life, outcome)
+	do func(*process, outcome)
 }
 
 // transitions are all possible ones. What is not here cannot happen.
@@ -97,18 +97,18 @@ var transitions = map[state]map[event]transition{
 	},
 	beginning: {
 		whole:         {to: entering},
-		wholeAndPause: {to: paused, do: (*life).pauseHere},
+		wholeAndPause: {to: paused, do: (*process).pauseHere},
 		failure:       {to: failed},
 	},
 	resuming: {
 		whole:         {to: entering},
-		wholeAndPause: {to: paused, do: (*life).pauseHere},
+		wholeAndPause: {to: paused, do: (*process).pauseHere},
 		failure:       {to: failed},
 	},
 	catchingUp: {
 		reached: {to: caughtUp},
 		anew:    {to: catchingUp},
-		away:    {to: catchingAway, do: (*life).tellAway},
+		away:    {to: catchingAway, do: (*process).tellAway},
 		failure: {to: failed},
 	},
 	catchingAway: {
@@ -123,8 +123,8 @@ var transitions = map[state]map[event]transition{
 		reached:      {to: advancing},
 		anew:         {to: flowing},
 		optionsSet:   {to: changing},
-		queueStopped: {to: held, do: (*life).hold},
-		away:         {to: flowingAway, do: (*life).tellAway},
+		queueStopped: {to: held, do: (*process).hold},
+		away:         {to: flowingAway, do: (*process).tellAway},
 		failure:      {to: failed},
 	},
 	flowingAway: {
@@ -132,11 +132,11 @@ var transitions = map[state]map[event]transition{
 		failure: {to: failed},
 	},
 	held: {
-		anew:         {to: flowing, do: (*life).release},
-		retryQueue:   {to: flowing, do: (*life).release},
+		anew:         {to: flowing, do: (*process).release},
+		retryQueue:   {to: flowing, do: (*process).release},
 		optionsSet:   {to: changing},
-		queueStopped: {to: held, do: (*life).hold},
-		away:         {to: heldAway, do: (*life).tellAway},
+		queueStopped: {to: held, do: (*process).hold},
+		away:         {to: heldAway, do: (*process).tellAway},
 		failure:      {to: failed},
 	},
 	heldAway: {
@@ -144,7 +144,7 @@ var transitions = map[state]map[event]transition{
 		failure: {to: failed},
 	},
 	changing: {
-		optionsTaken: {to: flowing, do: (*life).release},
+		optionsTaken: {to: flowing, do: (*process).release},
 		failure:      {to: failed},
 	},
 	advancing: {
@@ -154,7 +154,7 @@ var transitions = map[state]map[event]transition{
 }
 
 // run moves from state to state until a final one, and gives that with the error of the last event.
-func (p *life) run(ctx context.Context, s state, step func(context.Context, state) outcome) (state, error) {
+func (p *process) run(ctx context.Context, s state, step func(context.Context, state) outcome) (state, error) {
 	for {
 		o := step(ctx, s)
 		t, ok := transitions[s][o.event]

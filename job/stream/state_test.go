@@ -78,10 +78,10 @@ func (h *hearing) kinds() (out []string) {
 	return out
 }
 
-func testLife(spec Spec) (*life, *hearing) {
+func testLife(spec Spec) (*process, *hearing) {
 	h := &hearing{}
 	spec.Name = "s"
-	return newLife(job.Env{Watch: h}, spec), h
+	return newProcess(job.Env{Watch: h}, spec), h
 }
 
 // Each pair of a state and an event leads where it is written above, and all others are a bug.
@@ -153,7 +153,7 @@ func TestStatesAreWhole(t *testing.T) {
 }
 
 // A walk gives its events in order, and checks in which states they were asked for.
-func walk(t *testing.T, l *life, from state, steps ...any) (state, error) {
+func walk(t *testing.T, l *process, from state, steps ...any) (state, error) {
 	t.Helper()
 	return l.run(t.Context(), from, func(_ context.Context, s state) outcome {
 		if len(steps) < 2 || steps[0] != s {

@@ -246,7 +246,7 @@ func ofTable(err error) bool {
 }
 
 // stoppedTables are findings for the report: tables whose changes are skipped.
-func (p *life) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
+func (p *process) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
 	known, err := p.env.Catalog.StreamTables(ctx, p.record())
 	if err != nil {
 		return nil // the report says what it can
@@ -297,7 +297,7 @@ func (r *session) attend(ctx context.Context, run *apply.Run, log *queue.Log) {
 func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (anew bool) {
 	known, err := r.streamTables(ctx)
 	if err == nil && r.spec.Half != Whole {
-		r.life.requests.ask(ctx, log, known)
+		r.process.requests.ask(ctx, log, known)
 		known, err = r.streamTables(ctx)
 	}
 	if err != nil {
@@ -307,7 +307,7 @@ func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (ane
 	if rebind && run != nil {
 		run.Rebind()
 	}
-	return anew || rebind && r.life.held != nil // without the table it may continue
+	return anew || rebind && r.process.held != nil // without the table it may continue
 }
 
 // settled reports that no table is being loaded here, and there is nothing to report about one.

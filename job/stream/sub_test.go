@@ -130,7 +130,7 @@ func TestOwnError(t *testing.T) {
 		{"none", outcome{event: reached}, reached},
 	} {
 		env := job.Env{Catalog: newCatalog(t), Watch: deaf{}}
-		l := newLife(env, Spec{Name: "s"})
+		l := newProcess(env, Spec{Name: "s"})
 		if err := env.Catalog.PutStream(ctx, catalog.Stream{Name: "s", State: catalog.StreamFollowing, Started: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
