@@ -3,7 +3,7 @@
 // Package job makes the copy.
 //
 // Start reading at Replicate (replicate.go) and at the table of transitions (state.go), whose steps
-// and actions belong to a process (life.go). A setup begins or resumes a stream (setup.go,
+// and actions belong to a process (process.go). A setup begins or resumes a stream (setup.go,
 // copyfirst.go, fromtarget.go, handover.go); a session is the time between two connections
 // (session.go, prepare.go, link.go, contact.go, apart.go). If capture and apply are two processes,
 // each does a Half (halves.go, loads.go).
