@@ -33,7 +33,7 @@ var endNames = [...]string{"source", "target"}
 
 // heardOf records whether a server answers, and reports changes.
 func (p *process) heardOf(ctx context.Context, end int, err error) {
-	if ctx.Err() != nil || !p.pulse.ends[end].Heard(p.env.Time(), err) {
+	if ctx.Err() != nil || !p.keeper.ends[end].Heard(p.env.Time(), err) {
 		return
 	}
 	text := "the " + endNames[end] + " answers again"
@@ -147,8 +147,8 @@ func (r *sentry) askLog(ctx context.Context) error {
 	asked := time.Now()
 	end, err := r.from.End(ctx)
 	if err == nil {
-		r.process.pulse.marks.Add(asked.Add(r.s.ahead(sourceEnd)), end)
-		r.process.pulse.asked.Store(true)
+		r.process.keeper.marks.Add(asked.Add(r.s.ahead(sourceEnd)), end)
+		r.process.keeper.asked.Store(true)
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func (r *sentry) askKept(ctx context.Context) error {
 	}
 	kept, err := k.LogKept(ctx, r.spec.Name, max(from, r.rec.Place))
 	if err == nil {
-		r.process.pulse.kept.Store(&kept)
+		r.process.keeper.kept.Store(&kept)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || contact.Silent(err) {
 		return err

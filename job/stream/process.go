@@ -26,7 +26,7 @@ import (
 // outlives a session.
 type process struct {
 	*stream
-	pulse    pulse
+	keeper   statusKeeper
 	board    *board
 	requests requests
 	fresh    newTables
@@ -148,12 +148,12 @@ func (p *process) enter(ctx context.Context) error {
 		return err
 	}
 	if last, ok := job.LastSample(ctx, p.env.Catalog, p.record()); ok && !last.Oldest.IsZero() {
-		p.pulse.marks.Complete(last.Oldest)
+		p.keeper.marks.Complete(last.Oldest)
 	}
 	p.entry, p.started, p.tries = entry, time.Now(), 0
-	p.pulse.pace(p.spec.Interval)
+	p.keeper.setInterval(p.spec.Interval)
 	p.env.Watch.Following(p)
-	p.cleanup = append(p.cleanup, crash.Beside(ctx, p.beat))
+	p.cleanup = append(p.cleanup, crash.Beside(ctx, p.keepSampling))
 	return nil
 }
 
@@ -232,9 +232,9 @@ func (p *process) holds(err error) bool {
 
 // tellAway reports an error that may be temporary.
 func (p *process) tellAway(o outcome) {
-	p.pulse.lost(p.env.Time(), o.err)
+	p.keeper.lost(p.env.Time(), o.err)
 	p.env.Event(job.Event{Kind: "retry", Object: "stream " + p.spec.Name, Error: o.err.Error()})
-	if text := p.pulse.tuner.Fewer(o.err); text != "" {
+	if text := p.keeper.tuner.Fewer(o.err); text != "" {
 		p.announce("state", text)
 	}
 }
@@ -262,7 +262,7 @@ func (p *process) change() error {
 	p.spec.OpenQueue = n.OpenQueue
 	p.spec.Apply, p.spec.Conflict, p.spec.Buffer, p.spec.CaptureMemory, p.spec.Interval, p.spec.CommitInterval = n.Apply, n.Conflict, n.Buffer, n.CaptureMemory, n.Interval, n.CommitInterval
 	p.spec.Apply.Spool = spool
-	p.pulse.pace(p.spec.Interval)
+	p.keeper.setInterval(p.spec.Interval)
 	var text []string
 	for _, name := range slices.Sorted(maps.Keys(p.set)) {
 		text = append(text, name+"="+p.set[name])
@@ -316,7 +316,7 @@ func (p *process) advance(ctx context.Context) error {
 // keep remembers what a session has done, for the report.
 func (p *process) keep(s *sampler) {
 	p.sessions++
-	total := p.pulse.finish(s)
+	total := p.keeper.finish(s)
 	p.total = &total
 	p.last = s
 	p.workers = s.group.Report()
@@ -326,10 +326,10 @@ func (p *process) keep(s *sampler) {
 // Status and Interval make it a StreamProgress.
 
 // Status gives the last sample.
-func (p *process) Status() (job.StreamStatus, bool) { return p.pulse.take() }
+func (p *process) Status() (job.StreamStatus, bool) { return p.keeper.last() }
 
 // Interval is how often there is a new one.
-func (p *process) Interval() time.Duration { return p.pulse.every() }
+func (p *process) Interval() time.Duration { return p.keeper.every() }
 
 // report is the run's report.
 func (p *process) report(took time.Duration) *job.Report {
@@ -338,7 +338,7 @@ func (p *process) report(took time.Duration) *job.Report {
 	if t := p.total; t != nil {
 		rep.Rows, rep.Bytes, rep.Limit = t.Rows, t.Bytes, t.Limit
 		rep.Stream = &job.StreamReport{StreamStatus: *t, Sessions: p.sessions, Tables: p.tables}
-		rep.Reasons, rep.Turns = t.Reasons, p.pulse.tuner.Turns()
+		rep.Reasons, rep.Turns = t.Reasons, p.keeper.tuner.Turns()
 		rep.Advice = advisor.Sentences(t.Reasons)
 	}
 	return rep

@@ -18,8 +18,9 @@ import (
 	"github.com/tidemarkdb/tidemark/lag"
 )
 
-// A pulse takes samples of a stream as long as its process lives, whatever happens to its sessions.
-type pulse struct {
+// A statusKeeper takes samples of a stream as long as its process lives, whatever happens to its
+// sessions.
+type statusKeeper struct {
 	ends  [2]contact.Contact
 	marks lag.Marks
 	asked atomic.Bool // the source has reported the end of its log
@@ -41,28 +42,28 @@ type pulse struct {
 }
 
 // begin starts to sample a session.
-func (p *pulse) begin(s *sampler) {
+func (p *statusKeeper) begin(s *sampler) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live = s
 }
 
-// pace sets how often samples are taken.
-func (p *pulse) pace(interval time.Duration) {
+// setInterval sets how often samples are taken.
+func (p *statusKeeper) setInterval(interval time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.interval = interval
 }
 
-// every is how often that is.
-func (p *pulse) every() time.Duration {
+// every is how often samples are taken.
+func (p *statusKeeper) every() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.interval
 }
 
 // lost records that a session has failed, or could not begin; nil: one has begun, or is about to.
-func (p *pulse) lost(now time.Time, err error) {
+func (p *statusKeeper) lost(now time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
@@ -76,7 +77,7 @@ func (p *pulse) lost(now time.Time, err error) {
 }
 
 // finish gives the figures of the whole time at the end of a session.
-func (p *pulse) finish(s *sampler) job.StreamStatus {
+func (p *statusKeeper) finish(s *sampler) job.StreamStatus {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	p.mu.Lock()
@@ -84,22 +85,22 @@ func (p *pulse) finish(s *sampler) job.StreamStatus {
 		p.live = nil
 	}
 	p.mu.Unlock()
-	p.settle(s)
+	p.recordPosition(s)
 	out := s.summary(time.Now())
 	p.judge(&out, s)
 	return out
 }
 
-// take gives the last sample.
-func (p *pulse) take() (job.StreamStatus, bool) {
+// last returns the last sample.
+func (p *statusKeeper) last() (job.StreamStatus, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status, p.sampled
 }
 
-// beat takes samples until ctx ends, and keeps them.
-func (p *process) beat(ctx context.Context) {
-	for flow.Sleep(ctx, p.pulse.every()) == nil {
+// keepSampling takes samples until ctx ends, and keeps them.
+func (p *process) keepSampling(ctx context.Context) {
+	for flow.Sleep(ctx, p.keeper.every()) == nil {
 		status := p.sample(ctx, time.Now())
 		// The stream continues if the catalogue cannot be written; status then shows the sample's
 		// age.
@@ -110,15 +111,15 @@ func (p *process) beat(ctx context.Context) {
 
 // sample takes a sample of the stream.
 func (p *process) sample(ctx context.Context, now time.Time) job.StreamStatus {
-	k := &p.pulse
+	k := &p.keeper
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	k.mu.Lock()
 	s, out, pace := k.live, k.status, limit.Pace{}
 	k.mu.Unlock()
 	if s != nil {
-		k.settle(s)
-		out = s.look(now)
+		k.recordPosition(s)
+		out = s.sample(now)
 		s.depth(ctx, &out)
 		pace = s.pace
 	} else {
@@ -142,7 +143,7 @@ func (p *process) sample(ctx context.Context, now time.Time) job.StreamStatus {
 
 // turn sets the number of agents that follows from a sample.
 func (p *process) turn(s *sampler, sample job.StreamStatus) {
-	n, ended := p.pulse.tuner.Next(sample)
+	n, ended := p.keeper.tuner.Next(sample)
 	if n > 0 && s.run != nil {
 		s.run.SetAgents(n)
 		s.agents = s.run.Agents()
@@ -153,8 +154,8 @@ func (p *process) turn(s *sampler, sample job.StreamStatus) {
 	}
 }
 
-// settle records the position of the target, or of the queue of a capture.
-func (p *pulse) settle(s *sampler) {
+// recordPosition records the position of the target, or of the queue of a capture.
+func (p *statusKeeper) recordPosition(s *sampler) {
 	var seen, place uint64
 	if s.link.stream != nil {
 		seen = s.link.stream.Seen() // before place: see Meter
@@ -182,7 +183,7 @@ func (p *pulse) settle(s *sampler) {
 }
 
 // judge determines what the stream is doing, and how late it is.
-func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
+func (p *statusKeeper) judge(out *job.StreamStatus, s *sampler) {
 	p.mu.Lock()
 	under, failed, since := p.oldest, p.failed, p.since
 	p.mu.Unlock()
@@ -245,7 +246,7 @@ const fewGiants = 10_000
 
 // late is the age of the oldest transaction that the target lacks, and whether there is any, or may
 // be.
-func (p *pulse) late(out *job.StreamStatus, s *sampler, under apply.Underway) (late time.Duration, waits bool) {
+func (p *statusKeeper) late(out *job.StreamStatus, s *sampler, under apply.Underway) (late time.Duration, waits bool) {
 	ahead := time.Duration(out.SourceClock * float64(time.Second))
 	now := out.Time.Add(ahead)
 	oldest, waiting := p.marks.Oldest()

@@ -114,8 +114,8 @@ func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64)
 	return out
 }
 
-// look takes a sample.
-func (s *sampler) look(now time.Time) job.StreamStatus {
+// sample takes a sample.
+func (s *sampler) sample(now time.Time) job.StreamStatus {
 	c := s.meter.Stats()
 	var a apply.Stats
 	switch {
@@ -208,7 +208,7 @@ func (s *sampler) inherit(o *sampler) {
 
 // summary is the status over the whole time since the start.
 func (s *sampler) summary(now time.Time) job.StreamStatus {
-	out := s.look(now)
+	out := s.sample(now)
 	out.Limit = limit.Of(out, s.pace)
 	s.watch.Complete(&out)
 	out.Seconds = now.Sub(s.began).Seconds()

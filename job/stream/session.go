@@ -76,8 +76,8 @@ func (r *session) work(ctx context.Context) outcome {
 	s.watch = limit.NewWatch(r.src, r.tgt, s.group, limit.About{Durable: h.log != nil, Queue: h.log, Interval: r.spec.CommitInterval, ChangedOnly: r.spec.OnlyChanged, Moves: moves, Before: s.past, Sample: r.spec.Copy.Load.Sample, Volumes: r.spec.Copy.Volumes})
 	loads := r.reload(s, moves)
 	r.enlist(s, p, moves, loads)
-	r.process.pulse.begin(s)
-	r.process.pulse.lost(now, nil)
+	r.process.keeper.begin(s)
+	r.process.keeper.lost(now, nil)
 	var wg crash.Group
 	wg.Go(func() { (&sentry{r, s}).askEnds(inside) })
 	wg.Go(func() { r.watch(inside, s, until) })
@@ -116,7 +116,7 @@ func (r *session) selected(ctx context.Context) ([]tidemark.Move, error) {
 
 // begin begins an epoch on the target, and opens the link.
 func (r *session) begin(ctx context.Context, s *sampler, moves []tidemark.Move) (p change.Progress, err error) {
-	low := max(r.rec.Place-1, r.process.pulse.low)
+	low := max(r.rec.Place-1, r.process.keeper.low)
 	if r.to != nil {
 		if s.run, p, err = r.startApply(ctx, s.link, moves); err != nil {
 			return p, err
@@ -208,7 +208,7 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 		}
 	}
 	opt.Applied, opt.Switched = h.applied, r.switched
-	opt.Agents = r.process.pulse.tuner.Begin(opt.Agents, opt.Most)
+	opt.Agents = r.process.keeper.tuner.Begin(opt.Agents, opt.Most)
 	if r.spec.Conflict.Judges() {
 		opt.Mode = apply.Transactional
 	}
@@ -424,7 +424,7 @@ func (r *session) trim(ctx context.Context, s *sampler) error {
 	if s.link.log == nil || s.run == nil {
 		return nil
 	}
-	if status, _ := r.process.pulse.take(); status.QueuePercent >= 50 {
+	if status, _ := r.process.keeper.last(); status.QueuePercent >= 50 {
 		if err := s.run.Advance(ctx, s.run.Low()+1); err != nil {
 			return err
 		}

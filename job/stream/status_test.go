@@ -18,26 +18,26 @@ func TestDoing(t *testing.T) {
 	lost := &tidemark.Error{Kind: tidemark.Unreachable, Op: "connect", Object: "db", Err: errors.New("no answer")}
 	session := func(half Half) *sampler { return &sampler{half: half, link: &link{}, meter: &capture.Meter{}} }
 	for name, x := range map[string]struct {
-		pulse func(*pulse)
+		set   func(*statusKeeper)
 		s     *sampler
 		out   job.StreamStatus
 		want  job.State
 		doing string
 	}{
-		"at first":          {func(*pulse) {}, nil, job.StreamStatus{}, job.Connecting, "connecting"},
-		"failed":            {func(p *pulse) { p.lost(now, lost) }, nil, job.StreamStatus{}, job.Retrying, "retrying since "},
-		"source away":       {func(p *pulse) { p.ends[sourceEnd].Heard(now, nil); p.ends[sourceEnd].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source unreachable since "},
-		"target away":       {func(p *pulse) { p.ends[targetEnd].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: target unreachable since "},
-		"both away":         {func(p *pulse) { p.ends[0].Heard(now, lost); p.ends[1].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
-		"stopped":           {func(*pulse) {}, &sampler{held: errors.New("it"), link: &link{}}, job.StreamStatus{}, job.Halted, "the queue is stopped: it"},
-		"one large":         {func(p *pulse) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Whole), job.StreamStatus{}, job.OneAlone, "applying one transaction of 12,345 rows so far"},
-		"a silent capture":  {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{LowTime: now.Add(-time.Hour)}, job.Waiting, "waiting: nothing received from capture since "},
-		"an apply, idle":    {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{Idle: true}, job.Idle, "idle"},
-		"an apply, at work": {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{}, job.Applying, "applying"},
-		"a capture":         {func(*pulse) {}, session(CaptureHalf), job.StreamStatus{}, job.Applying, "capturing"},
+		"at first":          {func(*statusKeeper) {}, nil, job.StreamStatus{}, job.Connecting, "connecting"},
+		"failed":            {func(p *statusKeeper) { p.lost(now, lost) }, nil, job.StreamStatus{}, job.Retrying, "retrying since "},
+		"source away":       {func(p *statusKeeper) { p.ends[sourceEnd].Heard(now, nil); p.ends[sourceEnd].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source unreachable since "},
+		"target away":       {func(p *statusKeeper) { p.ends[targetEnd].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: target unreachable since "},
+		"both away":         {func(p *statusKeeper) { p.ends[0].Heard(now, lost); p.ends[1].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
+		"stopped":           {func(*statusKeeper) {}, &sampler{held: errors.New("it"), link: &link{}}, job.StreamStatus{}, job.Halted, "the queue is stopped: it"},
+		"one large":         {func(p *statusKeeper) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Whole), job.StreamStatus{}, job.OneAlone, "applying one transaction of 12,345 rows so far"},
+		"a silent capture":  {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{LowTime: now.Add(-time.Hour)}, job.Waiting, "waiting: nothing received from capture since "},
+		"an apply, idle":    {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{Idle: true}, job.Idle, "idle"},
+		"an apply, at work": {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{}, job.Applying, "applying"},
+		"a capture":         {func(*statusKeeper) {}, session(CaptureHalf), job.StreamStatus{}, job.Applying, "capturing"},
 	} {
-		p := &pulse{}
-		x.pulse(p)
+		p := &statusKeeper{}
+		x.set(p)
 		out := x.out
 		out.Time = now
 		p.judge(&out, x.s)
@@ -54,23 +54,23 @@ func TestBehindWithoutASession(t *testing.T) {
 	now := time.Now()
 	lost := &tidemark.Error{Kind: tidemark.Unreachable, Op: "connect", Object: "db", Err: errors.New("no answer")}
 	for name, x := range map[string]struct {
-		pulse func(*pulse)
-		s     *sampler
-		want  float64
+		set  func(*statusKeeper)
+		s    *sampler
+		want float64
 	}{
-		"nothing is known": {func(*pulse) {}, nil, 0},
-		"target lost": {func(p *pulse) {
+		"nothing is known": {func(*statusKeeper) {}, nil, 0},
+		"target lost": {func(p *statusKeeper) {
 			p.ends[sourceEnd].Heard(now.Add(-time.Second), nil)
 			p.lost(now, lost)
 		}, nil, 1},
-		"started again": {func(p *pulse) { p.marks.Complete(now.Add(-time.Minute)) }, nil, 60},
-		"connected again": {func(p *pulse) {
+		"started again": {func(p *statusKeeper) { p.marks.Complete(now.Add(-time.Minute)) }, nil, 60},
+		"connected again": {func(p *statusKeeper) {
 			p.marks.Add(now.Add(-30*time.Second), 7)
 			p.marks.Done(7)
 			p.ends[sourceEnd].Heard(now, nil)
 			p.marks.Add(now, 9)
 		}, &sampler{half: Whole, link: &link{}, meter: &capture.Meter{}}, 30},
-		"asked all the time": {func(p *pulse) {
+		"asked all the time": {func(p *statusKeeper) {
 			p.marks.Add(now.Add(-30*time.Second), 7)
 			p.marks.Done(7)
 			p.marks.Add(now.Add(-time.Second), 7)
@@ -78,8 +78,8 @@ func TestBehindWithoutASession(t *testing.T) {
 			p.marks.Add(now, 9)
 		}, &sampler{half: Whole, link: &link{}, meter: &capture.Meter{}}, 0},
 	} {
-		p, out := &pulse{}, job.StreamStatus{Time: now}
-		x.pulse(p)
+		p, out := &statusKeeper{}, job.StreamStatus{Time: now}
+		x.set(p)
 		if p.judge(&out, x.s); out.Lag != x.want {
 			t.Errorf("%s: %.1f s behind, want %.1f", name, out.Lag, x.want)
 		}
