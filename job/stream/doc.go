@@ -11,6 +11,6 @@
 // The tables of a stream have states of their own (sub.go, subscribe.go, newtables.go): they are
 // loaded while the stream runs (reload.go), and their definitions are followed (bind.go, shape.go,
 // alter.go, definitions.go, follow_ddl.go, following.go). A stream is sampled (sampler.go,
-// pulse.go) for status, metrics and monitor tables (monitor.go). Cutover ends a stream
+// statuskeeper.go) for status, metrics and monitor tables (monitor.go). Cutover ends a stream
 // (cutover.go).
 package stream
