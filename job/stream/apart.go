@@ -17,13 +17,13 @@ func (r *session) openEnds(ctx context.Context) error {
 	var errs [2]error
 	if r.spec.Half != ApplyHalf {
 		errs[sourceEnd] = r.openSource(ctx)
-		r.process.heardOf(ctx, sourceEnd, errs[sourceEnd])
+		r.process.noteContact(ctx, sourceEnd, errs[sourceEnd])
 	}
 	if r.spec.Half != CaptureHalf {
 		if errs[targetEnd] = r.openTarget(ctx); errs[targetEnd] != nil {
 			r.tgt, r.to = nil, nil
 		}
-		r.process.heardOf(ctx, targetEnd, errs[targetEnd])
+		r.process.noteContact(ctx, targetEnd, errs[targetEnd])
 	}
 	source, target := errs[sourceEnd], errs[targetEnd]
 	var err error
@@ -57,6 +57,6 @@ func (r *session) lacks() bool {
 func (r *session) await(ctx context.Context) outcome {
 	inside := r.ending.under(ctx)
 	defer r.ending.cancel()
-	(&sentry{r, &sampler{link: &link{}, meter: &capture.Meter{}}}).askEnds(inside)
+	(&prober{r, &sampler{link: &link{}, meter: &capture.Meter{}}}).askEnds(inside)
 	return r.ending.read(context.Cause(ctx))
 }

@@ -31,8 +31,8 @@ const (
 
 var endNames = [...]string{"source", "target"}
 
-// heardOf records whether a server answers, and reports changes.
-func (p *process) heardOf(ctx context.Context, end int, err error) {
+// noteContact records whether a server answers, and reports changes.
+func (p *process) noteContact(ctx context.Context, end int, err error) {
 	if ctx.Err() != nil || !p.keeper.ends[end].Heard(p.env.Time(), err) {
 		return
 	}
@@ -49,15 +49,15 @@ func (p *process) heardOf(ctx context.Context, end int, err error) {
 	p.announce("state", text)
 }
 
-// A sentry asks the servers of a session for signs of life.
-type sentry struct {
+// A prober asks the servers of a session for signs of life.
+type prober struct {
 	*session
 	s *sampler
 }
 
 // askEnds asks both servers for signs of life until ctx ends. A session that loses a server ends at
 // once, and one that runs without a server ends as soon as that one is back.
-func (r *sentry) askEnds(ctx context.Context) {
+func (r *prober) askEnds(ctx context.Context) {
 	var wg crash.Group
 	for end, url := range []string{r.spec.Copy.Source, r.spec.Copy.Target} {
 		db := [...]job.Database{r.src, r.tgt}[end]
@@ -72,7 +72,7 @@ func (r *sentry) askEnds(ctx context.Context) {
 }
 
 // askEnd asks one server again and again.
-func (r *sentry) askEnd(ctx context.Context, end int, db job.Database) {
+func (r *prober) askEnd(ctx context.Context, end int, db job.Database) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	var kept time.Time // when the log that the source keeps was measured
@@ -86,7 +86,7 @@ func (r *sentry) askEnd(ctx context.Context, end int, db job.Database) {
 			}
 		}
 		cancel()
-		r.process.heardOf(ctx, end, err)
+		r.process.noteContact(ctx, end, err)
 		if tidemark.KindOf(err) == tidemark.Unreachable {
 			r.fail(err)
 			return
@@ -99,8 +99,8 @@ func (r *sentry) askEnd(ctx context.Context, end int, db job.Database) {
 	}
 }
 
-// awaitEnd waits until the server is back without which the session started.
-func (r *sentry) awaitEnd(ctx context.Context, end int, url string) {
+// awaitEnd waits for the server that was missing when the session started.
+func (r *prober) awaitEnd(ctx context.Context, end int, url string) {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
@@ -112,7 +112,7 @@ func (r *sentry) awaitEnd(ctx context.Context, end int, url string) {
 		asked, cancel := context.WithTimeout(ctx, askPatience)
 		db, err := r.env.Open(asked, url)
 		cancel()
-		r.process.heardOf(ctx, end, err)
+		r.process.noteContact(ctx, end, err)
 		if err == nil {
 			db.Close()
 		}
@@ -129,7 +129,7 @@ type clocker interface {
 }
 
 // askClock measures how far a server's clock is ahead of this machine's.
-func (r *sentry) askClock(ctx context.Context, end int, db job.Database) error {
+func (r *prober) askClock(ctx context.Context, end int, db job.Database) error {
 	c, ok := db.(clocker)
 	if !ok {
 		return nil
@@ -143,7 +143,7 @@ func (r *sentry) askClock(ctx context.Context, end int, db job.Database) error {
 }
 
 // askLog asks the source for the end of its log.
-func (r *sentry) askLog(ctx context.Context) error {
+func (r *prober) askLog(ctx context.Context) error {
 	asked := time.Now()
 	end, err := r.from.End(ctx)
 	if err == nil {
@@ -155,7 +155,7 @@ func (r *sentry) askLog(ctx context.Context) error {
 
 // askKept asks the source how much log it keeps. Without the privilege for that, the figure is
 // missing.
-func (r *sentry) askKept(ctx context.Context) error {
+func (r *prober) askKept(ctx context.Context) error {
 	k, ok := r.from.(capture.LogKeeper)
 	if !ok {
 		return nil

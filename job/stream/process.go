@@ -22,8 +22,8 @@ import (
 	"github.com/tidemarkdb/tidemark/sample"
 )
 
-// A process runs a stream from its start to its end: it goes through states (state.go), and keeps what
-// outlives a session.
+// A process runs a stream from its start to its end: it goes through states (state.go), and keeps
+// what outlives a session.
 type process struct {
 	*stream
 	keeper   statusKeeper

@@ -79,7 +79,7 @@ func (r *session) work(ctx context.Context) outcome {
 	r.process.keeper.begin(s)
 	r.process.keeper.lost(now, nil)
 	var wg crash.Group
-	wg.Go(func() { (&sentry{r, s}).askEnds(inside) })
+	wg.Go(func() { (&prober{r, s}).askEnds(inside) })
 	wg.Go(func() { r.watch(inside, s, until) })
 	wg.Go(func() { defs.loop(inside) })
 	wg.Go(func() { r.watchTables(inside) })
