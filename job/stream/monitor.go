@@ -16,14 +16,14 @@ type monitored interface {
 	Monitor(ctx context.Context, table string, row []tidemark.Measure) error
 }
 
-// A board writes samples to the monitor tables, on the target or elsewhere.
-type board struct {
+// A monitorWriter writes samples to the monitor tables, on the target or elsewhere.
+type monitorWriter struct {
 	*stream
 	rows chan []monitor.Row // the next sample to write
 }
 
 // put writes a sample. A nil board writes none.
-func (r *board) put(s job.StreamStatus) {
+func (r *monitorWriter) put(s job.StreamStatus) {
 	if r == nil {
 		return
 	}
@@ -43,34 +43,34 @@ func putRows(ctx context.Context, m monitored, rows []monitor.Row) error {
 	return nil
 }
 
-// boardWait is how long writing a sample may take.
-const boardWait = 30 * time.Second
+// monitorWait is how long writing a sample may take.
+const monitorWait = 30 * time.Second
 
-// startBoard begins to write samples to the target or another database, if that is requested. The
+// startMonitor begins to write samples to the target or another database, if that is requested. The
 // database must be available now; if it is lost later, the stream continues without its rows. It
 // has its own session: a target that blocks the stream does not block the reports of that.
-func (p *process) startBoard(ctx context.Context) (stop func(), err error) {
+func (p *process) startMonitor(ctx context.Context) (stop func(), err error) {
 	if p.spec.Monitor && p.spec.MonitorTo == "" && p.spec.Half != CaptureHalf {
 		p.spec.MonitorTo = p.spec.Copy.Target
 	}
 	if p.spec.MonitorTo == "" {
 		return func() {}, nil
 	}
-	p.board = &board{stream: p.stream, rows: make(chan []monitor.Row, 1)}
-	db, err := p.board.open(ctx)
+	p.monitor = &monitorWriter{stream: p.stream, rows: make(chan []monitor.Row, 1)}
+	db, err := p.monitor.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var wg crash.Group
-	wg.Go(func() { p.board.write(ctx, db) })
+	wg.Go(func() { p.monitor.write(ctx, db) })
 	return func() {
-		close(p.board.rows)
+		close(p.monitor.rows)
 		wg.Wait()
 	}, nil
 }
 
-func (r *board) open(ctx context.Context) (job.Database, error) {
-	ctx, cancel := context.WithTimeout(ctx, boardWait)
+func (r *monitorWriter) open(ctx context.Context) (job.Database, error) {
+	ctx, cancel := context.WithTimeout(ctx, monitorWait)
 	defer cancel()
 	db, err := r.env.Open(ctx, r.spec.MonitorTo)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *board) open(ctx context.Context) (job.Database, error) {
 }
 
 // write writes samples as they come, and reports when that fails and when it works again.
-func (r *board) write(ctx context.Context, db job.Database) {
+func (r *monitorWriter) write(ctx context.Context, db job.Database) {
 	failed := false
 	for rows := range r.rows {
 		var err error
@@ -92,7 +92,7 @@ func (r *board) write(ctx context.Context, db job.Database) {
 			db, err = r.open(ctx)
 		}
 		if err == nil {
-			wait, cancel := context.WithTimeout(ctx, boardWait)
+			wait, cancel := context.WithTimeout(ctx, monitorWait)
 			err = putRows(wait, db.(monitored), rows)
 			cancel()
 		}

@@ -27,7 +27,7 @@ import (
 type process struct {
 	*stream
 	keeper   statusKeeper
-	board    *board
+	monitor  *monitorWriter
 	requests requests
 	fresh    newTables
 

@@ -37,7 +37,7 @@ func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *jo
 			return "", nil, err
 		}
 	}
-	stop, err := l.startBoard(ctx)
+	stop, err := l.startMonitor(ctx)
 	if err != nil {
 		return "", nil, err
 	}

@@ -105,7 +105,7 @@ func (p *process) keepSampling(ctx context.Context) {
 		// The stream continues if the catalogue cannot be written; status then shows the sample's
 		// age.
 		_ = p.env.Catalog.PutSample(ctx, p.record(), status.Time, status)
-		p.board.put(status)
+		p.monitor.put(status)
 	}
 }
 
