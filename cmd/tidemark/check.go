@@ -71,7 +71,7 @@ func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 	case !address.IsDump(r.source):
 		more := job.CheckSpec{Lobs: o.lobs, Values: job.ValueLook{Read: o.values, Decided: o.decided()}}
 		if o.replicate {
-			of := o.stream(stream.Whole)
+			of := o.stream(stream.Both)
 			of.Copy = spec
 			more.Stream = stream.CheckOf(env, of)
 		}

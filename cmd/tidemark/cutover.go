@@ -72,7 +72,7 @@ func (o *cutoverOptions) cutover(cmd *cobra.Command, r *request) error {
 	view.Ends = true
 	watch := screen.Watch(view, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	env := job.Env{Open: r.opener(&o.engineOptions), Catalog: cat, Watch: watch}
-	spec := stream.CutoverSpec{Stream: o.stream(stream.Whole), Fence: o.fence, Diff: o.compareOptions.spec(r, &o.ruleOptions, &o.loadOptions, &o.engineOptions)}
+	spec := stream.CutoverSpec{Stream: o.stream(stream.Both), Fence: o.fence, Diff: o.compareOptions.spec(r, &o.ruleOptions, &o.loadOptions, &o.engineOptions)}
 	spec.Stream.Copy, spec.Stream.Buffer = o.copySpec(r), o.load.Buffer
 	spec.Stream.OpenQueue = func(ctx context.Context, stream, where string) (*queue.Log, error) {
 		return o.openQueue(ctx, &o.stateOptions, stream, where)

@@ -33,9 +33,9 @@ type streamOptions struct {
 }
 
 // stream is the spec that the options make, for a stream or a half of one.
-func (o *streamOptions) stream(half stream.Half) stream.Spec {
+func (o *streamOptions) stream(role stream.Role) stream.Spec {
 	spec := o.spec
-	spec.Name, spec.Half, spec.Queue, spec.CommitInterval = o.name, half, o.queue, o.interval
+	spec.Name, spec.Role, spec.Queue, spec.CommitInterval = o.name, role, o.queue, o.interval
 	return spec
 }
 

@@ -56,7 +56,7 @@ func (o *peekOptions) peek(ctx context.Context, name string, out io.Writer) erro
 		return err
 	}
 	known, err := cat.Stream(ctx, name)
-	for _, half := range []stream.Half{stream.ApplyHalf, stream.CaptureHalf} {
+	for _, half := range []stream.Role{stream.ApplyHalf, stream.CaptureHalf} {
 		if err == nil {
 			break
 		}

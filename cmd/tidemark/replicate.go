@@ -61,7 +61,7 @@ tidemark_NAME. The target gets the table tidemark.applied.`,
 		Args: args(0, 2, "replicate SOURCE TARGET"),
 	}
 	return onTask(cmd, func(o *replicateOptions, cmd *cobra.Command, r *request) error {
-		return o.replicate(cmd, r, stream.Whole)
+		return o.replicate(cmd, r, stream.Both)
 	})
 }
 
@@ -104,7 +104,7 @@ with --no-copy, it connects only to the queue and the target.`,
 }
 
 // replicate runs the whole stream, or the requested half.
-func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream.Half) error {
+func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, role stream.Role) error {
 	if address.IsDump(r.source) {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.source, Err: errors.New("a file has no log to follow"), Hint: "Use tidemark copy."}
 	}
@@ -128,19 +128,19 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream
 		}
 	}
 	env := job.Env{Open: r.opener(&o.engineOptions), Catalog: cat, Watch: watch, Files: files}
-	spec := o.turned(o.stream(half))
+	spec := o.turned(o.stream(role))
 	spec.Copy = o.copySpec(r)
 	spec.Buffer = o.load.Buffer
 	var door peek.Door
 	defer door.Close()
 	spec.OpenQueue, spec.RemoveQueue, spec.Apply.Spool = o.openShown(&door), o.remover(), o.spool()
-	spec.Change = func(values map[string]string) (stream.Spec, error) { return o.changed(values, half, &door) }
+	spec.Change = func(values map[string]string) (stream.Spec, error) { return o.changed(values, role, &door) }
 	limitMemory(spec)
 	run, rep, err := stream.Replicate(cmd.Context(), env, spec)
 	watch.Stop()
 	switch {
 	case spec.Remove && err == nil:
-		where := map[stream.Half]string{stream.Whole: "on both sides", stream.CaptureHalf: "on the source and in the queue", stream.ApplyHalf: "on the target"}[spec.Half]
+		where := map[stream.Role]string{stream.Both: "on both sides", stream.CaptureHalf: "on the source and in the queue", stream.ApplyHalf: "on the target"}[spec.Role]
 		if o.json {
 			screen.Event(cmd.OutOrStdout(), map[string]string{"event": "removed", "stream": spec.Name, "where": where})
 			break
@@ -173,7 +173,7 @@ func (o *replicateOptions) openShown(door *peek.Door) openQueue {
 }
 
 // changed gives the spec of the options with other values for some.
-func (o *replicateOptions) changed(values map[string]string, half stream.Half, door *peek.Door) (stream.Spec, error) {
+func (o *replicateOptions) changed(values map[string]string, role stream.Role, door *peek.Door) (stream.Spec, error) {
 	with := *o
 	if _, ok := values["ok-sqlstates"]; ok {
 		with.spec.Apply.OKStates = nil // otherwise they would be appended
@@ -184,7 +184,7 @@ func (o *replicateOptions) changed(values map[string]string, half stream.Half, d
 			return stream.Spec{}, err
 		}
 	}
-	spec := with.turned(with.stream(half))
+	spec := with.turned(with.stream(role))
 	spec.Buffer, spec.OpenQueue = with.load.Buffer, with.openShown(door)
 	limitMemory(spec)
 	return spec, nil

@@ -60,7 +60,7 @@ These options can be set: ` + strings.Join(settable, ", ") + ".",
 // set writes values for the stream, or its halves, of the name that is given.
 func (o *catalogueOptions) set(cmd *cobra.Command, cat *catalog.Catalog, values map[string]string) error {
 	found := false
-	for _, half := range []stream.Half{stream.Whole, stream.CaptureHalf, stream.ApplyHalf} {
+	for _, half := range []stream.Role{stream.Both, stream.CaptureHalf, stream.ApplyHalf} {
 		name := stream.RecordOf(o.name, half)
 		known, err := cat.Stream(cmd.Context(), name)
 		if err != nil || known.Run == "" || !cat.Alive("stream-"+name) {

@@ -15,11 +15,11 @@ import (
 // answered before, only to the other.
 func (r *session) openEnds(ctx context.Context) error {
 	var errs [2]error
-	if r.spec.Half != ApplyHalf {
+	if r.spec.Role != ApplyHalf {
 		errs[sourceEnd] = r.openSource(ctx)
 		r.process.noteContact(ctx, sourceEnd, errs[sourceEnd])
 	}
-	if r.spec.Half != CaptureHalf {
+	if r.spec.Role != CaptureHalf {
 		if errs[targetEnd] = r.openTarget(ctx); errs[targetEnd] != nil {
 			r.tgt, r.to = nil, nil
 		}
@@ -48,7 +48,7 @@ func (r *session) openEnds(ctx context.Context) error {
 
 // lacks reports whether a server is missing without which the session can do nothing.
 func (r *session) lacks() bool {
-	alone := (r.src == nil) != (r.tgt == nil) && (r.spec.Half == Whole || r.spec.Half == Joined)
+	alone := (r.src == nil) != (r.tgt == nil) && (r.spec.Role == Both || r.spec.Role == BothViaHalves)
 	return alone && (!r.parts() || r.src == nil && r.known == nil)
 }
 

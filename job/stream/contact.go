@@ -64,7 +64,7 @@ func (r *prober) askEnds(ctx context.Context) {
 		switch {
 		case db != nil:
 			wg.Go(func() { r.askEnd(ctx, end, db) })
-		case r.spec.Half == Whole || r.spec.Half == Joined:
+		case r.spec.Role == Both || r.spec.Role == BothViaHalves:
 			wg.Go(func() { r.awaitEnd(ctx, end, url) })
 		}
 	}

@@ -113,7 +113,7 @@ func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tid
 		return nil, err
 	}
 	fresh := slices.DeleteFunc(slices.Clone(moves), func(m tidemark.Move) bool { return !again[m.From.TableID] })
-	if r.spec.Half != ApplyHalf {
+	if r.spec.Role != ApplyHalf {
 		if err := r.lookAt(ctx, fresh); err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tid
 // View makes the source keep its log from its next snapshot on.
 func (r *setup) View(ctx context.Context, src job.Database, moves []tidemark.Move, kept bool) error {
 	from := src.(capture.Source) // openSource has checked that
-	if r.spec.Half != Whole || kept {
+	if r.spec.Role != Both || kept {
 		return from.View(ctx, r.spec.Name)
 	}
 	if err := from.Unhold(ctx, r.spec.Name); err != nil { // no table needs what is kept
@@ -152,13 +152,13 @@ func (r *setup) CatchUp(ctx context.Context, kept map[tidemark.TableID]bool, to 
 		return nil
 	}
 	text := "applies the changes made since then to the tables that are kept"
-	if r.spec.Half == ApplyHalf {
+	if r.spec.Role == ApplyHalf {
 		text += "; tidemark capture must be running"
 	}
 	r.announce("state", text)
 	queue, shape := r.spec.Queue, r.shape
 	r.catching = &catchUp{kept, to}
-	if r.spec.Half == Whole {
+	if r.spec.Role == Both {
 		r.spec.Queue = directQueue // the queue begins after it
 	}
 	defer func() { r.catching, r.spec.Queue, r.shape = nil, queue, shape }()

@@ -55,9 +55,9 @@ func Cutover(ctx context.Context, env job.Env, spec CutoverSpec) (*Proof, error)
 		if known, aerr = env.Catalog.Stream(ctx, RecordOf(spec.Stream.Name, ApplyHalf)); aerr != nil {
 			return nil, err // or the stream would begin with a copy
 		}
-		spec.Stream.Half = Joined
+		spec.Stream.Role = BothViaHalves
 	}
-	record := RecordOf(spec.Stream.Name, spec.Stream.Half)
+	record := RecordOf(spec.Stream.Name, spec.Stream.Role)
 	lock, err := alone(env.Catalog, spec.Stream, record) // before the fence
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (p *Proof) stays(err error) error {
 
 // removals are the commands that end a stream.
 func removals(spec Spec) (out []string) {
-	for _, verb := range map[Half][]Half{Whole: {Whole}, Joined: {ApplyHalf, CaptureHalf}}[spec.Half] {
+	for _, verb := range map[Role][]Role{Both: {Both}, BothViaHalves: {ApplyHalf, CaptureHalf}}[spec.Role] {
 		line := fmt.Sprintf("tidemark %s %s %s --name %s --remove", verb.Verb(), tidemark.MaskURL(spec.Copy.Source), tidemark.MaskURL(spec.Copy.Target), spec.Name)
 		if spec.Queue != "" {
 			line += " --queue " + tidemark.MaskURL(spec.Queue)

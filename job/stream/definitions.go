@@ -68,7 +68,7 @@ type truncater interface {
 // watchDefinitions prepares the checks of a session; nil if there is nothing to check.
 func (r *session) watchDefinitions(ctx context.Context, s *sampler, moves []tidemark.Move) (_ *definitionWatch, err error) {
 	source, ok := r.src.(definer)
-	if !ok || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
+	if !ok || r.spec.Role == ApplyHalf || r.spec.Role == BothViaHalves {
 		return nil, nil
 	}
 	w := &definitionWatch{r: r, source: source, run: s.run, moves: map[tidemark.TableID]*tidemark.Move{}, first: map[ddl.Change]uint64{}}
@@ -234,7 +234,7 @@ func (w *definitionWatch) stopIf(ctx context.Context, id tidemark.TableID, why e
 // do replicates a change, or gives the error that stops its table. waits: not yet.
 func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *change.Definition, urgent bool) (waits bool, _ error) {
 	from, to := w.r.shape.Name(), w.r.into().Name()
-	away := w.run == nil && w.r.spec.Half == Whole // the target is
+	away := w.run == nil && w.r.spec.Role == Both // the target is
 	switch rule := ddl.Decide(c.Kind, from, to); {
 	case rule.Verdict == ddl.Stays:
 		return false, nil

@@ -30,7 +30,7 @@ func (w *definitionWatch) lookLogged(ctx context.Context, now map[tidemark.Table
 			continue
 		}
 		for _, c := range ddl.Diff(id, was, is) {
-			if w.r.spec.Half == CaptureHalf && c.Kind != ddl.EmptyPartition {
+			if w.r.spec.Role == CaptureHalf && c.Kind != ddl.EmptyPartition {
 				continue
 			}
 			if seen[c] = w.first[c]; seen[c] == 0 && is != nil {

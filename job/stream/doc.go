@@ -6,7 +6,7 @@
 // and actions belong to a process (process.go). A setup begins or resumes a stream (setup.go,
 // copyfirst.go, fromtarget.go, handover.go); a session is the time between two connections
 // (session.go, prepare.go, link.go, contact.go, apart.go). If capture and apply are two processes,
-// each does a Half (halves.go, loads.go).
+// each has a Role (halves.go, loads.go).
 //
 // The tables of a stream have states of their own (sub.go, subscribe.go, newtables.go): they are
 // loaded while the stream runs (reload.go), and their definitions are followed (bind.go, shape.go,

@@ -25,7 +25,7 @@ type ddlLog interface {
 // logDDL makes the source's log contain changed definitions, if requested, before the source begins
 // to keep its log.
 func (r *stream) logDDL(ctx context.Context) error {
-	if !r.spec.FollowDDL || r.spec.Half == ApplyHalf {
+	if !r.spec.FollowDDL || r.spec.Role == ApplyHalf {
 		return nil
 	}
 	l, ok := r.src.(ddlLog)
@@ -39,7 +39,7 @@ func (r *stream) logDDL(ctx context.Context) error {
 // Requested at the beginning of a session; always for a new stream.
 func (r *stream) tellDDL(ctx context.Context, always bool) error {
 	l, ok := r.src.(ddlLog)
-	if !ok || r.spec.Half == ApplyHalf {
+	if !ok || r.spec.Role == ApplyHalf {
 		return nil
 	}
 	if logs, err := l.LogsDDL(ctx, r.spec.Name); err != nil || !logs {
@@ -47,7 +47,7 @@ func (r *stream) tellDDL(ctx context.Context, always bool) error {
 	}
 	for _, t := range r.knownTables(ctx) {
 		known := loading.Of(&t).Known
-		always = always || r.spec.Half == Whole && t.State == catalog.TableActive && (known == nil || !known.Logged)
+		always = always || r.spec.Role == Both && t.State == catalog.TableActive && (known == nil || !known.Logged)
 	}
 	if !always {
 		return nil

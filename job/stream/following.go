@@ -208,7 +208,7 @@ func (f *following) filled(c ddl.Change, a *change.Alteration) error {
 	if c.Kind == ddl.NewPartition && !f.loads {
 		return nil
 	}
-	if (f.b.r.spec.FollowTables || f.b.r.spec.ReloadChanged) && f.b.r.spec.Half == Whole {
+	if (f.b.r.spec.FollowTables || f.b.r.spec.ReloadChanged) && f.b.r.spec.Role == Both {
 		f.loads = true
 		return nil
 	}

@@ -68,7 +68,7 @@ func (r *setup) fromTarget(ctx context.Context) error {
 	if err := r.dropQueue(ctx, r.spec.Queue, r.rec.Identity, true); err != nil {
 		return err
 	}
-	if r.spec.Half == CaptureHalf {
+	if r.spec.Role == CaptureHalf {
 		if err := r.head(ctx); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (r *setup) reached(ctx context.Context) (uint64, error) {
 	defer r.close()
 	f, ok := r.tgt.(progressSource)
 	if !ok {
-		return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Half.Verb(), Object: r.spec.Name, Err: errors.New(r.tgt.Name() + " does not report how far streams were applied")}
+		return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Role.Verb(), Object: r.spec.Name, Err: errors.New(r.tgt.Name() + " does not report how far streams were applied")}
 	}
 	applied, err := f.Applied(ctx)
 	return max(applied[r.spec.Name].Low, r.rec.Place-1), err
@@ -95,7 +95,7 @@ func (r *setup) reached(ctx context.Context) (uint64, error) {
 // that are incomplete on the target, are loaded again.
 func (r *setup) relay(ctx context.Context, low uint64) error {
 	r.rec.Place = low + 1
-	if r.spec.Half != CaptureHalf {
+	if r.spec.Role != CaptureHalf {
 		return nil // loads are recorded once they are on the target
 	}
 	known, err := r.env.Catalog.StreamTables(ctx, r.record())
@@ -140,7 +140,7 @@ func notKept(err error, text string) error {
 // lostQueue is an error if the queue of a capture is empty, although it has had messages since the
 // stream began.
 func (r *session) lostQueue(ctx context.Context, log *queue.Log) error {
-	if r.spec.Half == Whole || r.spec.Half == Joined {
+	if r.spec.Role == Both || r.spec.Role == BothViaHalves {
 		return nil // what its queue lacks is requested from the target's log position on
 	}
 	st, err := log.Stats(ctx)
@@ -148,7 +148,7 @@ func (r *session) lostQueue(ctx context.Context, log *queue.Log) error {
 		return err
 	}
 	const text = "is empty, but was not before: its store was lost"
-	if r.spec.Half == ApplyHalf {
+	if r.spec.Role == ApplyHalf {
 		r.env.Event(job.Event{Kind: "finding", Object: "queue of " + r.spec.Name, Text: text + ". tidemark capture --from-target rebuilds it from the target's log position; this process waits for that"})
 		return nil
 	}

@@ -10,33 +10,34 @@ import (
 	"github.com/tidemarkdb/tidemark/job/stream/described"
 )
 
-// A Half is the part of a stream that a process does. Two halves share a queue that both can reach.
-type Half int
+// A Role is what a process does of a stream: both halves, or one. Two halves share a queue that both
+// can reach.
+type Role int
 
 const (
-	Whole       Half = iota
-	CaptureHalf      // reads the source's log into the queue, and does not connect to the target
-	ApplyHalf        // applies the queue, and connects to the source only for the copy before
-	Joined           // both, after two processes have done it: for the cutover
+	Both          Role = iota // in one process
+	CaptureHalf               // reads the source's log into the queue, and does not connect to the target
+	ApplyHalf                 // applies the queue, and connects to the source only for the copy before
+	BothViaHalves             // both, after two processes have done it: for the cutover
 )
 
-// Verb is the command of a half.
-func (h Half) Verb() string { return [...]string{"replicate", "capture", "apply", "replicate"}[h] }
+// Verb is the command of a role.
+func (r Role) Verb() string { return [...]string{"replicate", "capture", "apply", "replicate"}[r] }
 
-// name is what samples call a process that does a half; "" does all.
-func (h Half) name() string {
-	if h == CaptureHalf || h == ApplyHalf {
-		return h.Verb()
+// name is what samples call a process of a role; "" does all.
+func (r Role) name() string {
+	if r == CaptureHalf || r == ApplyHalf {
+		return r.Verb()
 	}
 	return ""
 }
 
 // RecordOf is the name under which the catalogue has a stream, or a half of it.
-func RecordOf(stream string, half Half) string {
-	switch half {
+func RecordOf(stream string, role Role) string {
+	switch role {
 	case CaptureHalf:
 		return stream + "-capture"
-	case ApplyHalf, Joined:
+	case ApplyHalf, BothViaHalves:
 		return stream + "-apply"
 	}
 	return stream

@@ -20,7 +20,7 @@ func (r *setup) needsServer() error {
 	if strings.Contains(r.spec.Queue, "://") {
 		return nil
 	}
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: r.spec.Half.Verb(), Object: r.spec.Name, Err: errors.New("capture and apply need a queue on a server"), Hint: "Name it: --queue relay:host:7456, nats://host:4222, or kafka://host:9092."}
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: r.spec.Role.Verb(), Object: r.spec.Name, Err: errors.New("capture and apply need a queue on a server"), Hint: "Name it: --queue relay:host:7456, nats://host:4222, or kafka://host:9092."}
 }
 
 // beginCapture makes the source keep its log, and writes a description of its tables to the queue.

@@ -26,7 +26,7 @@ func (r *setup) freeName(ctx context.Context) error {
 	}
 	applied, err := f.Applied(ctx)
 	if _, there := applied[r.spec.Name]; err == nil && there {
-		err = &tidemark.Error{Kind: tidemark.Exists, Op: r.spec.Half.Verb(), Object: "stream " + r.spec.Name, Err: errors.New("the target has the progress of a stream of this name, which this catalogue does not know"), Hint: "Name the catalogue that knows it (--state), choose another --name, or use --anew to discard that progress and copy again."}
+		err = &tidemark.Error{Kind: tidemark.Exists, Op: r.spec.Role.Verb(), Object: "stream " + r.spec.Name, Err: errors.New("the target has the progress of a stream of this name, which this catalogue does not know"), Hint: "Name the catalogue that knows it (--state), choose another --name, or use --anew to discard that progress and copy again."}
 	}
 	return err
 }
@@ -82,7 +82,7 @@ func (r *session) claimTables(ctx context.Context, b *binder) error {
 	others, _, err := c.Take(ctx, tables)
 	for _, o := range others {
 		if _, stream := job.CutStream(o.Run); o.Live && !stream && o.Run != r.rec.Copy && !strings.HasPrefix(o.Run, job.RepairClaim) {
-			return &tidemark.Error{Kind: tidemark.Transient, Op: r.spec.Half.Verb(), Object: "table " + o.Table.String(), Err: errors.New("run " + o.Run + " is working on it now"), Hint: "The stream waits until that run ends."}
+			return &tidemark.Error{Kind: tidemark.Transient, Op: r.spec.Role.Verb(), Object: "table " + o.Table.String(), Err: errors.New("run " + o.Run + " is working on it now"), Hint: "The stream waits until that run ends."}
 		}
 	}
 	return err

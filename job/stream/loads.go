@@ -44,7 +44,7 @@ type requests struct {
 // ask leaves requests at the queue, or answers them. If that fails, the stream continues.
 func (r *requests) ask(ctx context.Context, log *queue.Log, known []catalog.StreamTable) {
 	var err error
-	switch r.spec.Half {
+	switch r.spec.Role {
 	case ApplyHalf:
 		err = r.leaveRequests(ctx, log, known)
 	case CaptureHalf:
@@ -114,7 +114,7 @@ func (r *requests) heedRequests(ctx context.Context, log *queue.Log, known []cat
 
 // awaits reports whether a table was requested of which capture has not reported yet.
 func (r *stream) awaits(ctx context.Context, t *catalog.StreamTable) bool {
-	if r.spec.Half != ApplyHalf || t.State != catalog.TableLoading || loading.Of(t).Place > 0 {
+	if r.spec.Role != ApplyHalf || t.State != catalog.TableLoading || loading.Of(t).Place > 0 {
 		return false
 	}
 	db, err := r.shape.Describe(ctx, func(id tidemark.TableID) bool { return id == t.Table })
@@ -140,7 +140,7 @@ func (b *binder) load(m change.LogicalMessage) error {
 	}
 	defer b.again() // earlier relations may have been skipped
 	switch {
-	case b.r.spec.Half == Whole:
+	case b.r.spec.Role == Both:
 		b.subs.mu.Lock()
 		defer b.subs.mu.Unlock()
 		if t := b.subs.of[say.Table]; t != nil && (say.Asked == 0 || say.Asked == t.Since.UnixMicro()) { // a durable queue has those of earlier loads, too

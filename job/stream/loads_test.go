@@ -118,7 +118,7 @@ func TestStoppedAndAsked(t *testing.T) {
 	ctx, id := t.Context(), tidemark.TableID{Schema: "s", Name: "t"}
 	for _, answered := range []bool{false, true} {
 		env := job.Env{Catalog: newCatalog(t), Watch: deaf{}}
-		l := newProcess(env, Spec{Name: "s", Half: ApplyHalf})
+		l := newProcess(env, Spec{Name: "s", Role: ApplyHalf})
 		r := &session{stream: l.stream, process: l}
 		r.rec = catalog.Stream{Name: r.record(), State: catalog.StreamFollowing, Started: time.Now()}
 		if err := env.Catalog.PutStream(ctx, r.rec); err != nil {

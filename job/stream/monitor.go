@@ -50,7 +50,7 @@ const monitorWait = 30 * time.Second
 // database must be available now; if it is lost later, the stream continues without its rows. It
 // has its own session: a target that blocks the stream does not block the reports of that.
 func (p *process) startMonitor(ctx context.Context) (stop func(), err error) {
-	if p.spec.Monitor && p.spec.MonitorTo == "" && p.spec.Half != CaptureHalf {
+	if p.spec.Monitor && p.spec.MonitorTo == "" && p.spec.Role != CaptureHalf {
 		p.spec.MonitorTo = p.spec.Copy.Target
 	}
 	if p.spec.MonitorTo == "" {
@@ -78,7 +78,7 @@ func (r *monitorWriter) open(ctx context.Context) (job.Database, error) {
 	}
 	if _, ok := db.(monitored); !ok {
 		db.Close()
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Half.Verb(), Object: tidemark.MaskURL(r.spec.MonitorTo), Err: errors.New(db.Name() + " cannot hold monitor tables"), Hint: "Name another database with --monitor-to."}
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Role.Verb(), Object: tidemark.MaskURL(r.spec.MonitorTo), Err: errors.New(db.Name() + " cannot hold monitor tables"), Hint: "Name another database with --monitor-to."}
 	}
 	return db, nil
 }

@@ -23,7 +23,7 @@ func (r *setup) moveTarget(ctx context.Context) error {
 		return r.refuse(tidemark.Invalid, "has the target "+was+", and a stream cannot move to another engine", "Start a new stream with another --name.")
 	}
 	r.rec.Target = is
-	if r.spec.Half == CaptureHalf {
+	if r.spec.Role == CaptureHalf {
 		return nil // it does not connect to the target
 	}
 	if err := r.openTarget(ctx); err != nil {

@@ -15,7 +15,7 @@ import (
 // needs checks everything that a stream of these moves needs from the connected databases, before
 // it is set up.
 func (r *stream) needs(ctx context.Context, moves []tidemark.Move) (out []tidemark.Need, err error) {
-	if r.src != nil && r.spec.Half != ApplyHalf {
+	if r.src != nil && r.spec.Role != ApplyHalf {
 		if out, err = engines.SourceNeeds(ctx, r.src, r.spec.Name, moves); err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (r *stream) needs(ctx context.Context, moves []tidemark.Move) (out []tidema
 func (r *setup) needed(ctx context.Context, moves []tidemark.Move) (findings []tidemark.Finding, err error) {
 	needs, err := r.needs(ctx, moves)
 	if err == nil {
-		err = tidemark.FirstUnmet(r.spec.Half.Verb(), needs)
+		err = tidemark.FirstUnmet(r.spec.Role.Verb(), needs)
 	}
 	for i := range needs {
 		if n := &needs[i]; !n.Met && n.Severity == tidemark.Warning {

@@ -33,7 +33,7 @@ func (r *session) watchTables(ctx context.Context) {
 // findTables announces new tables, once each, or starts them. A failed check is retried.
 func (r *session) findTables(ctx context.Context) {
 	l, ok := r.src.(tableLister)
-	if !ok || r.catching != nil || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
+	if !ok || r.catching != nil || r.spec.Role == ApplyHalf || r.spec.Role == BothViaHalves {
 		return
 	}
 	there, err := l.TableNames(ctx)
@@ -66,7 +66,7 @@ func (r *session) forgetGone(ctx context.Context, there []tidemark.TableID) {
 	gone := r.subs.list(func(t *catalog.StreamTable) bool {
 		return t.State == catalog.TableStopped && !slices.Contains(there, t.Table)
 	})
-	if len(gone) == 0 || r.tgt == nil || r.spec.Half != Whole {
+	if len(gone) == 0 || r.tgt == nil || r.spec.Role != Both {
 		return
 	}
 	on := r.onTarget(gone)

@@ -17,7 +17,7 @@ var Pauses = []Pause{NoPause, AfterCopy, AfterChanges}
 // tellPause reports that a stream stops because of its Pause.
 func (p *process) tellPause(what string) {
 	text := KeepsLog(p.spec.Copy.Source) + "."
-	if p.spec.Half == ApplyHalf {
+	if p.spec.Role == ApplyHalf {
 		text = "The queue keeps new changes."
 	}
 	p.env.Event(job.Event{Kind: "stopped", Object: "stream " + p.spec.Name, Error: what, Text: "The same command resumes it. " + text})

@@ -13,7 +13,7 @@ import (
 // preparing gives what is done with each transaction before anything else.
 func (r *session) preparing(s *sampler, moves []tidemark.Move) func(context.Context, *change.Tx) error {
 	var do []func(context.Context, *change.Tx) error
-	if s.gate != nil && (s.link.log == nil || r.spec.Half == CaptureHalf) {
+	if s.gate != nil && (s.link.log == nil || r.spec.Role == CaptureHalf) {
 		do = append(do, s.gate.Pass)
 	}
 	if r.rec.From != "" {
@@ -22,7 +22,7 @@ func (r *session) preparing(s *sampler, moves []tidemark.Move) func(context.Cont
 	if f := r.filtering(moves); f != nil {
 		do = append(do, f)
 	}
-	if r.spec.Half == CaptureHalf {
+	if r.spec.Role == CaptureHalf {
 		do = append(do, r.describing())
 	}
 	return func(ctx context.Context, tx *change.Tx) error {

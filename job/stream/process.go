@@ -131,7 +131,7 @@ func (p *process) pauseHere(outcome) { p.tellPause("stopped after the copy, as r
 // enter writes the run to the catalogue, and begins to take samples.
 func (p *process) enter(ctx context.Context) error {
 	p.copyRun, p.copyReport = "", nil
-	entry := p.env.NewRun(p.spec.Half.Verb(), p.spec.Copy.Source, p.spec.Copy.Target)
+	entry := p.env.NewRun(p.spec.Role.Verb(), p.spec.Copy.Source, p.spec.Copy.Target)
 	lock, err := p.env.Catalog.Lock(entry.ID)
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (p *process) passes(err error) bool {
 // queue is the source's own log.
 func (p *process) holds(err error) bool {
 	var stop *change.QueueStop
-	return errors.As(err, &stop) && p.spec.Queue != directQueue && p.spec.Half != Joined && p.spec.Until.IsZero() && p.catching == nil
+	return errors.As(err, &stop) && p.spec.Queue != directQueue && p.spec.Role != BothViaHalves && p.spec.Until.IsZero() && p.catching == nil
 }
 
 // tellAway reports an error that may be temporary.
@@ -287,7 +287,7 @@ func (p *process) changed(ctx context.Context) bool {
 // advance sets the target's sequences to the source's present values, which are not in the log.
 // (MySQL advances its own with the rows.)
 func (p *process) advance(ctx context.Context) error {
-	if p.spec.Half != Whole && p.spec.Half != Joined {
+	if p.spec.Role != Both && p.spec.Role != BothViaHalves {
 		return nil
 	}
 	if err := p.open(ctx); err != nil {
@@ -333,7 +333,7 @@ func (p *process) Interval() time.Duration { return p.keeper.every() }
 
 // report is the run's report.
 func (p *process) report(took time.Duration) *job.Report {
-	rep := &job.Report{Verb: p.spec.Half.Verb(), Seconds: took.Seconds(), Workers: p.workers, Servers: p.servers, PeakRSS: job.PeakRSS(), Sequences: p.sequences,
+	rep := &job.Report{Verb: p.spec.Role.Verb(), Seconds: took.Seconds(), Workers: p.workers, Servers: p.servers, PeakRSS: job.PeakRSS(), Sequences: p.sequences,
 		Findings: slices.Concat(p.findings, p.heldQueue(), p.stoppedTables(context.Background()), p.fresh.findings(p.stream))}
 	if t := p.total; t != nil {
 		rep.Rows, rep.Bytes, rep.Limit = t.Rows, t.Bytes, t.Limit

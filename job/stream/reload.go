@@ -93,8 +93,8 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 	subs := r.subs
 	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: map[tidemark.TableID]*tidemark.Move{}, since: map[tidemark.TableID]time.Time{},
 		feed: &capture.Feed{Stream: s.link.stream, Tables: map[tidemark.TableID][]string{}, Silent: map[tidemark.TableID][]tidemark.TableID{}}}
-	switch r.spec.Half {
-	case Whole:
+	switch r.spec.Role {
+	case Both:
 		if r.src == nil || s.run == nil {
 			return l // the load continues once both servers answer
 		}
@@ -363,7 +363,7 @@ func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 		return l.r.over(anew) // the target's gets the definition that it has by now
 	}
 	asked := l.subs.load(id).Asked
-	if l.r.spec.Half == Whole {
+	if l.r.spec.Role == Both {
 		asked = l.since[id].UnixMicro()
 	}
 	place, err := l.put(ctx, id, c, &change.Load{Table: id, Asked: asked})

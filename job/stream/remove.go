@@ -73,9 +73,9 @@ func (r *setup) remove(ctx context.Context) error {
 func (r *setup) itsOwnEnds(known catalog.Stream) error {
 	is := r.spec.Copy
 	switch {
-	case r.spec.Half != ApplyHalf && !r.spec.SourceMoved && known.Source != tidemark.MaskURL(is.Source):
+	case r.spec.Role != ApplyHalf && !r.spec.SourceMoved && known.Source != tidemark.MaskURL(is.Source):
 		return r.refuse(tidemark.Invalid, fmt.Sprintf("is a stream from %s, not from %s; nothing was removed", known.Source, tidemark.MaskURL(is.Source)), "Give the source of the stream, or another --name. Use --source-moved if a replica has taken the source's place.")
-	case r.spec.Half != CaptureHalf && r.spec.Remove && !r.spec.TargetMoved && known.Target != tidemark.MaskURL(is.Target):
+	case r.spec.Role != CaptureHalf && r.spec.Remove && !r.spec.TargetMoved && known.Target != tidemark.MaskURL(is.Target):
 		return r.refuse(tidemark.Invalid, fmt.Sprintf("is a stream to %s, not to %s; nothing was removed", known.Target, tidemark.MaskURL(is.Target)), "Give the target of the stream, or another --name. Use --target-moved if the target has a new URL.")
 	}
 	return nil
@@ -92,9 +92,9 @@ func (r *setup) isSomewhere(ctx context.Context) error {
 	var names []string
 	for _, s := range all {
 		names = append(names, s.Name)
-		for _, h := range []Half{Whole, CaptureHalf, ApplyHalf} {
-			if s.Name == RecordOf(r.spec.Name, h) && (h == Whole || r.spec.Half == Whole) {
-				return r.refuse(tidemark.Invalid, "was set up by tidemark "+h.Verb()+", not by "+r.spec.Half.Verb()+"; nothing was removed", "Use tidemark "+h.Verb()+" --remove, with the same arguments.")
+		for _, h := range []Role{Both, CaptureHalf, ApplyHalf} {
+			if s.Name == RecordOf(r.spec.Name, h) && (h == Both || r.spec.Role == Both) {
+				return r.refuse(tidemark.Invalid, "was set up by tidemark "+h.Verb()+", not by "+r.spec.Role.Verb()+"; nothing was removed", "Use tidemark "+h.Verb()+" --remove, with the same arguments.")
 			}
 		}
 	}
@@ -114,6 +114,6 @@ func (r *setup) isSomewhere(ctx context.Context) error {
 	if len(names) > 0 {
 		hint = tidemark.Meant(r.spec.Name, names) + "This catalogue has " + strings.Join(names, ", ") + " (tidemark status); another one is named with --state."
 	}
-	nobody := [...]string{"neither the catalogue, the source nor the target", "neither the catalogue nor the source", "neither the catalogue nor the target"}[r.spec.Half]
+	nobody := [...]string{"neither the catalogue, the source nor the target", "neither the catalogue nor the source", "neither the catalogue nor the target"}[r.spec.Role]
 	return &tidemark.Error{Kind: tidemark.NotFound, Op: "remove", Object: "stream " + r.spec.Name, Err: errors.New(nobody + " knows it; nothing was removed"), Hint: hint}
 }

@@ -28,7 +28,7 @@ type swaps struct{ *session }
 // another reports whether the source has a table under a name now.
 func (r swaps) another(ctx context.Context, id tidemark.TableID) bool {
 	l, ok := r.src.(tableLister)
-	if !ok || r.spec.Half != Whole || r.catching != nil {
+	if !ok || r.spec.Role != Both || r.catching != nil {
 		return false
 	}
 	there, err := l.TableNames(ctx)
@@ -39,7 +39,7 @@ func (r swaps) another(ctx context.Context, id tidemark.TableID) bool {
 // the new ones have.
 func (r swaps) findReplaced(ctx context.Context) error {
 	d, ok := r.src.(definer)
-	if !ok || r.spec.Half != Whole || r.catching != nil {
+	if !ok || r.spec.Role != Both || r.catching != nil {
 		return nil
 	}
 	known := map[tidemark.TableID]uint32{}
@@ -61,7 +61,7 @@ func (r swaps) findReplaced(ctx context.Context) error {
 // dropped and created, or renamed and back, with a look in between. They are loaded again if the
 // stream may do that; else the status says what to do. A failed check is retried.
 func (r swaps) findReturned(ctx context.Context, there []tidemark.TableID) {
-	if r.spec.Half != Whole || r.tgt == nil {
+	if r.spec.Role != Both || r.tgt == nil {
 		return
 	}
 	again := r.subs.list(func(t *catalog.StreamTable) bool {
@@ -97,7 +97,7 @@ func isBack(id tidemark.TableID) string {
 
 // reloads reports whether a table is loaded again where an error would stop it.
 func (r swaps) reloads(why error) bool {
-	return r.session != nil && r.spec.ReloadChanged && r.spec.Half == Whole && r.catching == nil && ddl.Reloads(why)
+	return r.session != nil && r.spec.ReloadChanged && r.spec.Role == Both && r.catching == nil && ddl.Reloads(why)
 }
 
 // changed loads a table again that an error would stop, if yes accepts its record.

@@ -67,5 +67,5 @@ func alone(cat *catalog.Catalog, spec Spec, record string) (*catalog.Lock, error
 	if pid := held.PID(); pid != 0 {
 		how += fmt.Sprintf(", or kill -INT %d", pid)
 	}
-	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: spec.Half.Verb(), Object: "stream " + spec.Name, Err: errors.New(held.By + " runs it now"), Hint: "Stop that process first (" + how + "), and repeat this command; another stream needs another --name. Nothing was changed."}
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: spec.Role.Verb(), Object: "stream " + spec.Name, Err: errors.New(held.By + " runs it now"), Hint: "Stop that process first (" + how + "), and repeat this command; another stream needs another --name. Nothing was changed."}
 }

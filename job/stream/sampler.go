@@ -23,7 +23,7 @@ func latencyOf(h *flow.Histogram) job.Latency {
 // A sampler takes samples of a stream at intervals.
 type sampler struct {
 	name   string
-	half   Half
+	role   Role
 	link   *link
 	meter  *capture.Meter
 	run    *apply.Run // nil: another process applies
@@ -121,12 +121,12 @@ func (s *sampler) sample(now time.Time) job.StreamStatus {
 	switch {
 	case s.run != nil:
 		a = s.run.Stats()
-	case s.half == Whole: // the target is unavailable: past holds what was applied
+	case s.role == Both: // the target is unavailable: past holds what was applied
 	default:
 		a.Transactions, a.Rows, a.Capture, a.EndToEnd, a.LowTime = c.Transactions, c.Rows, c.Latency, c.Latency, c.Time
 	}
 	took := now.Sub(s.last).Seconds()
-	out := job.StreamStatus{Stream: s.name, Half: s.half.name(), Time: now, Seconds: took, Exceptions: s.past.Exceptions + a.Exceptions, Low: a.Low, LowTime: a.LowTime, Agents: s.agents}
+	out := job.StreamStatus{Stream: s.name, Half: s.role.name(), Time: now, Seconds: took, Exceptions: s.past.Exceptions + a.Exceptions, Low: a.Low, LowTime: a.LowTime, Agents: s.agents}
 	out.Amounts = job.Amounts{Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows, Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes,
 		InFlight: a.InFlight, Memory: a.Bytes}
 	out.Dependencies = job.Dependencies{Waited: s.past.Waited + a.Waited, ByKey: s.past.ByKey + a.WaitedBy.Key, ByUnique: s.past.ByUnique + a.WaitedBy.Unique,
@@ -152,8 +152,8 @@ func (s *sampler) sample(now time.Time) job.StreamStatus {
 		s.pace.Full, s.pace.Blocked = (a.Full-s.before.Full).Seconds()/took, (work.rests-s.work.rests).Seconds()/took
 	}
 	out.Far = farOf(work.agents, s.work.agents, took)
-	switch s.half {
-	case Whole, Joined:
+	switch s.role {
+	case Both, BothViaHalves:
 		out.Idle = s.run != nil && a.InFlight == 0 && a.Low >= c.Place
 	case ApplyHalf:
 		out.Idle = a.InFlight == 0 && a.Low >= s.queue.Last
@@ -162,7 +162,7 @@ func (s *sampler) sample(now time.Time) job.StreamStatus {
 	}
 	out.TablesActive, out.TablesLoading, out.TablesStopped = s.subs.count()
 	out.TablesNew = s.tables.names()
-	if s.half != ApplyHalf {
+	if s.role != ApplyHalf {
 		out.Capturing = s.capturing(c, work.waits-s.work.waits, took)
 	}
 	out.Queueing = s.queueing()
@@ -185,14 +185,14 @@ func farOf(now, before flow.Times, took float64) job.Far {
 // worked sums the times of the agents, those in which capture waited for space, and those in which
 // apply's reader waited for room.
 func (s *sampler) worked(rep flow.Report) (w worked) {
-	for _, role := range rep.Roles {
-		for _, t := range role.Workers {
+	for _, workers := range rep.Roles {
+		for _, t := range workers.Workers {
 			switch {
-			case role.Name == "Agent", s.half == CaptureHalf && role.Name == "Queue":
+			case workers.Name == "Agent", s.role == CaptureHalf && workers.Name == "Queue":
 				w.agents = w.agents.Add(t)
-			case role.Name == "Capture":
+			case workers.Name == "Capture":
 				w.waits += t.WaitBuffer
-			case role.Name == "Browser":
+			case workers.Name == "Browser":
 				w.rests += t.WaitBuffer
 			}
 		}
@@ -228,13 +228,13 @@ func (s *sampler) reached(until uint64) bool {
 		at = s.gate.Last.Load()
 	case until == 0:
 		return false
-	case s.half == ApplyHalf:
+	case s.role == ApplyHalf:
 		at = until
 	case s.link.stream == nil || s.link.stream.Seen() < until:
 		return false
 	}
 	switch {
-	case s.half == CaptureHalf:
+	case s.role == CaptureHalf:
 		return s.meter.Stored() >= at
 	case s.run == nil:
 		return false

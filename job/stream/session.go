@@ -55,7 +55,7 @@ func (r *session) work(ctx context.Context) outcome {
 	h := &link{}
 	defer h.close()
 	now := time.Now()
-	s := &sampler{name: r.record(), half: r.spec.Half, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.process.held, subs: r.subs, tables: &r.process.fresh, step: job.CommitStep(r.shape.Name())}
+	s := &sampler{name: r.record(), role: r.spec.Role, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.process.held, subs: r.subs, tables: &r.process.fresh, step: job.CommitStep(r.shape.Name())}
 	if r.process.last != nil {
 		s.inherit(r.process.last)
 	}
@@ -108,7 +108,7 @@ func (r *session) selected(ctx context.Context) ([]tidemark.Move, error) {
 			r.subs.session = r
 		}
 	}
-	if err == nil && r.spec.Half == Joined && len(r.subs.loads()) > 0 {
+	if err == nil && r.spec.Role == BothViaHalves && len(r.subs.loads()) > 0 {
 		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "replicate", Object: r.subs.loads()[0].String(), Err: errors.New("is still being loaded"), Hint: "Keep tidemark capture and tidemark apply running until tidemark sub shows the table as active."}
 	}
 	return moves, err
@@ -165,7 +165,7 @@ func (r *session) prepared(ctx context.Context, s *sampler, moves []tidemark.Mov
 func (r *session) until(ctx context.Context, s *sampler) (uint64, error) {
 	if c := r.catching; c != nil {
 		s.gate = &point.Gate{Place: c.to}
-		if r.spec.Half == ApplyHalf {
+		if r.spec.Role == ApplyHalf {
 			return c.to - 1, nil
 		}
 		return c.to, nil
@@ -176,12 +176,12 @@ func (r *session) until(ctx context.Context, s *sampler) (uint64, error) {
 			return 0, err
 		}
 		until := s.gate.Place
-		if until > 0 && r.spec.Half == ApplyHalf {
+		if until > 0 && r.spec.Role == ApplyHalf {
 			until-- // its last transaction reaches that far
 		}
 		return until, nil
 	}
-	if r.spec.Half == ApplyHalf {
+	if r.spec.Role == ApplyHalf {
 		st, err := s.link.log.Stats(ctx)
 		return st.Last, err
 	}
@@ -219,7 +219,7 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 		run.Close()
 		return nil, p, err
 	}
-	if r.spec.Half != Whole {
+	if r.spec.Role != Both {
 		r.subs.rewind(p.Low)
 	}
 	if r.rec.Epoch = max(r.rec.Epoch, p.Epoch); r.rec.FirstEpoch == 0 {
@@ -241,13 +241,13 @@ func (r *session) enlist(s *sampler, p change.Progress, moves []tidemark.Move, l
 		h.stream = loads.feed
 	}
 	switch {
-	case r.process.held != nil || r.to == nil && r.spec.Half == Whole:
+	case r.process.held != nil || r.to == nil && r.spec.Role == Both:
 		if standStill(g); h.stream != nil {
 			opt.Idle, opt.Keep = idleEvery, r.keepNoted(h.log)
 			capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		}
 		return
-	case r.spec.Half == CaptureHalf:
+	case r.spec.Role == CaptureHalf:
 		opt.Idle, opt.Keep = idleEvery, r.keepNoted(h.log)
 		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		return
@@ -323,7 +323,7 @@ func (r *session) watch(ctx context.Context, s *sampler, until uint64) {
 			idled = now
 			err = r.letGo(ctx, s)
 		}
-		if err == nil && now.Sub(trimmed) >= trimEvery && r.spec.Half != CaptureHalf {
+		if err == nil && now.Sub(trimmed) >= trimEvery && r.spec.Role != CaptureHalf {
 			trimmed = now
 			err = r.trim(ctx, s)
 		}

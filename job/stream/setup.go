@@ -175,7 +175,7 @@ func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
 
 // refuse is an error of the whole stream.
 func (r *setup) refuse(kind tidemark.Kind, text, hint string) error {
-	return &tidemark.Error{Op: r.spec.Half.Verb(), Object: "stream " + r.spec.Name, Kind: kind, Err: errors.New(text), Hint: hint}
+	return &tidemark.Error{Op: r.spec.Role.Verb(), Object: "stream " + r.spec.Name, Kind: kind, Err: errors.New(text), Hint: hint}
 }
 
 // isHeld is the error of a slot that is there already.
@@ -217,7 +217,7 @@ func (r *setup) undo(ctx context.Context, run string, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	var uerr error
-	if r.spec.Half != ApplyHalf {
+	if r.spec.Role != ApplyHalf {
 		uerr = r.from.Unhold(ctx, r.spec.Name)
 	}
 	if uerr != nil {
@@ -235,14 +235,14 @@ func (r *setup) undo(ctx context.Context, run string, err error) error {
 
 // beginHalf begins a stream, or the half of it that is this process's.
 func (r *setup) beginHalf(ctx context.Context) (string, *job.Report, error) {
-	return [...]func(context.Context) (string, *job.Report, error){r.begin, r.beginCapture, r.beginApply}[r.spec.Half](ctx)
+	return [...]func(context.Context) (string, *job.Report, error){r.begin, r.beginCapture, r.beginApply}[r.spec.Role](ctx)
 }
 
 // beginAgain begins a stream of which nothing but its name was noted.
 func (r *setup) beginAgain(ctx context.Context) (string, *job.Report, error) {
 	if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts {
 		var err error
-		if r.spec.Half == CaptureHalf { // of which the queue may have the first message
+		if r.spec.Role == CaptureHalf { // of which the queue may have the first message
 			err = r.dropQueue(ctx, r.spec.Queue, r.rec.Identity, true)
 		}
 		if err == nil {

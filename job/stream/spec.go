@@ -50,7 +50,7 @@ type Spec struct {
 	MovedEnds
 	Anew   bool // discard an earlier stream of this name, and copy again
 	Remove bool // only remove it
-	Half   Half
+	Role   Role
 	// Change, if not nil, gives the spec with other values of options, by their names.
 	Change func(values map[string]string) (Spec, error)
 }

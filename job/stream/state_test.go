@@ -229,7 +229,7 @@ func TestJudge(t *testing.T) {
 		name     string
 		in       outcome
 		queue    string
-		half     Half
+		role     Role
 		until    point.Point
 		catching bool
 		sessions int
@@ -243,9 +243,9 @@ func TestJudge(t *testing.T) {
 		{name: "log that is gone", in: outcome{failure, of(tidemark.Lost)}, sessions: 1, want: failure},
 		{name: "no error", in: outcome{event: failure}, want: failure},
 		{name: "a stopped queue", in: outcome{failure, queue}, queue: "durable", want: queueStopped},
-		{name: "a stopped queue of an apply", in: outcome{failure, queue}, queue: "nats://h", half: ApplyHalf, want: queueStopped},
+		{name: "a stopped queue of an apply", in: outcome{failure, queue}, queue: "nats://h", role: ApplyHalf, want: queueStopped},
 		{name: "without a queue", in: outcome{failure, queue}, queue: directQueue, want: failure},
-		{name: "before a cutover", in: outcome{failure, queue}, queue: "durable", half: Joined, want: failure},
+		{name: "before a cutover", in: outcome{failure, queue}, queue: "durable", role: BothViaHalves, want: failure},
 		{name: "that is to end", in: outcome{failure, queue}, queue: "durable", until: point.Point{Now: true}, want: failure},
 		{name: "that catches up", in: outcome{failure, queue}, queue: "durable", catching: true, want: failure},
 		{name: "whose process ends", in: outcome{failure, queue}, queue: "durable", over: true, want: failure},
@@ -255,7 +255,7 @@ func TestJudge(t *testing.T) {
 		{name: "there, and the process ends", in: outcome{event: reached}, over: true, want: reached},
 		{name: "options", in: outcome{event: optionsSet}, want: optionsSet},
 	} {
-		l, _ := testLife(Spec{Queue: x.queue, Half: x.half, Until: x.until})
+		l, _ := testLife(Spec{Queue: x.queue, Role: x.role, Until: x.until})
 		if l.sessions = x.sessions; x.catching {
 			l.catching = &catchUp{}
 		}

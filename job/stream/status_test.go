@@ -16,7 +16,7 @@ import (
 func TestDoing(t *testing.T) {
 	now := time.Now()
 	lost := &tidemark.Error{Kind: tidemark.Unreachable, Op: "connect", Object: "db", Err: errors.New("no answer")}
-	session := func(half Half) *sampler { return &sampler{half: half, link: &link{}, meter: &capture.Meter{}} }
+	session := func(role Role) *sampler { return &sampler{role: role, link: &link{}, meter: &capture.Meter{}} }
 	for name, x := range map[string]struct {
 		set   func(*statusKeeper)
 		s     *sampler
@@ -26,11 +26,11 @@ func TestDoing(t *testing.T) {
 	}{
 		"at first":          {func(*statusKeeper) {}, nil, job.StreamStatus{}, job.Connecting, "connecting"},
 		"failed":            {func(p *statusKeeper) { p.lost(now, lost) }, nil, job.StreamStatus{}, job.Retrying, "retrying since "},
-		"source away":       {func(p *statusKeeper) { p.ends[sourceEnd].Heard(now, nil); p.ends[sourceEnd].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source unreachable since "},
-		"target away":       {func(p *statusKeeper) { p.ends[targetEnd].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: target unreachable since "},
-		"both away":         {func(p *statusKeeper) { p.ends[0].Heard(now, lost); p.ends[1].Heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
+		"source away":       {func(p *statusKeeper) { p.ends[sourceEnd].Heard(now, nil); p.ends[sourceEnd].Heard(now, lost) }, session(Both), job.StreamStatus{}, job.Retrying, "retrying: source unreachable since "},
+		"target away":       {func(p *statusKeeper) { p.ends[targetEnd].Heard(now, lost) }, session(Both), job.StreamStatus{}, job.Retrying, "retrying: target unreachable since "},
+		"both away":         {func(p *statusKeeper) { p.ends[0].Heard(now, lost); p.ends[1].Heard(now, lost) }, session(Both), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
 		"stopped":           {func(*statusKeeper) {}, &sampler{held: errors.New("it"), link: &link{}}, job.StreamStatus{}, job.Halted, "the queue is stopped: it"},
-		"one large":         {func(p *statusKeeper) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Whole), job.StreamStatus{}, job.OneAlone, "applying one transaction of 12,345 rows so far"},
+		"one large":         {func(p *statusKeeper) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Both), job.StreamStatus{}, job.OneAlone, "applying one transaction of 12,345 rows so far"},
 		"a silent capture":  {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{LowTime: now.Add(-time.Hour)}, job.Waiting, "waiting: nothing received from capture since "},
 		"an apply, idle":    {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{Idle: true}, job.Idle, "idle"},
 		"an apply, at work": {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{}, job.Applying, "applying"},
@@ -69,14 +69,14 @@ func TestBehindWithoutASession(t *testing.T) {
 			p.marks.Done(7)
 			p.ends[sourceEnd].Heard(now, nil)
 			p.marks.Add(now, 9)
-		}, &sampler{half: Whole, link: &link{}, meter: &capture.Meter{}}, 30},
+		}, &sampler{role: Both, link: &link{}, meter: &capture.Meter{}}, 30},
 		"asked all the time": {func(p *statusKeeper) {
 			p.marks.Add(now.Add(-30*time.Second), 7)
 			p.marks.Done(7)
 			p.marks.Add(now.Add(-time.Second), 7)
 			p.ends[sourceEnd].Heard(now, nil)
 			p.marks.Add(now, 9)
-		}, &sampler{half: Whole, link: &link{}, meter: &capture.Meter{}}, 0},
+		}, &sampler{role: Both, link: &link{}, meter: &capture.Meter{}}, 0},
 	} {
 		p, out := &statusKeeper{}, job.StreamStatus{Time: now}
 		x.set(p)

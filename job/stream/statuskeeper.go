@@ -123,12 +123,12 @@ func (p *process) sample(ctx context.Context, now time.Time) job.StreamStatus {
 		s.depth(ctx, &out)
 		pace = s.pace
 	} else {
-		out.Stream, out.Half, out.Seconds, out.Time = p.record(), p.spec.Half.name(), now.Sub(out.Time).Seconds(), now
+		out.Stream, out.Half, out.Seconds, out.Time = p.record(), p.spec.Role.name(), now.Sub(out.Time).Seconds(), now
 		out.PerSecond, out.RowsSecond, out.Busy, out.InFlight, out.Memory, out.CaptureWaits = 0, 0, 0, 0, 0, 0
 		out.Latencies, out.Why = job.Latencies{}, job.Why{}
 	}
 	k.judge(&out, s)
-	if out.Limit = limit.Of(out, pace); s != nil && s.half == Whole && out.QueueFull {
+	if out.Limit = limit.Of(out, pace); s != nil && s.role == Both && out.QueueFull {
 		out.Limit += " " + limit.Full(out)
 	}
 	if s != nil {
@@ -163,7 +163,7 @@ func (p *statusKeeper) recordPosition(s *sampler) {
 	}
 	done := uint64(0)
 	switch {
-	case s.half == CaptureHalf:
+	case s.role == CaptureHalf:
 		done = s.meter.Stored()
 	case s.run != nil:
 		under := s.run.Underway()
@@ -226,7 +226,7 @@ func (p *statusKeeper) judge(out *job.StreamStatus, s *sampler) {
 		out.State, out.Doing = job.Idle, "idle"
 	default:
 		out.State, out.Doing = job.Applying, "applying"
-		if s.half == CaptureHalf {
+		if s.role == CaptureHalf {
 			out.Doing = "capturing"
 		}
 	}
@@ -259,7 +259,7 @@ func (p *statusKeeper) late(out *job.StreamStatus, s *sampler, under apply.Under
 		return out.Time.Sub(out.SourceContact), true
 	case s == nil && !p.marks.Since().IsZero(): // a new process
 		return now.Sub(p.marks.Since()), true
-	case s != nil && s.half == ApplyHalf:
+	case s != nil && s.role == ApplyHalf:
 		if s.quiet(out) || !out.Idle && !out.LowTime.IsZero() {
 			return now.Sub(out.LowTime), true
 		}
@@ -267,13 +267,13 @@ func (p *statusKeeper) late(out *job.StreamStatus, s *sampler, under apply.Under
 	case !p.asked.Load() && s != nil && !out.Idle && !out.LowTime.IsZero(): // the source cannot be asked
 		return now.Sub(out.LowTime), true
 	}
-	return 0, !p.asked.Load() && s != nil && s.half != ApplyHalf && s.link.stream != nil && !out.Idle
+	return 0, !p.asked.Load() && s != nil && s.role != ApplyHalf && s.link.stream != nil && !out.Idle
 }
 
 // quiet reports whether a capture elsewhere has been silent for long: it reports its position every
 // idleEvery.
 func (s *sampler) quiet(out *job.StreamStatus) bool {
-	return s.half == ApplyHalf && !out.LowTime.IsZero() && out.Time.Sub(out.LowTime) > 3*idleEvery
+	return s.role == ApplyHalf && !out.LowTime.IsZero() && out.Time.Sub(out.LowTime) > 3*idleEvery
 }
 
 func latest(a, b time.Time) time.Time {

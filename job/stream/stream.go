@@ -43,12 +43,12 @@ type stream struct {
 
 // open connects to both servers, or to that of the half.
 func (r *stream) open(ctx context.Context) error {
-	if r.spec.Half != ApplyHalf {
+	if r.spec.Role != ApplyHalf {
 		if err := r.openSource(ctx); err != nil {
 			return err
 		}
 	}
-	if r.spec.Half == CaptureHalf {
+	if r.spec.Role == CaptureHalf {
 		return nil
 	}
 	err := r.openTarget(ctx)
@@ -69,9 +69,9 @@ func (r *stream) openSource(ctx context.Context) (err error) {
 		r.close()
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: tidemark.MaskURL(r.spec.Copy.Source), Err: errors.New("changes cannot be captured from " + name + " yet"), Hint: "Use tidemark copy."}
 	}
-	if j, ok := r.src.(capture.Journaler); ok && r.spec.Half != ApplyHalf {
+	if j, ok := r.src.(capture.Journaler); ok && r.spec.Role != ApplyHalf {
 		record := r.record()
-		if r.spec.Half == Joined {
+		if r.spec.Role == BothViaHalves {
 			record = RecordOf(r.spec.Name, CaptureHalf)
 		}
 		j.Journal(r.env.Catalog.Journal(record), r.rec.State == catalog.StreamCopying && r.rec.Copy == "")
@@ -153,7 +153,7 @@ func (r *stream) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Findin
 		return nil, nil, err
 	}
 	if r.src != nil && r.tgt != nil {
-		if err := job.Distinct(ctx, r.spec.Half.Verb(), r.src, r.tgt, moves, true); err != nil {
+		if err := job.Distinct(ctx, r.spec.Role.Verb(), r.src, r.tgt, moves, true); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -169,7 +169,7 @@ func (r *stream) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Findin
 
 // record is the name under which the catalogue has a stream, or its half: both may be on
 // one machine.
-func (r *stream) record() string { return RecordOf(r.spec.Name, r.spec.Half) }
+func (r *stream) record() string { return RecordOf(r.spec.Name, r.spec.Role) }
 
 // into is what is known of the target. A capture needs to know only whether it is PostgreSQL.
 func (r *stream) into() job.End {
@@ -238,5 +238,5 @@ func (r *stream) remember(db *tidemark.Database) error {
 
 // parts reports whether this process can work with one of source and target alone.
 func (r *stream) parts() bool {
-	return r.spec.Half == Whole && r.spec.Queue != directQueue && r.spec.Until.IsZero()
+	return r.spec.Role == Both && r.spec.Queue != directQueue && r.spec.Until.IsZero()
 }

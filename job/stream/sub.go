@@ -203,7 +203,7 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 		if told = t.State != "" && t.State != catalog.TableStopped && yes(t); told {
 			loading.Halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.Time())
 			loading.Note(t, func(x *loading.Load) {
-				x.Untold, x.Gone = s.r.spec.Half == CaptureHalf, ddl.Leaves(why) || errors.Is(why, errNotThere)
+				x.Untold, x.Gone = s.r.spec.Role == CaptureHalf, ddl.Leaves(why) || errors.Is(why, errNotThere)
 			})
 		}
 		return nil
@@ -296,7 +296,7 @@ func (r *session) attend(ctx context.Context, run *apply.Run, log *queue.Log) {
 // anew: see heed. The stream continues if the catalogue cannot be read.
 func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (anew bool) {
 	known, err := r.streamTables(ctx)
-	if err == nil && r.spec.Half != Whole {
+	if err == nil && r.spec.Role != Both {
 		r.process.requests.ask(ctx, log, known)
 		known, err = r.streamTables(ctx)
 	}
@@ -312,7 +312,7 @@ func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (ane
 
 // settled reports that no table is being loaded here, and there is nothing to report about one.
 func (s *subscriptions) settled() bool {
-	return s.r.spec.Half == ApplyHalf || len(s.loads()) == 0 && len(s.untold()) == 0
+	return s.r.spec.Role == ApplyHalf || len(s.loads()) == 0 && len(s.untold()) == 0
 }
 
 // heed takes over what commands have written to the catalogue. anew: a table was started or is to
@@ -348,7 +348,7 @@ func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
 // told receives the messages of the stream besides changes. settle: see apply.Options.Told.
 func (b *binder) told(m change.LogicalMessage, settle func() error) error {
 	switch {
-	case m.Prefix == change.TablesPrefix && b.r.spec.Half == ApplyHalf:
+	case m.Prefix == change.TablesPrefix && b.r.spec.Role == ApplyHalf:
 		return b.described(m)
 	case m.Prefix == change.LoadPrefix:
 		return b.load(m)

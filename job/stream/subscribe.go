@@ -133,7 +133,7 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error 
 // processes with one catalogue. Kind NotFound.
 func Here(ctx context.Context, cat *catalog.Catalog, name string) (catalog.Stream, error) {
 	s, err := cat.Stream(ctx, name)
-	for _, half := range []Half{ApplyHalf, CaptureHalf} {
+	for _, half := range []Role{ApplyHalf, CaptureHalf} {
 		if tidemark.KindOf(err) != tidemark.NotFound {
 			break
 		}

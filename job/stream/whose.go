@@ -24,10 +24,10 @@ func (r *stream) openQueue(ctx context.Context) (*queue.Log, error) {
 
 // beside are the records that one catalogue cannot have beside the stream's own.
 func (r *stream) beside() []string {
-	if r.spec.Half == Whole {
+	if r.spec.Role == Both {
 		return []string{RecordOf(r.spec.Name, CaptureHalf), RecordOf(r.spec.Name, ApplyHalf)}
 	}
-	return []string{RecordOf(r.spec.Name, Whole)}
+	return []string{RecordOf(r.spec.Name, Both)}
 }
 
 // newQueue refuses to begin a stream in a queue that has messages.
