@@ -41,7 +41,7 @@ func (r *setup) resumeCopy(ctx context.Context) (string, *job.Report, error) {
 	defer tgt.Close()
 	rep, err := job.ResumeBefore(ctx, r.env, r.spec.Copy, run, src, tgt, r.spec.Name, r)
 	if err != nil {
-		return run.ID, rep, resumes(err, r.spec.Copy.Source)
+		return run.ID, rep, withCopyResumeHint(err, r.spec.Copy.Source)
 	}
 	r.copied(run.ID, rep)
 	return run.ID, rep, r.following(ctx)
@@ -62,8 +62,8 @@ func (r *setup) openCopy(ctx context.Context) (job.Database, job.Database, error
 	return src, tgt, err
 }
 
-// resumes adds to an error of a copy how to resume it.
-func resumes(err error, source string) error {
+// withCopyResumeHint adds to an error of a copy how to resume it.
+func withCopyResumeHint(err error, source string) error {
 	hint := "The same command resumes the copy. " + KeepsLog(source) + "."
 	var e *tidemark.Error
 	if errors.Is(err, queue.ErrOther) {

@@ -58,7 +58,7 @@ func (r *setup) fromTarget(ctx context.Context) error {
 		stream, err = r.from.Follow(ctx, r.spec.Name, moves, r.rec.Place)
 	}
 	if err != nil {
-		return goingOn(notKept(err, "which is the log position of the target"), r.spec.Copy.Source)
+		return withResumeHint(notKept(err, "which is the log position of the target"), r.spec.Copy.Source)
 	}
 	stream.Close()
 	// From here on it can be repeated, whenever a process is killed.

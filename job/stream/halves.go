@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/job/stream/described"
 )
 
-// A Role is what a process does of a stream: both halves, or one. Two halves share a queue that both
-// can reach.
+// A Role is what a process does of a stream: both halves, or one. Two halves share a queue that
+// both can reach.
 type Role int
 
 const (

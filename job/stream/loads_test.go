@@ -74,7 +74,7 @@ func TestAskedAnew(t *testing.T) {
 				if _, _, err := Subscribe(ctx, env, "s", ReloadTable, "t", false); err != nil {
 					t.Fatal(err)
 				}
-				if anew, _ := r.subs.heed(tablesOf(t, env)); !anew {
+				if anew, _ := r.subs.applyCommands(tablesOf(t, env)); !anew {
 					t.Errorf("after %v nobody hears that it was asked for", passes)
 				}
 			}

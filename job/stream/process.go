@@ -75,7 +75,7 @@ func (p *process) step(ctx context.Context, s state) outcome {
 	case entering:
 		return done(entered, p.enter(ctx))
 	case flowing, held:
-		return p.flow(ctx)
+		return p.runSession(ctx)
 	case catchingAway, flowingAway, heldAway:
 		return done(rested, flow.Sleep(ctx, pauseAfter(p.tries)))
 	case changing:
@@ -176,7 +176,7 @@ func (p *process) attempt(ctx context.Context) (o outcome, long bool) {
 	return o, time.Since(began) > time.Minute
 }
 
-func (p *process) flow(ctx context.Context) outcome {
+func (p *process) runSession(ctx context.Context) outcome {
 	o, long := p.attempt(ctx)
 	if long && o.event == away {
 		p.tries = 1
@@ -362,7 +362,7 @@ func (p *process) end(ctx context.Context, took time.Duration, err error) error 
 		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "replicate", Object: p.spec.Name, Err: errors.New("stopped"), Hint: "The same command resumes it. " + KeepsLog(p.spec.Copy.Source) + "."}
 	default:
 		p.entry.State = catalog.Failed
-		err = goingOn(err, p.spec.Copy.Source)
+		err = withResumeHint(err, p.spec.Copy.Source)
 	}
 	if err != nil {
 		p.entry.Error, p.entry.Hint = err.Error(), tidemark.HintOf(err)
@@ -376,8 +376,8 @@ func (p *process) end(ctx context.Context, took time.Duration, err error) error 
 	return err
 }
 
-// goingOn adds to an error that stopped a stream how to resume it.
-func goingOn(err error, source string) error {
+// withResumeHint adds to an error that stopped a stream how to resume it.
+func withResumeHint(err error, source string) error {
 	var e *tidemark.Error
 	if !errors.As(err, &e) || errors.Is(err, queue.ErrOther) {
 		return err

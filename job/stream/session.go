@@ -66,7 +66,7 @@ func (r *session) work(ctx context.Context) outcome {
 	if err != nil {
 		return r.ending.read(err)
 	}
-	if r.hear(inside, s.run, h.log) {
+	if r.readCommands(inside, s.run, h.log) {
 		return outcome{event: anew}
 	}
 	defs, until, err := r.prepared(inside, s, moves)
@@ -84,7 +84,7 @@ func (r *session) work(ctx context.Context) outcome {
 	wg.Go(func() { defs.loop(inside) })
 	wg.Go(func() { r.watchTables(inside) })
 	wg.Go(func() { loads.all(inside) })
-	wg.Go(func() { r.attend(inside, s.run, h.log) })
+	wg.Go(func() { r.watchCommands(inside, s.run, h.log) })
 	wg.Go(func() { s.watch.Run(inside) })
 	err = s.group.Wait()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -321,7 +321,7 @@ func (r *session) watch(ctx context.Context, s *sampler, until uint64) {
 		now := time.Now()
 		if now.Sub(idled) >= idleEvery {
 			idled = now
-			err = r.letGo(ctx, s)
+			err = r.releaseIdleLog(ctx, s)
 		}
 		if err == nil && now.Sub(trimmed) >= trimEvery && r.spec.Role != CaptureHalf {
 			trimmed = now
@@ -395,9 +395,9 @@ const idleEvery = 10 * time.Second
 // once.
 const trimEvery = 500 * time.Millisecond
 
-// letGo lets the source release its log up to where it was read, if all of it is applied. The
-// target records that first: what the source has released must never be requested again.
-func (r *session) letGo(ctx context.Context, s *sampler) error {
+// releaseIdleLog lets the source release its log up to where it was read, if all of it is applied.
+// The target records that first: what the source has released must never be requested again.
+func (r *session) releaseIdleLog(ctx context.Context, s *sampler) error {
 	if s.run == nil || r.process.held != nil {
 		return nil // capture does it, or no process
 	}

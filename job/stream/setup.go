@@ -194,7 +194,7 @@ func (r *setup) copy(ctx context.Context, findings []tidemark.Finding) (string, 
 	spec.Run = r.rec.Copy
 	run, rep, err := job.CopyBetween(ctx, r.env, "copy", spec, r.src, r.tgt)
 	if err != nil && run != "" && worthResuming(err) {
-		return run, rep, resumes(err, r.spec.Copy.Source)
+		return run, rep, withCopyResumeHint(err, r.spec.Copy.Source)
 	}
 	if err != nil {
 		return run, rep, r.undo(ctx, run, err)

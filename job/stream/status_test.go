@@ -103,15 +103,15 @@ func TestGoingOn(t *testing.T) {
 		{&tidemark.Error{Op: "follow", Kind: tidemark.Lost}, &tidemark.Error{Hint: "The target is complete up to there. To copy again, use --anew, with --prep truncate to fill the existing tables."}},
 		{&tidemark.Error{Op: "apply", Kind: tidemark.Lost, Hint: "Another has it."}, &tidemark.Error{Hint: "Another has it."}},
 	} {
-		if got := tidemark.HintOf(goingOn(x.in, pg)); got != x.want.Hint {
+		if got := tidemark.HintOf(withResumeHint(x.in, pg)); got != x.want.Hint {
 			t.Errorf("%q, want %q", got, x.want.Hint)
 		}
 	}
 	copied := &tidemark.Error{Op: "copy", Kind: tidemark.Full, Hint: "Make room; then add --resume 123 to the same command."}
-	if got, want := tidemark.HintOf(resumes(copied, pg)), "Make room. The same command resumes the copy. "+keeps; got != want {
+	if got, want := tidemark.HintOf(withCopyResumeHint(copied, pg)), "Make room. The same command resumes the copy. "+keeps; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if err := resumes(errors.New("bare"), pg); !strings.Contains(err.Error(), "bare") || tidemark.HintOf(err) != "The same command resumes the copy. "+keeps {
+	if err := withCopyResumeHint(errors.New("bare"), pg); !strings.Contains(err.Error(), "bare") || tidemark.HintOf(err) != "The same command resumes the copy. "+keeps {
 		t.Error(err)
 	}
 	if strings.Contains(KeepsLog("mysql://h"), "until --remove") {

@@ -115,7 +115,7 @@ func (s *subscriptions) edit(ctx context.Context, id tidemark.TableID, do func(*
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if was := s.of[id]; was == nil || was.State == before.State && was.Since.Equal(before.Since) {
-			s.of[id] = t // else a command was quicker: see heed
+			s.of[id] = t // else a command was quicker: see applyCommands
 		}
 		return nil
 	})
@@ -275,8 +275,8 @@ func (s *subscriptions) ownError(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// attend watches the catalogue's record of the tables, until ctx ends.
-func (r *session) attend(ctx context.Context, run *apply.Run, log *queue.Log) {
+// watchCommands watches the catalogue's record of the tables, until ctx ends.
+func (r *session) watchCommands(ctx context.Context, run *apply.Run, log *queue.Log) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -285,16 +285,16 @@ func (r *session) attend(ctx context.Context, run *apply.Run, log *queue.Log) {
 			return
 		case <-tick.C:
 		}
-		if r.hear(ctx, run, log) {
+		if r.readCommands(ctx, run, log) {
 			_ = r.over(anew)
 			return
 		}
 	}
 }
 
-// hear takes over what commands have written to the catalogue, and the requests of the other half.
-// anew: see heed. The stream continues if the catalogue cannot be read.
-func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (anew bool) {
+// readCommands takes over what commands have written to the catalogue, and the requests of the
+// other half. anew: see applyCommands. The stream continues if the catalogue cannot be read.
+func (r *session) readCommands(ctx context.Context, run *apply.Run, log *queue.Log) (anew bool) {
 	known, err := r.streamTables(ctx)
 	if err == nil && r.spec.Role != Both {
 		r.process.requests.ask(ctx, log, known)
@@ -303,7 +303,7 @@ func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (ane
 	if err != nil {
 		return false
 	}
-	anew, rebind := r.subs.heed(known)
+	anew, rebind := r.subs.applyCommands(known)
 	if rebind && run != nil {
 		run.Rebind()
 	}
@@ -315,9 +315,9 @@ func (s *subscriptions) settled() bool {
 	return s.r.spec.Role == ApplyHalf || len(s.loads()) == 0 && len(s.untold()) == 0
 }
 
-// heed takes over what commands have written to the catalogue. anew: a table was started or is to
-// be loaded, for which a new session has to begin.
-func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
+// applyCommands takes over what commands have written to the catalogue. anew: a table was started
+// or is to be loaded, for which a new session has to begin.
+func (s *subscriptions) applyCommands(known []catalog.StreamTable) (anew, rebind bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range known {

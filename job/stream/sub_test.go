@@ -105,7 +105,7 @@ func TestHeed(t *testing.T) {
 		if x.was != "" {
 			s.of[id] = &catalog.StreamTable{Table: id, State: x.was, Since: now}
 		}
-		anew, rebind := s.heed([]catalog.StreamTable{{Table: id, State: x.is, Since: now.Add(x.later)}})
+		anew, rebind := s.applyCommands([]catalog.StreamTable{{Table: id, State: x.is, Since: now.Add(x.later)}})
 		if anew != x.anew || rebind != x.rebind || x.later > 0 && s.state(id) != x.is {
 			t.Errorf("%s to %s: anew %v, rebind %v, is %s", x.was, x.is, anew, rebind, s.state(id))
 		}

@@ -60,19 +60,19 @@ func Subscribe(ctx context.Context, env job.Env, stream, action, table string, n
 		return err
 	})
 	if err == nil && is.State == catalog.TableLoading {
-		err = heeded(ctx, env, stream, was, is)
+		err = awaitStart(ctx, env, stream, was, is)
 	}
 	return id, is.State, err
 }
 
-// heedWait is how long a running process may take to begin with a table.
-const heedWait = 15 * time.Second
+// startWait is how long a running stream may take to start with a table.
+const startWait = 15 * time.Second
 
-// heeded waits until the process that replicates, if it runs, has begun with a table, and gives the
-// reason if it has stopped the table instead, for example because the source does not have it. A
-// table that was not in the stream before is then forgotten.
-func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.StreamTable) error {
-	for begun := time.Now(); time.Since(begun) < heedWait && env.Catalog.Alive("stream-"+stream); {
+// awaitStart waits for the running stream, if there is one, to start with the table. If the stream
+// stops it instead, for example because the source does not have it, awaitStart returns the reason;
+// a table that was not in the stream before is then forgotten.
+func awaitStart(ctx context.Context, env job.Env, stream string, was, is catalog.StreamTable) error {
+	for begun := time.Now(); time.Since(begun) < startWait && env.Catalog.Alive("stream-"+stream); {
 		known, err := env.Catalog.StreamTables(ctx, stream)
 		if err != nil {
 			return err
@@ -92,7 +92,7 @@ func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.Str
 				}) // otherwise it stays listed as stopped
 			}
 			return &tidemark.Error{Kind: tidemark.NotFound, Op: "sub", Object: t.Table.String(), Err: errors.New(t.Reason), Hint: t.Hint}
-		case t.State != catalog.TableLoading || loading.Of(&t).Begun || loading.Of(&t).Place > 0 || loading.Of(&t).Manual && time.Since(begun) > heedWait/5:
+		case t.State != catalog.TableLoading || loading.Of(&t).Begun || loading.Of(&t).Place > 0 || loading.Of(&t).Manual && time.Since(begun) > startWait/5:
 			return nil
 		}
 		if err := flow.Sleep(ctx, 100*time.Millisecond); err != nil {
