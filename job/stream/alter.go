@@ -194,18 +194,18 @@ func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before loading.
 	kind := tidemark.KindOf(err)
 	switch {
 	case err == nil:
-		b.say(m, firstLine(x.Words))
-		return b.look()
+		b.report(m, firstLine(x.Words))
+		return b.describeTarget()
 	case slices.Contains([]tidemark.Kind{tidemark.Transient, tidemark.Unreachable, tidemark.Cancelled, tidemark.Full, tidemark.Denied}, kind) || b.ctx.Err() != nil:
 		return err
 	case harmless:
-		b.say(m, "the target rejects "+firstLine(x.Words)+": "+reasonOf(err))
+		b.report(m, "the target rejects "+firstLine(x.Words)+": "+reasonOf(err))
 		return nil
 	}
 	c.Text = strings.TrimSuffix(firstLine(x.Words), ".") + " was run on it, which the target rejects: " + reasonOf(err)
 	return c.Stop(b.r.shape.Name(), b.r.tgt.Name())
 }
 
-func (b *binder) say(m *tidemark.Move, text string) {
+func (b *binder) report(m *tidemark.Move, text string) {
 	b.r.env.Event(job.Event{Kind: "ddl", Object: m.To.String(), Text: text})
 }

@@ -36,7 +36,7 @@ func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder
 		b.moves[moves[i].From.TableID] = &moves[i]
 		b.origin[job.ClipID(r.tgt, moves[i].To.TableID)] = moves[i].From.TableID
 	}
-	if err := b.look(); err != nil {
+	if err := b.describeTarget(); err != nil {
 		return nil, err
 	}
 	missing := map[tidemark.TableID]bool{}
@@ -92,8 +92,8 @@ func (b *binder) complete(m *tidemark.Move) error {
 	return nil
 }
 
-// look describes the target's tables.
-func (b *binder) look() error {
+// describeTarget describes the target's tables.
+func (b *binder) describeTarget() error {
 	want := map[tidemark.TableID]bool{}
 	for _, m := range b.moves {
 		want[job.ClipID(b.r.tgt, m.To.TableID)] = true
@@ -329,12 +329,12 @@ func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) err
 	for _, sql := range adder.AddColumn(db, m, name, b.behind(m, name)) {
 		err := b.r.tgt.Exec(b.ctx, 0, []string{sql})
 		if k := tidemark.KindOf(err); err == nil {
-			b.say(m, sql)
+			b.report(m, sql)
 		} else if k == tidemark.BadRow || k == tidemark.Invalid || k == tidemark.Unsupported || k == tidemark.Refused || k == tidemark.Bug {
 			return b.stops(m.From.TableID, ddl.AddExpression, name, "has no column "+name+" on the target, which rejects it: "+reasonOf(err))
 		} else if k != tidemark.Exists {
 			return err
 		}
 	}
-	return b.look()
+	return b.describeTarget()
 }

@@ -90,7 +90,7 @@ func (w *definitionWatch) loop(ctx context.Context) {
 	wait := defineEvery
 	for w != nil && flow.Sleep(ctx, wait) == nil {
 		began := time.Now()
-		_ = w.look(ctx, false)
+		_ = w.check(ctx, false)
 		wait = max(defineEvery, time.Duration(float64(time.Since(began))/definePart))
 	}
 }
@@ -104,7 +104,7 @@ func (w *definitionWatch) after(ctx context.Context, o outcome) outcome {
 		return o
 	}
 	before := w.altered
-	if err := w.look(ctx, refused); err != nil && !refused {
+	if err := w.check(ctx, refused); err != nil && !refused {
 		return outcome{failure, err}
 	}
 	if w.altered > before && (refused || len(w.r.subs.loads()) > 0) {
@@ -121,7 +121,7 @@ func (w *definitionWatch) refused(ctx context.Context) error {
 		return nil
 	}
 	before := w.looked()
-	if err := w.look(ctx, true); err != nil {
+	if err := w.check(ctx, true); err != nil {
 		return err
 	}
 	if w.looked() > before {
@@ -136,9 +136,9 @@ func (w *definitionWatch) looked() int {
 	return w.altered
 }
 
-// look compares the tables with their known definitions. urgent: the target has rejected something,
-// and has everything before that.
-func (w *definitionWatch) look(ctx context.Context, urgent bool) error {
+// check compares the tables with their known definitions. urgent: the target has rejected
+// something, and has everything before that.
+func (w *definitionWatch) check(ctx context.Context, urgent bool) error {
 	if w == nil {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (w *definitionWatch) look(ctx context.Context, urgent bool) error {
 	}
 	w.target = nil
 	if w.logged {
-		return w.lookLogged(ctx, now, ids)
+		return w.checkLogged(ctx, now, ids)
 	}
 	for _, id := range ids {
 		if err := w.compare(ctx, id, now[id], urgent); err != nil {
@@ -271,7 +271,7 @@ func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *change.Defin
 	case !due:
 		return true, nil
 	case c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault || c.Kind == ddl.SetNotNull:
-		w.say(c, reasonOf(err)) // the rows are the same without it
+		w.report(c, reasonOf(err)) // the rows are the same without it
 		return false, nil
 	}
 	c.Text += ", but the target rejects it: " + reasonOf(err)
@@ -353,13 +353,13 @@ func (w *definitionWatch) alter(ctx context.Context, c ddl.Change, is *change.De
 		if err := w.r.tgt.Exec(ctx, alterLane, []string{one}); err != nil && tidemark.KindOf(err) != tidemark.Exists {
 			return err
 		}
-		w.say(c, one)
+		w.report(c, one)
 		w.target = nil
 	}
 	return nil
 }
 
-func (w *definitionWatch) say(c ddl.Change, text string) {
+func (w *definitionWatch) report(c ddl.Change, text string) {
 	w.r.env.Event(job.Event{Kind: "ddl", Object: w.moves[c.Table].To.String(), Text: text})
 }
 

@@ -10,9 +10,10 @@ import (
 	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
-// lookLogged compares the tables with what the log has said of them. It finds truncated partitions,
-// which no log contains, and what the log lacks because somebody has disabled the event triggers.
-func (w *definitionWatch) lookLogged(ctx context.Context, now map[tidemark.TableID]*change.Definition, ids []tidemark.TableID) error {
+// checkLogged compares the tables with what the log has said of them. It finds truncated
+// partitions, which no log contains, and what the log lacks because somebody has disabled the event
+// triggers.
+func (w *definitionWatch) checkLogged(ctx context.Context, now map[tidemark.TableID]*change.Definition, ids []tidemark.TableID) error {
 	passed := map[ddl.Change]bool{} // the target had everything before the check that found it: asked before the known definitions are read
 	for c, at := range w.first {
 		passed[c] = w.reached(at)

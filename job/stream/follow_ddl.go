@@ -192,7 +192,7 @@ func (b *binder) remapped(id tidemark.TableID) error {
 		}
 	}
 	b.again()
-	return b.look()
+	return b.describeTarget()
 }
 
 // loadAnew loads a table again; its changes are skipped until then.

@@ -111,7 +111,7 @@ func (f *following) one(c ddl.Change, was *change.Definition) error {
 			f.late = append(f.late, c.Column)
 			return nil
 		case c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault || c.Kind == ddl.SetNotNull:
-			f.say("not done, " + reasonOf(err) + ": " + sql) // the rows are the same without it
+			f.report("not done, " + reasonOf(err) + ": " + sql) // the rows are the same without it
 			return nil
 		default:
 			c.Text += ", but the target rejects it: " + reasonOf(err)
@@ -120,13 +120,13 @@ func (f *following) one(c ddl.Change, was *change.Definition) error {
 			}
 			return c.Stop(from, to)
 		}
-		f.say(sql)
+		f.report(sql)
 	}
 	f.changed, f.there = true, nil
 	return f.filled(c, a)
 }
 
-func (f *following) say(text string) {
+func (f *following) report(text string) {
 	f.b.r.env.Event(job.Event{Kind: "ddl", Object: f.m.To.String(), Text: text})
 }
 

@@ -14,8 +14,8 @@ const (
 // Pauses are all of them.
 var Pauses = []Pause{NoPause, AfterCopy, AfterChanges}
 
-// tellPause reports that a stream stops because of its Pause.
-func (p *process) tellPause(what string) {
+// announcePause reports that a stream stops because of its Pause.
+func (p *process) announcePause(what string) {
 	text := KeepsLog(p.spec.Copy.Source) + "."
 	if p.spec.Role == ApplyHalf {
 		text = "The queue keeps new changes."

@@ -65,7 +65,7 @@ func (p *process) setup() *setup { return &setup{stream: p.stream, process: p} }
 func (p *process) step(ctx context.Context, s state) outcome {
 	switch s {
 	case looking:
-		return p.look(ctx)
+		return p.readRecord(ctx)
 	case beginning:
 		return p.prepared(p.setup().beginHalf(ctx))
 	case resuming:
@@ -89,8 +89,8 @@ func pauseAfter(tries int) time.Duration {
 	return min(500*time.Millisecond<<min(max(tries-1, 0), 5), 15*time.Second)
 }
 
-// look reads the catalogue's record of the stream, and checks whether it can be resumed.
-func (p *process) look(ctx context.Context) outcome {
+// readRecord reads the catalogue's record of the stream, and checks whether it can be resumed.
+func (p *process) readRecord(ctx context.Context) outcome {
 	var err error
 	p.rec, err = p.env.Catalog.Stream(ctx, p.record())
 	if tidemark.KindOf(err) == tidemark.NotFound && !p.spec.From.Target {
@@ -126,7 +126,7 @@ func (p *process) prepared(run string, rep *job.Report, err error) outcome {
 }
 
 // pauseHere reports that the stream ends after its copy.
-func (p *process) pauseHere(outcome) { p.tellPause("stopped after the copy, as requested") }
+func (p *process) pauseHere(outcome) { p.announcePause("stopped after the copy, as requested") }
 
 // enter writes the run to the catalogue, and begins to take samples.
 func (p *process) enter(ctx context.Context) error {
@@ -163,7 +163,7 @@ func (p *process) leave(ctx context.Context, err error) (string, *job.Report, er
 	rep := p.report(took)
 	err = p.end(context.WithoutCancel(ctx), took, err)
 	if err == nil && p.stopsAfter {
-		defer p.tellPause("stopped once the changes that came during the copy were applied, as requested")
+		defer p.announcePause("stopped once the changes that came during the copy were applied, as requested")
 	}
 	return p.entry.ID, rep, err
 }
@@ -230,8 +230,8 @@ func (p *process) holds(err error) bool {
 	return errors.As(err, &stop) && p.spec.Queue != directQueue && p.spec.Role != BothViaHalves && p.spec.Until.IsZero() && p.catching == nil
 }
 
-// tellAway reports an error that may be temporary.
-func (p *process) tellAway(o outcome) {
+// announceAway reports an error that may be temporary.
+func (p *process) announceAway(o outcome) {
 	p.keeper.lost(p.env.Time(), o.err)
 	p.env.Event(job.Event{Kind: "retry", Object: "stream " + p.spec.Name, Error: o.err.Error()})
 	if text := p.keeper.tuner.Fewer(o.err); text != "" {

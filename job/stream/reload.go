@@ -48,9 +48,9 @@ func (s *subscriptions) loads() []tidemark.TableID {
 	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading && !loading.Of(t).Manual })
 }
 
-// untold gives the stopped tables that the apply half does not know of yet.
-func (s *subscriptions) untold() []tidemark.TableID {
-	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableStopped && loading.Of(t).Untold })
+// unannounced gives the stopped tables that the apply half does not know of yet.
+func (s *subscriptions) unannounced() []tidemark.TableID {
+	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableStopped && loading.Of(t).Unannounced })
 }
 
 // list gives tables in the order of their names.
@@ -113,7 +113,7 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 		l.since[id] = subs.of[id].Since
 		subs.mu.Unlock()
 	}
-	l.feed.Empty = len(subs.untold()) > 0
+	l.feed.Empty = len(subs.unannounced()) > 0
 	for _, id := range subs.loads() {
 		if m := l.moves[id]; m != nil {
 			l.feed.Tables[id] = []string{}
@@ -158,7 +158,7 @@ func (l *reload) all(ctx context.Context) {
 	if l.from == nil {
 		return
 	}
-	err := l.tell(ctx)
+	err := l.announceStopped(ctx)
 	if err == nil {
 		err = l.manual(ctx)
 	}
@@ -210,21 +210,21 @@ func (l *reload) altered(ctx context.Context, id tidemark.TableID) bool {
 	return err == nil && was != nil && now != nil && !ddl.SameColumns(was, now)
 }
 
-// tell informs the apply half which tables were stopped, if no transaction brings that soon. If
-// there is no place for that, the next transaction brings it.
-func (l *reload) tell(ctx context.Context) error {
-	all := l.subs.untold()
+// announceStopped informs the apply half which tables were stopped, if no transaction brings that
+// soon. If there is no place for that, the next transaction brings it.
+func (l *reload) announceStopped(ctx context.Context) error {
+	all := l.subs.unannounced()
 	if !l.feed.Empty || len(all) == 0 {
 		return nil
 	}
-	_, err := l.give(ctx, nil, nil, func(mark change.LogMark) error {
+	_, err := l.putMarked(ctx, nil, nil, func(mark change.LogMark) error {
 		return l.subs.note(ctx, all[0], func(x *loading.Load) { x.Mark(mark) })
 	})
 	if err != nil && (ctx.Err() != nil || l.r.process.passes(err)) {
 		return err
 	}
 	for _, id := range all {
-		if err := l.subs.note(ctx, id, func(x *loading.Load) { x.Untold = false }); err != nil {
+		if err := l.subs.note(ctx, id, func(x *loading.Load) { x.Unannounced = false }); err != nil {
 			return err
 		}
 	}
@@ -452,13 +452,13 @@ func (l *reload) row(ctx context.Context, id tidemark.TableID, m *tidemark.Move,
 // put merges a chunk, or a message about the load, into the stream, and waits until it is on the
 // target, or in the queue for it.
 func (l *reload) put(ctx context.Context, id tidemark.TableID, c *change.Chunk, say *change.Load) (uint64, error) {
-	return l.give(ctx, c, say, func(mark change.LogMark) error {
+	return l.putMarked(ctx, c, say, func(mark change.LogMark) error {
 		return l.note(ctx, id, func(x *loading.Load) { x.Mark(mark) })
 	})
 }
 
-// give is put, for any table or none. note records the place.
-func (l *reload) give(ctx context.Context, c *change.Chunk, say *change.Load, note func(change.LogMark) error) (uint64, error) {
+// putMarked is put, for any table or none. note records the place.
+func (l *reload) putMarked(ctx context.Context, c *change.Chunk, say *change.Load, note func(change.LogMark) error) (uint64, error) {
 	place, err := l.feed.Put(ctx, c, say, func() (change.LogMark, error) {
 		mark, err := l.from.Mark(ctx, l.subs.lastMark())
 		if err == nil {
@@ -505,5 +505,5 @@ func (b *binder) make(missing map[tidemark.TableID]bool) error {
 	if err != nil {
 		return err
 	}
-	return b.look()
+	return b.describeTarget()
 }

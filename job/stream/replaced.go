@@ -233,11 +233,11 @@ func (b *binder) adapt(m *tidemark.Move, db *tidemark.Database, now *tidemark.Mo
 	}
 	sql, left, err := making.Adapt(b.ctx, db, now, parents, b.tables[job.ClipID(b.r.tgt, m.To.TableID)], b.r.tgt)
 	for _, one := range append(sql, left...) {
-		b.say(m, firstLine(one))
+		b.report(m, firstLine(one))
 	}
 	switch kind := tidemark.KindOf(err); {
 	case err == nil:
-		return b.look()
+		return b.describeTarget()
 	case kind == tidemark.Transient, kind == tidemark.Unreachable, b.ctx.Err() != nil, errors.Is(err, making.ErrOtherwise):
 		return err
 	}

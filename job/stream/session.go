@@ -152,7 +152,7 @@ func (r *session) prepared(ctx context.Context, s *sampler, moves []tidemark.Mov
 		r.binder.defs = defs
 	}
 	if err == nil {
-		err = defs.look(ctx, false)
+		err = defs.check(ctx, false)
 	}
 	if err == nil {
 		until, err = r.until(ctx, s)

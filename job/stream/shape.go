@@ -148,7 +148,7 @@ type fit struct {
 // target returns the target's present table: somebody may have changed it already.
 func (f *fit) target() (*tidemark.Table, error) {
 	if !f.looked {
-		if err := f.b.look(); err != nil {
+		if err := f.b.describeTarget(); err != nil {
 			return nil, err
 		}
 		f.looked = true

@@ -108,7 +108,7 @@ var transitions = map[state]map[event]transition{
 	catchingUp: {
 		reached: {to: caughtUp},
 		anew:    {to: catchingUp},
-		away:    {to: catchingAway, do: (*process).tellAway},
+		away:    {to: catchingAway, do: (*process).announceAway},
 		failure: {to: failed},
 	},
 	catchingAway: {
@@ -124,7 +124,7 @@ var transitions = map[state]map[event]transition{
 		anew:         {to: flowing},
 		optionsSet:   {to: changing},
 		queueStopped: {to: held, do: (*process).hold},
-		away:         {to: flowingAway, do: (*process).tellAway},
+		away:         {to: flowingAway, do: (*process).announceAway},
 		failure:      {to: failed},
 	},
 	flowingAway: {
@@ -136,7 +136,7 @@ var transitions = map[state]map[event]transition{
 		retryQueue:   {to: flowing, do: (*process).release},
 		optionsSet:   {to: changing},
 		queueStopped: {to: held, do: (*process).hold},
-		away:         {to: heldAway, do: (*process).tellAway},
+		away:         {to: heldAway, do: (*process).announceAway},
 		failure:      {to: failed},
 	},
 	heldAway: {

@@ -203,7 +203,7 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 		if told = t.State != "" && t.State != catalog.TableStopped && yes(t); told {
 			loading.Halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.Time())
 			loading.Note(t, func(x *loading.Load) {
-				x.Untold, x.Gone = s.r.spec.Role == CaptureHalf, ddl.Leaves(why) || errors.Is(why, errNotThere)
+				x.Unannounced, x.Gone = s.r.spec.Role == CaptureHalf, ddl.Leaves(why) || errors.Is(why, errNotThere)
 			})
 		}
 		return nil
@@ -312,7 +312,7 @@ func (r *session) readCommands(ctx context.Context, run *apply.Run, log *queue.L
 
 // settled reports that no table is being loaded here, and there is nothing to report about one.
 func (s *subscriptions) settled() bool {
-	return s.r.spec.Role == ApplyHalf || len(s.loads()) == 0 && len(s.untold()) == 0
+	return s.r.spec.Role == ApplyHalf || len(s.loads()) == 0 && len(s.unannounced()) == 0
 }
 
 // applyCommands takes over what commands have written to the catalogue. anew: a table was started

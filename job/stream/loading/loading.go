@@ -43,10 +43,10 @@ type Load struct {
 	Parts    int    `json:"parts,omitempty"`
 
 	// If capture and apply are two processes, fields of the capture:
-	Asked    int64 `json:"asked,omitempty"`    // number of the request that the load answers
-	Answered int64 `json:"answered,omitempty"` // and of the last one that was answered
-	Over     bool  `json:"over,omitempty"`     // all rows are in the queue, and only that has to be reported
-	Untold   bool  `json:"untold,omitempty"`   // the table was stopped, and apply does not know
+	Asked       int64 `json:"asked,omitempty"`    // number of the request that the load answers
+	Answered    int64 `json:"answered,omitempty"` // and of the last one that was answered
+	Over        bool  `json:"over,omitempty"`     // all rows are in the queue, and only that has to be reported
+	Unannounced bool  `json:"untold,omitempty"`   // the table was stopped, and apply does not know
 	// Place is where in the stream the load begins, once that is known, on both sides. The rest
 	// belongs to apply:
 	Place uint64 `json:"place,omitempty"`
