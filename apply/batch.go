@@ -91,8 +91,8 @@ func (b *browser) begin() {
 	b.stats.Batching = true
 	waiting := b.flying + b.in.Len()
 	b.mu.Unlock()
-	if b.opt.Switched != nil && b.opt.Mode == Auto {
-		b.opt.Switched(true, waiting, time.Since(b.newest))
+	if b.opt.OnModeChange != nil && b.opt.Mode == Auto {
+		b.opt.OnModeChange(true, waiting, time.Since(b.newest))
 	}
 }
 
@@ -106,8 +106,8 @@ func (b *browser) end(ctx context.Context) error {
 	b.stats.Batching, b.backlog = false, false
 	waiting := b.flying + b.in.Len()
 	b.mu.Unlock()
-	if b.opt.Switched != nil {
-		b.opt.Switched(false, waiting, time.Since(b.newest))
+	if b.opt.OnModeChange != nil {
+		b.opt.OnModeChange(false, waiting, time.Since(b.newest))
 	}
 	return nil
 }

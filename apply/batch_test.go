@@ -132,7 +132,7 @@ func TestBatchesBeginAndEnd(t *testing.T) {
 	said := make(chan string, 10)
 	ended := make(chan apply.Stats, 1)
 	go func() {
-		stats, _ := r.follow(t, ctx, apply.Options{MaxInFlight: 300, Switched: func(batches bool, waiting int, age time.Duration) {
+		stats, _ := r.follow(t, ctx, apply.Options{MaxInFlight: 300, OnModeChange: func(batches bool, waiting int, age time.Duration) {
 			said <- fmt.Sprint(batches, age > 0)
 		}})
 		ended <- stats

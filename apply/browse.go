@@ -23,7 +23,7 @@ type browser struct {
 	// relation, since earlier transactions may still need the old ones.
 	bounds   map[uint32]*change.Bound
 	bindings map[uint32]*Binding
-	told     map[uint32]change.Relation
+	received map[uint32]change.Relation
 	unbound  map[uint32]bool // received, and not bound since
 	accesses []Access
 
@@ -38,7 +38,7 @@ type browser struct {
 
 func newBrowser(r *runner, c *flow.Clock, in *flow.Buffer[*change.Tx], p change.Progress) *browser {
 	return &browser{runner: r, c: c, in: in, p: p, pause: firstPause, since: time.Now(),
-		bounds: map[uint32]*change.Bound{}, bindings: map[uint32]*Binding{}, told: map[uint32]change.Relation{}, unbound: map[uint32]bool{}}
+		bounds: map[uint32]*change.Bound{}, bindings: map[uint32]*Binding{}, received: map[uint32]change.Relation{}, unbound: map[uint32]bool{}}
 }
 
 func (b *browser) run(ctx context.Context) error {
@@ -98,8 +98,8 @@ func (b *browser) run(ctx context.Context) error {
 	}
 }
 
-// relations records the relations in a piece of a transaction, passes its logical messages to Told,
-// and binds the tables that it changes, unless the target has it already.
+// relations records the relations in a piece of a transaction, passes its logical messages to
+// OnMessage, and binds the tables that it changes, unless the target has it already.
 func (b *browser) relations(ctx context.Context, tx *change.Tx, known bool) error {
 	fresh := false
 	for rest := tx.Changes; len(rest) > 0; {
@@ -111,7 +111,7 @@ func (b *browser) relations(ctx context.Context, tx *change.Tx, known bool) erro
 		switch kind := tidemark.ChangeKind(message[0]); {
 		case kind == tidemark.RelationChange:
 			rel, perr := change.ParseRelation(message[1:])
-			b.told[rel.ID], b.unbound[rel.ID], err = rel, true, perr
+			b.received[rel.ID], b.unbound[rel.ID], err = rel, true, perr
 		case kind == tidemark.MessageChange:
 			err = b.tell(ctx, message[1:], tx.Place, known)
 		case !known:
@@ -139,22 +139,22 @@ func (r *runner) isOff(table tidemark.TableID) bool {
 // tell delivers a logical message. A changed definition waits until everything before its
 // transaction is applied.
 func (b *browser) tell(ctx context.Context, body []byte, place uint64, known bool) error {
-	if b.opt.Told == nil {
+	if b.opt.OnMessage == nil {
 		return nil
 	}
 	m, err := change.ParseLogicalMessage(body)
 	if err != nil {
 		return err
 	}
-	if m.Prefix != change.DefinitionPrefix || b.opt.Defined == nil {
-		return b.opt.Told(m, func() error { return b.settle(ctx) })
+	if m.Prefix != change.DefinitionPrefix || b.opt.OnDefinition == nil {
+		return b.opt.OnMessage(m, func() error { return b.settle(ctx) })
 	}
 	if !known {
 		if err := b.settle(ctx); err != nil {
 			return err
 		}
 	}
-	if err := b.opt.Defined(m, place, known); err != nil {
+	if err := b.opt.OnDefinition(m, place, known); err != nil {
 		return err
 	}
 	b.refresh() // the rest of its transaction has the new definition

@@ -39,8 +39,8 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 	if err != nil || !judged && !refused {
 		return r.orFenced(ctx, n, cmp.Or(err, cause))
 	}
-	if refused && r.opt.Refused != nil {
-		if err := r.opt.Refused(ctx); err != nil {
+	if refused && r.opt.OnRefused != nil {
+		if err := r.opt.OnRefused(ctx); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ func (b *browser) refresh() {
 	if !b.rebind.Swap(false) {
 		return
 	}
-	for id := range b.told {
+	for id := range b.received {
 		b.unbound[id] = true
 	}
 }
@@ -53,7 +53,7 @@ func (b *browser) bindOne(id uint32, place uint64, fresh *bool) error {
 		return nil
 	}
 	delete(b.unbound, id)
-	bound, err := b.opt.Bind(b.told[id], place)
+	bound, err := b.opt.Bind(b.received[id], place)
 	if err != nil {
 		return err
 	}

@@ -69,30 +69,30 @@ type Options struct {
 	// committed. Until then the Run skips what it has bound of the table; afterwards Bind decides
 	// whether the table is selected.
 	Disable func(table tidemark.TableID, why error) error
-	// Refused, if not nil, is called before Disable for a refused value. Its error ends the run,
+	// OnRefused, if not nil, is called before Disable for a refused value. Its error ends the run,
 	// for example because the target has changed since and may accept the value.
-	Refused func(ctx context.Context) error
+	OnRefused func(ctx context.Context) error
 	// Cascades means that the effects of foreign keys on other rows are not in the stream: the
 	// target's foreign keys must act. Bindings must know it too (Binding.Cascades).
 	Cascades bool
-	// Told, if not nil, receives the logical messages of the stream, in order with the relations
-	// that Bind gets. settle returns once the target has everything before the message's
+	// OnMessage, if not nil, receives the logical messages of the stream, in order with the
+	// relations that Bind gets. settle returns once the target has everything before the message's
 	// transaction.
-	Told func(m change.LogicalMessage, settle func() error) error
-	// Defined, if not nil, receives those with a changed definition (change.DefinitionPrefix), once
-	// everything before the transaction at place is applied. known: that transaction was on the
-	// target when the run started.
-	Defined func(m change.LogicalMessage, place uint64, known bool) error
+	OnMessage func(m change.LogicalMessage, settle func() error) error
+	// OnDefinition, if not nil, receives those with a changed definition (change.DefinitionPrefix),
+	// once everything before the transaction at place is applied. known: that transaction was on
+	// the target when the run started.
+	OnDefinition func(m change.LogicalMessage, place uint64, known bool) error
 	// Mode is how transactions are combined. It is always Transactional with SourceOrder, Cascades
 	// or OKStates; with CommitCount, Transactional replaces Auto. Tables whose Conflict judges are
 	// applied separately.
 	Mode Mode
-	// Switched, if not nil, is called when batches begin or end, with the number of transactions
-	// read and not yet applied, and the age of the last one.
-	Switched func(batches bool, waiting int, age time.Duration)
-	// Applied, if not nil, is called with rising positions: the target's own progress will request
-	// the stream from there, so what ends at or before a position may be forgotten.
-	Applied func(end uint64)
+	// OnModeChange, if not nil, is called when batches begin or end, with the number of
+	// transactions read and not yet applied, and the age of the last one.
+	OnModeChange func(batches bool, waiting int, age time.Duration)
+	// OnApplied, if not nil, is called with rising positions: the target's own progress will
+	// request the stream from there, so what ends at or before a position may be forgotten.
+	OnApplied func(end uint64)
 }
 
 // Stats is what a Run has done so far, and what it is doing.
@@ -321,8 +321,8 @@ func (r *runner) written(low uint64) {
 
 // applied reports that the target's progress will never again be less than low. The lock is held.
 func (r *runner) applied(low uint64) {
-	if low > r.told && r.opt.Applied != nil {
-		r.opt.Applied(low + 1)
+	if low > r.told && r.opt.OnApplied != nil {
+		r.opt.OnApplied(low + 1)
 	}
 	r.told = max(r.told, low)
 }

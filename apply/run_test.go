@@ -191,7 +191,7 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		return apply.Stats{}, err
 	}
 	defer s.Close()
-	opt.Applied = s.Release
+	opt.OnApplied = s.Release
 	var target apply.Target = to
 	if r.seen != nil {
 		r.seen.Engine, target = to, r.seen

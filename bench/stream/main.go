@@ -190,7 +190,7 @@ func replicate(ctx context.Context, of []string, transactions int, args []string
 	opt.Bind = func(rel change.Relation, _ uint64) (*apply.Binding, error) {
 		return apply.Bind(rel, tables[rel.Table], tables)
 	}
-	opt.Applied = s.Release
+	opt.OnApplied = s.Release
 	r := apply.New(to, opt)
 	p, err := r.Start(ctx, 0)
 	if err != nil {

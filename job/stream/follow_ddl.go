@@ -89,9 +89,9 @@ func (r *stream) asLogged(ctx context.Context, db *tidemark.Database) {
 	}
 }
 
-// defined receives a changed definition, in order with the rows; the target has everything before
-// it.
-func (b *binder) defined(m change.LogicalMessage, place uint64, onTarget bool) error {
+// onDefinition receives a changed definition, in order with the rows; the target has everything
+// before it.
+func (b *binder) onDefinition(m change.LogicalMessage, place uint64, onTarget bool) error {
 	var d change.LoggedDefinition
 	if err := json.Unmarshal(m.Data, &d); err != nil {
 		return fmt.Errorf("read a definition of the stream: %w", err)

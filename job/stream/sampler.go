@@ -242,8 +242,8 @@ func (s *sampler) reached(until uint64) bool {
 	return s.run.Low() >= at
 }
 
-// switched reports that transactions are applied in batches from now on, or no longer.
-func (r *session) switched(batches bool, waiting int, age time.Duration) {
+// onModeChange reports that transactions are applied in batches from now on, or no longer.
+func (r *session) onModeChange(batches bool, waiting int, age time.Duration) {
 	text := "applying single transactions again"
 	if batches {
 		text = fmt.Sprintf("batch mode: %.1f s behind, %d transactions are read and wait", max(0, age.Seconds()), waiting)

@@ -196,8 +196,8 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 	if err != nil {
 		return nil, change.Progress{}, err
 	}
-	opt.Bind, opt.Told, opt.Disable, opt.Refused, opt.Cascades = tables.bind, tables.told, tables.disable, tables.refused, tables.cascades()
-	opt.Defined = tables.defined
+	opt.Bind, opt.OnMessage, opt.Disable, opt.OnRefused, opt.Cascades = tables.bind, tables.onMessage, tables.disable, tables.refused, tables.cascades()
+	opt.OnDefinition = tables.onDefinition
 	r.binder = tables
 	if err := r.claimTables(ctx, tables); err != nil {
 		return nil, change.Progress{}, err
@@ -207,7 +207,7 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 			return nil, change.Progress{}, err
 		}
 	}
-	opt.Applied, opt.Switched = h.applied, r.switched
+	opt.OnApplied, opt.OnModeChange = h.applied, r.onModeChange
 	opt.Agents = r.process.keeper.tuner.Begin(opt.Agents, opt.Most)
 	if r.spec.Conflict.Judges() {
 		opt.Mode = apply.Transactional

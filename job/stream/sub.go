@@ -345,8 +345,9 @@ func (s *subscriptions) applyCommands(known []catalog.StreamTable) (anew, rebind
 	return anew, rebind
 }
 
-// told receives the messages of the stream besides changes. settle: see apply.Options.Told.
-func (b *binder) told(m change.LogicalMessage, settle func() error) error {
+// onMessage receives the messages of the stream besides changes. settle: see
+// apply.Options.OnMessage.
+func (b *binder) onMessage(m change.LogicalMessage, settle func() error) error {
 	switch {
 	case m.Prefix == change.TablesPrefix && b.r.spec.Role == ApplyHalf:
 		return b.described(m)

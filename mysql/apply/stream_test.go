@@ -143,7 +143,7 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		return apply.Stats{}, err
 	}
 	defer s.Close()
-	opt.Applied = s.Release
+	opt.OnApplied = s.Release
 	run := apply.New(to, opt)
 	p, err := run.Start(ctx, 0)
 	if err != nil {
