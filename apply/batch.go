@@ -112,8 +112,8 @@ func (b *browser) end(ctx context.Context) error {
 	return nil
 }
 
-// give pauses batches, because they are of no use now.
-func (b *browser) give(ctx context.Context) error {
+// pauseBatches pauses batches, because they are of no use now.
+func (b *browser) pauseBatches(ctx context.Context) error {
 	if b.opt.Mode == Batch {
 		return nil
 	}
@@ -121,9 +121,9 @@ func (b *browser) give(ctx context.Context) error {
 	return b.end(ctx)
 }
 
-// take takes the next piece of a transaction. While a batch is gathered, it hands the batch over if
-// nothing arrives.
-func (b *browser) take(ctx context.Context) (tx *change.Tx, ok bool, err error) {
+// receive takes the next piece of a transaction. While a batch is gathered, it hands the batch over
+// if nothing arrives.
+func (b *browser) receive(ctx context.Context) (tx *change.Tx, ok bool, err error) {
 	for b.next != nil {
 		if tx, ok := b.in.TryTake(); ok {
 			return tx, true, nil
@@ -187,7 +187,7 @@ func (b *browser) follows() bool {
 func (b *browser) gather(ctx context.Context, it *item, tx *change.Tx) (bool, error) {
 	if refused := b.refusals(); refused > b.refused {
 		b.refused = refused
-		if err := b.give(ctx); err != nil || b.next == nil {
+		if err := b.pauseBatches(ctx); err != nil || b.next == nil {
 			return false, err
 		}
 	}
@@ -203,14 +203,14 @@ func (b *browser) gather(ctx context.Context, it *item, tx *change.Tx) (bool, er
 	fits := !tx.More && len(it.txs) == 0 && it.bytes < b.opt.MemoryLimit/2
 	if fits && !it.known {
 		var err error
-		if fits, err = b.next.take(tx, b.bindings, b.bounds); err != nil {
+		if fits, err = b.next.add(tx, b.bindings, b.bounds); err != nil {
 			return false, b.damaged(err)
 		}
 	}
 	if !fits {
 		it.end, it.rows, it.bytes = 0, 0, 0
 		if b.next.rows < fewRows && b.opt.Mode == Auto {
-			return false, b.give(ctx)
+			return false, b.pauseBatches(ctx)
 		}
 		return false, b.handOver(ctx)
 	}
@@ -234,7 +234,7 @@ func (b *browser) add(ctx context.Context, it *item) error {
 	if b.front.gathered == nil {
 		b.front.gathered = it
 	}
-	b.came()
+	b.clearArriving()
 	b.mu.Unlock()
 	if n.bytes >= b.opt.MemoryLimit/2 || n.rows >= maxRows || n.rows >= goodRows && b.due() {
 		return b.handOver(ctx)

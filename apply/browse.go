@@ -48,7 +48,7 @@ func (b *browser) run(ctx context.Context) error {
 	}
 	var it *item
 	for {
-		tx, ok, err := b.take(ctx)
+		tx, ok, err := b.receive(ctx)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (b *browser) run(ctx context.Context) error {
 			return b.handOver(ctx)
 		}
 		b.c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
-		b.comes(tx)
+		b.noteArriving(tx)
 		if it == nil {
 			b.refresh()
 			it = &item{place: tx.Place, time: tx.Time, put: tx.Put, got: time.Now()}
@@ -76,7 +76,7 @@ func (b *browser) run(ctx context.Context) error {
 				continue
 			}
 		}
-		if err := b.look(tx); err != nil {
+		if err := b.addAccesses(tx); err != nil {
 			return err
 		}
 		if it.known || it.spool != nil {
@@ -113,7 +113,7 @@ func (b *browser) relations(ctx context.Context, tx *change.Tx, known bool) erro
 			rel, perr := change.ParseRelation(message[1:])
 			b.received[rel.ID], b.unbound[rel.ID], err = rel, true, perr
 		case kind == tidemark.MessageChange:
-			err = b.tell(ctx, message[1:], tx.Place, known)
+			err = b.deliver(ctx, message[1:], tx.Place, known)
 		case !known:
 			err = b.bindFor(message, tx.Place, &fresh)
 		}
@@ -136,9 +136,9 @@ func (r *runner) isOff(table tidemark.TableID) bool {
 	return r.off[table] != nil
 }
 
-// tell delivers a logical message. A changed definition waits until everything before its
+// deliver delivers a logical message. A changed definition waits until everything before its
 // transaction is applied.
-func (b *browser) tell(ctx context.Context, body []byte, place uint64, known bool) error {
+func (b *browser) deliver(ctx context.Context, body []byte, place uint64, known bool) error {
 	if b.opt.OnMessage == nil {
 		return nil
 	}
@@ -147,10 +147,10 @@ func (b *browser) tell(ctx context.Context, body []byte, place uint64, known boo
 		return err
 	}
 	if m.Prefix != change.DefinitionPrefix || b.opt.OnDefinition == nil {
-		return b.opt.OnMessage(m, func() error { return b.settle(ctx) })
+		return b.opt.OnMessage(m, func() error { return b.drain(ctx) })
 	}
 	if !known {
-		if err := b.settle(ctx); err != nil {
+		if err := b.drain(ctx); err != nil {
 			return err
 		}
 	}
@@ -161,8 +161,8 @@ func (b *browser) tell(ctx context.Context, body []byte, place uint64, known boo
 	return nil
 }
 
-// settle waits until everything admitted is done.
-func (b *browser) settle(ctx context.Context) error {
+// drain waits until everything admitted is done.
+func (b *browser) drain(ctx context.Context) error {
 	if err := b.handOver(ctx); err != nil {
 		return err
 	}
@@ -178,8 +178,8 @@ func (b *browser) damaged(err error) error {
 	return &tidemark.Error{Op: "apply", Object: b.opt.Queue, Kind: tidemark.BadInput, Err: err, Hint: "The stream is damaged: if it came through a queue, --from-target restarts the queue from the target's position."}
 }
 
-// look determines what a piece of a transaction accesses.
-func (b *browser) look(tx *change.Tx) error {
+// addAccesses adds what a piece of a transaction accesses.
+func (b *browser) addAccesses(tx *change.Tx) error {
 	for rest := tx.Changes; len(rest) > 0; {
 		c, next, err := change.Next(rest)
 		if err != nil {
@@ -234,7 +234,7 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 			b.full = time.Now()
 		}
 	} else {
-		b.came()
+		b.clearArriving()
 		b.enter(it)
 		b.watch(it)
 	}
@@ -248,7 +248,7 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 		b.tracker.Add(&it.node, nil)
 		b.runner.batch <- it
 	case b.tracker.Add(&it.node, b.accesses):
-		b.free(it)
+		b.makeReady(it)
 	default:
 		b.stats.Waited++
 		b.stats.WaitedBy.count(it.node.Why)

@@ -74,8 +74,8 @@ func newNetChanges() *netChanges {
 	return &netChanges{tables: map[tidemark.TableID]*netTable{}, rows: map[xxh3.Uint128]int32{}}
 }
 
-// take adds a transaction, and reports whether it could: if not, the net is unchanged.
-func (n *netChanges) take(tx *change.Tx, bindings map[uint32]*Binding, bounds map[uint32]*change.Bound) (bool, error) {
+// add adds a transaction, and reports whether it could: if not, the net is unchanged.
+func (n *netChanges) add(tx *change.Tx, bindings map[uint32]*Binding, bounds map[uint32]*change.Bound) (bool, error) {
 	n.step = n.step[:0]
 	for rest := tx.Changes; len(rest) > 0; {
 		c, next, err := change.Next(rest)
@@ -95,7 +95,7 @@ func (n *netChanges) take(tx *change.Tx, bindings map[uint32]*Binding, bounds ma
 			continue
 		}
 		x := netChange{c: c, message: message, t: n.table(b)}
-		if x.t == nil || !n.look(&x) {
+		if x.t == nil || !n.findKeys(&x) {
 			return false, nil
 		}
 		n.step = append(n.step, x)
@@ -124,8 +124,8 @@ func (n *netChanges) table(b *Binding) *netTable {
 	return t
 }
 
-// look finds the keys of a change; false if it cannot be part of a net.
-func (n *netChanges) look(x *netChange) (ok bool) {
+// findKeys finds the keys of a change; false if it cannot be part of a net.
+func (n *netChanges) findKeys(x *netChange) (ok bool) {
 	b := x.t.b
 	if b.net == netInOrder {
 		return true
@@ -189,7 +189,7 @@ func (n *netChanges) merge(x *netChange) error {
 	// This is the row with the other key.
 	values := x.c.New
 	if x.missing {
-		values = n.filled(values, x.c.Old) // which is the complete row: look has rejected others
+		values = n.filled(values, x.c.Old) // which is the complete row: findKeys has rejected others
 	}
 	if err := n.remove(x, message(tidemark.DeleteChange, x.c, nil)); err != nil {
 		return err
@@ -301,7 +301,7 @@ const netPiece = 256 << 10
 // of tx.
 func (n *netChanges) each(tx change.Tx, do func(*change.Tx, map[uint32]*change.Bound) error) error {
 	var out []byte
-	give := func() error {
+	emit := func() error {
 		tx.Changes, tx.More = out, true
 		part := tx
 		out = nil
@@ -314,7 +314,7 @@ func (n *netChanges) each(tx change.Tx, do func(*change.Tx, map[uint32]*change.B
 		if out = change.Append(out, message); len(out) < netPiece {
 			return nil
 		}
-		return give()
+		return emit()
 	}
 	if n.order == nil {
 		n.order = n.inOrder()
@@ -324,7 +324,7 @@ func (n *netChanges) each(tx change.Tx, do func(*change.Tx, map[uint32]*change.B
 			return err
 		}
 	}
-	return give()
+	return emit()
 }
 
 // inOrder returns the changes in that order.

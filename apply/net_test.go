@@ -192,7 +192,7 @@ func TestNetAgainstDumbTwin(t *testing.T) {
 				if err := serial.applyAll(tx.Changes); err != nil {
 					r.Fatal("the test itself:", err)
 				}
-				if ok, err := n.take(tx, map[uint32]*Binding{7: b}, map[uint32]*change.Bound{7: &b.Bound}); !ok || err != nil {
+				if ok, err := n.add(tx, map[uint32]*Binding{7: b}, map[uint32]*change.Bound{7: &b.Bound}); !ok || err != nil {
 					r.Fatalf("not taken: %v", err)
 				}
 			}
@@ -233,7 +233,7 @@ func TestNetOrder(t *testing.T) {
 	add(tidemark.DeleteChange, 1, rowOf("3", "null", "null"), nil)
 	add(tidemark.DeleteChange, 2, rowOf("4", "null", "null"), nil)
 	add(tidemark.UpdateChange, 2, nil, rowOf("5", "2", "same"))
-	if ok, err := n.take(&tx, map[uint32]*Binding{1: parent, 2: child, 3: loose}, nil); !ok || err != nil {
+	if ok, err := n.add(&tx, map[uint32]*Binding{1: parent, 2: child, 3: loose}, nil); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	var got []string
@@ -266,10 +266,10 @@ func TestNetRefuses(t *testing.T) {
 	} {
 		n := newNetChanges()
 		bindings := map[uint32]*Binding{1: netBinding(t, "parent", 1, 'd'), 2: netBinding(t, "tied", 2, 'f'), 3: netBinding(t, "parent", 3, 'd')}
-		if ok, err := n.take(&change.Tx{Changes: told(tidemark.InsertChange, 1, false, nil, rowOf("0", "a", "b"))}, bindings, nil); !ok || err != nil {
+		if ok, err := n.add(&change.Tx{Changes: told(tidemark.InsertChange, 1, false, nil, rowOf("0", "a", "b"))}, bindings, nil); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		ok, err := n.take(&change.Tx{Changes: append(append([]byte(nil), insert...), second...)}, bindings, nil)
+		ok, err := n.add(&change.Tx{Changes: append(append([]byte(nil), insert...), second...)}, bindings, nil)
 		if ok || err != nil || len(n.known) != 1 || n.broken {
 			t.Errorf("%s: taken %v, error %v, %d rows known", name, ok, err, len(n.known))
 		}
@@ -277,7 +277,7 @@ func TestNetRefuses(t *testing.T) {
 	// Contradictions are left to the target to report.
 	n := newNetChanges()
 	bindings := map[uint32]*Binding{1: netBinding(t, "parent", 1, 'd')}
-	if ok, err := n.take(&change.Tx{Changes: append(append([]byte(nil), insert...), insert...)}, bindings, nil); !ok || err != nil || !n.broken {
+	if ok, err := n.add(&change.Tx{Changes: append(append([]byte(nil), insert...), insert...)}, bindings, nil); !ok || err != nil || !n.broken {
 		t.Error(ok, err, n.broken)
 	}
 }

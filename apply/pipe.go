@@ -93,7 +93,7 @@ func (a *agent) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p, err := a.take(ctx, broken)
+		p, err := a.nextPortion(ctx, broken)
 		switch {
 		case err != nil:
 			return err
@@ -105,7 +105,7 @@ func (a *agent) run(ctx context.Context) error {
 		case a.pipe != nil:
 			<-a.pipe.slots
 			if p.items == nil { // it has failed, or nothing more can arrive
-				_, err = a.settle(ctx)
+				_, err = a.drain(ctx)
 			}
 		case p.items == nil:
 			return nil
@@ -129,7 +129,7 @@ func (a *agent) slot(ctx context.Context) (broken chan struct{}, err error) {
 	case a.pipe.slots <- struct{}{}:
 		return a.pipe.failed, nil
 	case <-a.pipe.failed:
-		_, err = a.settle(ctx)
+		_, err = a.drain(ctx)
 		return nil, err
 	}
 }
@@ -140,7 +140,7 @@ func (a *agent) deliver(ctx context.Context, p portion) error {
 	if sent, err := a.send(ctx, p); err != nil || sent {
 		return err
 	}
-	held, err := a.settle(ctx)
+	held, err := a.drain(ctx)
 	if err != nil {
 		return err
 	}
@@ -260,9 +260,9 @@ func (a *agent) receive(ctx context.Context, p *pipe, from Sender) {
 	}
 }
 
-// settle ends the pipe: it waits until everything is answered, and applies in the ordinary way what
+// drain ends the pipe: it waits until everything is answered, and applies in the ordinary way what
 // has failed, and what was sent after that. It reports whether some of that came too early.
-func (a *agent) settle(ctx context.Context) (held bool, err error) {
+func (a *agent) drain(ctx context.Context) (held bool, err error) {
 	p := a.pipe
 	if p == nil {
 		return false, nil
@@ -311,7 +311,7 @@ func (a *agent) finish(items, early []*item) {
 		free = a.tracker.Done(&it.node, free[:0])
 		for _, f := range free {
 			if !f.Taken {
-				a.free(f.Tx.(*item))
+				a.makeReady(f.Tx.(*item))
 			}
 		}
 		a.count(it, now)
@@ -320,5 +320,5 @@ func (a *agent) finish(items, early []*item) {
 		a.unspool(it)
 	}
 	a.advance()
-	a.tellEnough()
+	a.wakeStarter()
 }

@@ -76,9 +76,9 @@ type Options struct {
 	// target's foreign keys must act. Bindings must know it too (Binding.Cascades).
 	Cascades bool
 	// OnMessage, if not nil, receives the logical messages of the stream, in order with the
-	// relations that Bind gets. settle returns once the target has everything before the message's
+	// relations that Bind gets. drain returns once the target has everything before the message's
 	// transaction.
-	OnMessage func(m change.LogicalMessage, settle func() error) error
+	OnMessage func(m change.LogicalMessage, drain func() error) error
 	// OnDefinition, if not nil, receives those with a changed definition (change.DefinitionPrefix),
 	// once everything before the transaction at place is applied. known: that transaction was on
 	// the target when the run started.
@@ -163,12 +163,12 @@ type runner struct {
 	opt   Options
 	epoch int64
 
-	ready  chan *item      // has room for everything in flight
-	batch  chan *item      // for the first agent, in order: its session is prepared for batches
-	room   chan struct{}   // something is done
-	start  chan struct{}   // held by the agent that is next to begin
-	enough chan struct{}   // there is enough for it
-	wakes  []chan struct{} // by agent: something follows what it has sent, or may be sent again
+	ready   chan *item      // has room for everything in flight
+	batch   chan *item      // for the first agent, in order: its session is prepared for batches
+	room    chan struct{}   // something is done
+	start   chan struct{}   // held by the agent that is next to begin
+	starter chan struct{}   // wakes that agent: it may start
+	wakes   []chan struct{} // by agent: something follows what it has sent, or may be sent again
 
 	mu      sync.Mutex
 	tracker *Tracker
@@ -203,12 +203,12 @@ type inFlight struct {
 
 // frontier is how far the target is: everything up to low is applied.
 type frontier struct {
-	low     uint64
-	wrote   uint64 // the largest low that an agent has committed
-	told    uint64 // the low last passed to Applied
-	commits int64  // made by agents
-	lowTime time.Time
-	done    [][]uint64 // per agent, above low
+	low      uint64
+	wrote    uint64 // the largest low that an agent has committed
+	reported uint64 // the low last passed to OnApplied
+	commits  int64  // made by agents
+	lowTime  time.Time
+	done     [][]uint64 // per agent, above low
 }
 
 // A Run applies transactions to a target until in is closed and everything is applied, or until ctx
@@ -240,7 +240,7 @@ func New(tgt Target, opt Options) *Run {
 	for i := range wakes {
 		wakes[i] = make(chan struct{}, 1)
 	}
-	r := &Run{&runner{tgt: tgt, opt: opt, safe: safe, wakes: wakes, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), batch: make(chan *item, maxBatches), room: make(chan struct{}, 1), start: make(chan struct{}, 1), enough: make(chan struct{}, 1),
+	r := &Run{&runner{tgt: tgt, opt: opt, safe: safe, wakes: wakes, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), batch: make(chan *item, maxBatches), room: make(chan struct{}, 1), start: make(chan struct{}, 1), starter: make(chan struct{}, 1),
 		holding: map[*item]bool{}, frontier: frontier{done: make([][]uint64, opt.Agents)}, spools: map[*spool]bool{}, off: map[tidemark.TableID]map[*change.Bound]bool{}}}
 	r.staff.changed = make(chan struct{})
 	r.staff.active.Store(int64(first))
@@ -321,10 +321,10 @@ func (r *runner) written(low uint64) {
 
 // applied reports that the target's progress will never again be less than low. The lock is held.
 func (r *runner) applied(low uint64) {
-	if low > r.told && r.opt.OnApplied != nil {
+	if low > r.reported && r.opt.OnApplied != nil {
 		r.opt.OnApplied(low + 1)
 	}
-	r.told = max(r.told, low)
+	r.reported = max(r.reported, low)
 }
 
 // Agents returns the number of agents that take transactions.
@@ -393,7 +393,7 @@ func (r *runner) advance() {
 	}
 	if len(r.order) > 0 && r.holding[r.order[0]] {
 		delete(r.holding, r.order[0])
-		r.free(r.order[0])
+		r.makeReady(r.order[0])
 	}
 	if moved > 0 && r.opt.SourceOrder {
 		r.next()

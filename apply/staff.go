@@ -32,11 +32,11 @@ func (r *Run) SetAgents(n int) {
 // agents is how many take transactions.
 func (s *staff) agents() int { return int(s.active.Load()) }
 
-// standBy waits while others are enough, or nothing more can arrive. First it settles what it has
+// standBy waits while others are enough, or nothing more can arrive. First it drains what it has
 // sent.
 func (a *agent) standBy(ctx context.Context) error {
 	for a.n >= a.agents() {
-		if _, err := a.settle(ctx); err != nil {
+		if _, err := a.drain(ctx); err != nil {
 			return err
 		}
 		a.mu.Lock()

@@ -13,32 +13,32 @@ const (
 	// manyRows is the number of rows that a group should have while there is a large backlog:
 	// statements for many rows take half the CPU time of those for one.
 	manyRows = 160
-	// enoughWait is how long an agent waits for them at most.
-	enoughWait = 50 * time.Millisecond
+	// startWait is how long an agent waits for them at most.
+	startWait = 50 * time.Millisecond
 )
 
 // behind reports whether there is a large backlog. The lock is held.
 func (r *runner) behind() bool { return r.backlog || len(r.order) > r.opt.MaxInFlight/8 }
 
-// isEnough reports whether one more agent should begin: with a large backlog, a few agents with
+// mayStart reports whether one more agent should begin: with a large backlog, a few agents with
 // large groups do more than many with small ones. The lock is held.
-func (r *runner) isEnough() bool {
+func (r *runner) mayStart() bool {
 	return !r.behind() || r.waiting >= manyRows*min(r.working, r.agents())
 }
 
-// awaitEnough waits until one more agent should begin. The lock is held, and released meanwhile.
-func (r *runner) awaitEnough(ctx context.Context) {
-	if r.isEnough() {
+// awaitStart waits until one more agent should begin. The lock is held, and released meanwhile.
+func (r *runner) awaitStart(ctx context.Context) {
+	if r.mayStart() {
 		return
 	}
-	late := time.NewTimer(enoughWait)
+	late := time.NewTimer(startWait)
 	defer late.Stop()
-	for !r.isEnough() {
+	for !r.mayStart() {
 		r.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-late.C:
-		case <-r.enough:
+		case <-r.starter:
 			r.mu.Lock()
 			continue
 		}
@@ -47,11 +47,11 @@ func (r *runner) awaitEnough(ctx context.Context) {
 	}
 }
 
-// tellEnough wakes the agent that waits for enough. The lock is held.
-func (r *runner) tellEnough() {
-	if len(r.start) > 0 && r.isEnough() {
+// wakeStarter wakes the agent that waits to start, if it may. The lock is held.
+func (r *runner) wakeStarter() {
+	if len(r.start) > 0 && r.mayStart() {
 		select {
-		case r.enough <- struct{}{}:
+		case r.starter <- struct{}{}:
 		default:
 		}
 	}
@@ -67,11 +67,11 @@ type portion struct {
 	follows bool // some wait for what is on its way in the agent's session
 }
 
-// take waits for a free transaction and takes more that one commit may hold: its share of the free
-// ones; those that wait only for what the agent has sent, which its session executes in order; and,
-// if all these are few, those that wait only for what it has taken, which no other agent could
-// apply meanwhile. It returns nothing if no more can arrive, or once broken is closed.
-func (a *agent) take(ctx context.Context, broken <-chan struct{}) (p portion, err error) {
+// nextPortion waits for a free transaction and takes more that one commit may hold: its share of
+// the free ones; those that wait only for what the agent has sent, which its session executes in
+// order; and, if all these are few, those that wait only for what it has taken, which no other
+// agent could apply meanwhile. It returns nothing if no more can arrive, or once broken is closed.
+func (a *agent) nextPortion(ctx context.Context, broken <-chan struct{}) (p portion, err error) {
 	r := a.runner
 	from, start, batches, state := r.ready, r.start, r.batchesOf(a.n), flow.WaitWork
 	switch {
@@ -114,7 +114,7 @@ func (a *agent) take(ctx context.Context, broken <-chan struct{}) (p portion, er
 	case r.opt.SourceOrder && first != nil:
 		return portion{items: r.takeOne(first, a.n)}, nil
 	case first != nil && r.opt.CommitCount != 1:
-		r.awaitEnough(ctx)
+		r.awaitStart(ctx)
 	}
 	return a.gather(first), nil
 }

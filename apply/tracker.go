@@ -232,7 +232,7 @@ func (t *Tracker) slot(k Key) *slot {
 		t.grow()
 		head = t.bucket(k)
 	}
-	s := t.freeS.take()
+	s := t.freeS.get()
 	s.key, s.next = k, *head
 	*head = s
 	t.slots++
@@ -266,7 +266,7 @@ func (t *Tracker) grow() {
 // A pool keeps objects for reuse, and allocates many at once when it is empty.
 type pool[T any] []*T
 
-func (p *pool[T]) take() *T {
+func (p *pool[T]) get() *T {
 	if len(*p) == 0 {
 		more := make([]T, 128)
 		for i := range more {
@@ -287,7 +287,7 @@ func (p *pool[T]) put(x *T) {
 }
 
 func (t *Tracker) newEntry(n *Node, s *slot) *entry {
-	e := t.freeE.take()
+	e := t.freeE.get()
 	e.node, e.slot = n, s
 	s.used++
 	n.entries = append(n.entries, e)

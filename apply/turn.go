@@ -24,8 +24,8 @@ var errGaveWay = errors.New("it yielded to an older transaction")
 // patience is how long the oldest may make no progress.
 const patience = time.Second
 
-// free hands out a transaction that may begin. The lock is held.
-func (r *runner) free(it *item) {
+// makeReady hands out a transaction that may begin. The lock is held.
+func (r *runner) makeReady(it *item) {
 	if r.opt.SourceOrder && len(r.order) > 0 && r.order[0] == it {
 		it.node.Taken = true
 		r.turns.first <- it
@@ -34,7 +34,7 @@ func (r *runner) free(it *item) {
 	it.free = true
 	r.waiting += it.rows
 	r.ready <- it
-	r.tellEnough()
+	r.wakeStarter()
 }
 
 // next is called when another transaction becomes the oldest. If it is free and no agent has it,

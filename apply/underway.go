@@ -22,7 +22,7 @@ type Underway struct {
 
 // A front is what the browser holds and has not yet put in order.
 type front struct {
-	coming   *change.Tx // first piece of a transaction that arrives in pieces
+	arriving *change.Tx // first piece of a transaction that arrives in pieces
 	rows     int        // in the pieces that have arrived
 	gathered *item      // first of the batch being gathered
 }
@@ -39,28 +39,29 @@ func (r *Run) Underway() Underway {
 		}
 	case r.front.gathered != nil:
 		first = r.front.gathered
-	case r.front.coming != nil:
-		return Underway{r.low, r.front.coming.Place, r.front.coming.Time, r.front.rows, true, true}
+	case r.front.arriving != nil:
+		return Underway{r.low, r.front.arriving.Place, r.front.arriving.Time, r.front.rows, true, true}
 	default:
 		return Underway{Low: r.low}
 	}
 	return Underway{r.low, first.place, first.time, first.rows, first.spool != nil, false}
 }
 
-// comes records a piece of a transaction. Transactions that arrive whole are put in order at once.
-func (r *runner) comes(tx *change.Tx) {
-	if !tx.More && r.front.coming == nil { // only the browser writes it
+// noteArriving records a piece of a transaction. Transactions that arrive whole are put in order at
+// once.
+func (r *runner) noteArriving(tx *change.Tx) {
+	if !tx.More && r.front.arriving == nil { // only the browser writes it
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.front.coming == nil {
+	if r.front.arriving == nil {
 		head := *tx
 		head.Changes = nil
-		r.front.coming, r.front.rows = &head, 0
+		r.front.arriving, r.front.rows = &head, 0
 	}
 	r.front.rows += tx.Rows
 }
 
-// came notes that a transaction was put in order. The lock is held.
-func (r *runner) came() { r.front.coming, r.front.rows = nil, 0 }
+// clearArriving notes that a transaction was put in order. The lock is held.
+func (r *runner) clearArriving() { r.front.arriving, r.front.rows = nil, 0 }

@@ -22,7 +22,7 @@ type redoer interface {
 
 // altered decides about the actions of a statement, in order: they are replicated to the target
 // once it has everything that comes before, or they stop their table.
-func (b *binder) altered(d *change.DDL, place uint64, settle func() error) error {
+func (b *binder) altered(d *change.DDL, place uint64, drain func() error) error {
 	for i, a := range d.Actions {
 		if slices.ContainsFunc(d.Actions[:i], func(x change.DDLAction) bool { return x.Table == a.Table }) {
 			continue // together with the first one
@@ -30,7 +30,7 @@ func (b *binder) altered(d *change.DDL, place uint64, settle func() error) error
 		for _, id := range b.subs.list(func(t *catalog.StreamTable) bool {
 			return t.State != catalog.TableStopped && (t.Table == a.Table || a.Table.Name == "" && t.Table.Schema == a.Table.Schema)
 		}) {
-			of := tableChange{b: b, id: id, place: place, settle: settle}
+			of := tableChange{b: b, id: id, place: place, drain: drain}
 			for _, x := range d.Actions {
 				if x.Table == a.Table {
 					of.actions = append(of.actions, x)
@@ -49,9 +49,9 @@ type tableChange struct {
 	b       *binder
 	id      tidemark.TableID
 	place   uint64
-	settle  func() error
+	drain   func() error
 	actions []change.DDLAction
-	settled bool
+	drained bool
 }
 
 func (a *tableChange) run() error {
@@ -85,7 +85,7 @@ func (a *tableChange) run() error {
 			return err
 		}
 	}
-	if !a.settled {
+	if !a.drained {
 		return nil
 	}
 	if err := b.subs.note(b.ctx, a.id, func(l *loading.Load) { l.Altered, l.Altering = a.place, 0 }); err != nil {
@@ -174,10 +174,10 @@ func (b *binder) redoes(m *tidemark.Move) bool {
 func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before loading.Load, c ddl.Change, harmless bool) error {
 	b, to := a.b, job.ClipID(a.b.r.tgt, m.To.TableID)
 	tgt := b.r.tgt.(redoer) // see redoes
-	if err := a.settle(); err != nil {
+	if err := a.drain(); err != nil {
 		return err
 	}
-	a.settled = true
+	a.drained = true
 	if x.Verb == change.DDLAddPartition || x.Verb == change.DDLRepartition {
 		n, err := tgt.Partitions(b.ctx, to)
 		if err != nil {

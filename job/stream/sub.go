@@ -345,9 +345,9 @@ func (s *subscriptions) applyCommands(known []catalog.StreamTable) (anew, rebind
 	return anew, rebind
 }
 
-// onMessage receives the messages of the stream besides changes. settle: see
+// onMessage receives the messages of the stream besides changes. drain: see
 // apply.Options.OnMessage.
-func (b *binder) onMessage(m change.LogicalMessage, settle func() error) error {
+func (b *binder) onMessage(m change.LogicalMessage, drain func() error) error {
 	switch {
 	case m.Prefix == change.TablesPrefix && b.r.spec.Role == ApplyHalf:
 		return b.described(m)
@@ -365,7 +365,7 @@ func (b *binder) onMessage(m change.LogicalMessage, settle func() error) error {
 	if d.Rows {
 		return b.unlogged(&d)
 	}
-	return b.altered(&d, m.LSN, settle)
+	return b.altered(&d, m.LSN, drain)
 }
 
 // unlogged stops the tables that a statement has changed whose rows are not in the log.
