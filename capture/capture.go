@@ -24,14 +24,14 @@ type Source interface {
 	// moves: an update that moves a row in or out is an insert or a delete. Otherwise it has all
 	// rows and is a FilteredRowSource: a Filter drops the others.
 	FiltersRows() bool
-	// View does this only for the next snapshot, for a stream that began earlier.
-	View(ctx context.Context, stream string) error
+	// AlignNextSnapshot is Hold only for the next snapshot, for a stream that began earlier.
+	AlignNextSnapshot(ctx context.Context, stream string) error
 	// Begins returns the latest known position from which the log exists such that nothing before
 	// it was committed after a time. Zero: the first. Kind NotFound: the source keeps nothing for
 	// the stream.
 	Begins(ctx context.Context, stream string, after time.Time) (uint64, error)
-	// Unhold releases the log, whether it was held or not.
-	Unhold(ctx context.Context, stream string) error
+	// DropHold releases the log, whether it was held or not.
+	DropHold(ctx context.Context, stream string) error
 	// Follow opens the stream of these moves from a position. Kind Lost: the log from there is
 	// gone; Unsupported: the stream was held for other rows or columns of their tables.
 	Follow(ctx context.Context, stream string, moves []tidemark.Move, after uint64) (Stream, error)
@@ -90,9 +90,9 @@ type TableFilter interface {
 
 // An OldRowSource is a Source whose log can contain the whole row before a change.
 type OldRowSource interface {
-	// Untold returns the tables whose whole old rows the log lacks, and what to do about it on the
-	// source.
-	Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error)
+	// WithoutOldRows returns the tables whose whole old rows the log lacks, and what to do about it
+	// on the source.
+	WithoutOldRows(ctx context.Context, tables []tidemark.TableID) (lacking []tidemark.TableID, remedy string, err error)
 }
 
 // An OldRowStream is a Stream that emits whole old rows only on request.
@@ -116,9 +116,9 @@ type ChangedOnlyStream interface {
 
 // A LinkedRowStream is a Stream that by default has only the key of a row before a change.
 type LinkedRowStream interface {
-	// TellLinks adds the old row, as far as the log has it, to updates that change one of these
-	// columns of a table, and to deletes. Call it before Run.
-	TellLinks(columns func(tidemark.TableID) []string)
+	// KeepOldReferences adds the old row, as far as the log has it, to updates that change one of
+	// these columns of a table, and to deletes. Call it before Run.
+	KeepOldReferences(columns func(tidemark.TableID) []string)
 }
 
 // A Skipper is a Stream that can skip single events of the source's log.

@@ -168,7 +168,7 @@ func (f *Filter) sift(r *filtering, message []byte) (int, error) {
 		return f.enters(r, c, message)
 	}
 	if c.Old == nil { // its filter's columns are unchanged, so it cannot leave
-		return 0, r.untold("its rows", f.remedy)
+		return 0, r.lacksOld("its rows", f.remedy)
 	}
 	message[0] = byte(tidemark.DeleteChange)
 	return 6 + len(c.Old), nil // its kind, the table, the kind of the row
@@ -196,7 +196,7 @@ func (f *Filter) find(r *filtering, c change.Change) error {
 			}
 		}
 		if c.Kind != tidemark.InsertChange && (!known || was.Kind == change.UnchangedValue) || is.Kind == change.UnchangedValue {
-			return r.untold("column "+r.columns[i], f.remedy)
+			return r.lacksOld("column "+r.columns[i], f.remedy)
 		}
 		r.was, r.are = append(r.was, was), append(r.are, is)
 	}
@@ -223,7 +223,7 @@ func (f *Filter) enters(r *filtering, c change.Change, message []byte) (int, err
 	return 6 + copy(message[6:], row), nil
 }
 
-func (r *filtering) untold(what, remedy string) error {
+func (r *filtering) lacksOld(what, remedy string) error {
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: r.table.String(), Err: errors.New("the log does not have what " + what + " of its row filter had before a change"), Hint: remedy}
 }
 

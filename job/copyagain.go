@@ -45,11 +45,11 @@ type Follower interface {
 	// Enroll describes what the stream can carry, and records the shape of the tables that are read
 	// again.
 	Enroll(ctx context.Context, src, tgt Database, again map[tidemark.TableID]bool) ([]tidemark.Move, error)
-	// View makes the source keep its log from its next snapshot on. If no tables are kept, the log
-	// that it has kept so far is not needed.
-	View(ctx context.Context, src Database, moves []tidemark.Move, kept bool) error
-	// Viewed notes that the stream begins at a log position: that of the snapshot.
-	Viewed(ctx context.Context, place uint64) error
+	// AlignNextSnapshot makes the source keep its log from its next snapshot on. If no tables are
+	// kept, the log that it has kept so far is not needed.
+	AlignNextSnapshot(ctx context.Context, src Database, moves []tidemark.Move, kept bool) error
+	// Aligned notes that the stream begins at a log position: that of the snapshot.
+	Aligned(ctx context.Context, place uint64) error
 }
 
 // resuming is the copy of a stream while it is resumed.
@@ -190,7 +190,7 @@ func (c *resuming) renew(ctx context.Context) error {
 	}
 	moves, err := c.stream.Enroll(ctx, src, c.tgt.(Database), again)
 	if err == nil {
-		err = c.stream.View(ctx, src, moves, len(kept) > 0)
+		err = c.stream.AlignNextSnapshot(ctx, src, moves, len(kept) > 0)
 	}
 	if err == nil {
 		c.position, err = c.src.Freeze(ctx, c.spec.Load.LaneCount())
@@ -201,7 +201,7 @@ func (c *resuming) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.stream.Viewed(ctx, c.position.Place); err != nil {
+	if err := c.stream.Aligned(ctx, c.position.Place); err != nil {
 		return err
 	}
 	return c.recut(ctx)

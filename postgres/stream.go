@@ -18,9 +18,9 @@ func (e *Engine) Hold(ctx context.Context, name string, moves []tidemark.Move) e
 	return err
 }
 
-// View makes the next Freeze see the database as of the stream's start.
-func (e *Engine) View(ctx context.Context, name string) error {
-	return e.Source.View(ctx, stream.SlotOf(name))
+// AlignNextSnapshot makes the next Freeze see the database as of the stream's start.
+func (e *Engine) AlignNextSnapshot(ctx context.Context, name string) error {
+	return e.Source.AlignNextSnapshot(ctx, stream.SlotOf(name))
 }
 
 // Begins returns the log position from which a stream can be followed.
@@ -28,8 +28,8 @@ func (e *Engine) Begins(ctx context.Context, name string, _ time.Time) (uint64, 
 	return e.SlotBegins(ctx, stream.SlotOf(name))
 }
 
-// Unhold drops what Hold created.
-func (e *Engine) Unhold(ctx context.Context, name string) error {
+// DropHold drops what Hold created.
+func (e *Engine) DropHold(ctx context.Context, name string) error {
 	if err := e.ddlLog(name).Drop(ctx); err != nil {
 		return err
 	}

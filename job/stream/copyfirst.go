@@ -100,7 +100,7 @@ func worthResuming(err error) bool {
 }
 
 // Enroll describes what the stream can carry, and records the shape of the tables that are read
-// again. With CatchUp, View and Viewed it makes a setup a job.Follower.
+// again. With CatchUp, AlignNextSnapshot and Aligned it makes a setup a job.Follower.
 func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tidemark.TableID]bool) ([]tidemark.Move, error) {
 	shape := r.shape
 	r.src, r.shape, r.tgt = src, src, tgt
@@ -117,7 +117,7 @@ func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tid
 		if err := r.lookAt(ctx, fresh); err != nil {
 			return nil, err
 		}
-		r.published = nil // View may have the source list them anew: the first look at the list records it
+		r.published = nil // AlignNextSnapshot may have the source list them anew: the first look at the list records it
 	}
 	subs := &subscriptions{r: r.stream, of: map[tidemark.TableID]*catalog.StreamTable{}}
 	for i := range fresh {
@@ -128,20 +128,20 @@ func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tid
 	return moves, nil
 }
 
-// View makes the source keep its log from its next snapshot on.
-func (r *setup) View(ctx context.Context, src job.Database, moves []tidemark.Move, kept bool) error {
+// AlignNextSnapshot makes the source keep its log from its next snapshot on.
+func (r *setup) AlignNextSnapshot(ctx context.Context, src job.Database, moves []tidemark.Move, kept bool) error {
 	from := src.(capture.Source) // openSource has checked that
 	if r.spec.Role != Both || kept {
-		return from.View(ctx, r.spec.Name)
+		return from.AlignNextSnapshot(ctx, r.spec.Name)
 	}
-	if err := from.Unhold(ctx, r.spec.Name); err != nil { // no table needs what is kept
+	if err := from.DropHold(ctx, r.spec.Name); err != nil { // no table needs what is kept
 		return err
 	}
 	return from.Hold(ctx, r.spec.Name, moves)
 }
 
-// Viewed notes that the stream begins at the log position of a snapshot.
-func (r *setup) Viewed(ctx context.Context, place uint64) error {
+// Aligned notes that the stream begins at the log position of a snapshot.
+func (r *setup) Aligned(ctx context.Context, place uint64) error {
 	r.rec.Place = place
 	return r.env.Catalog.PutStream(ctx, r.rec)
 }

@@ -111,7 +111,7 @@ func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, er
 		err = r.lookAt(ctx, tables) // before the snapshot: later changes are on the target, and are found there when they arrive
 	}
 	if err == nil {
-		err = r.from.View(ctx, r.spec.Name)
+		err = r.from.AlignNextSnapshot(ctx, r.spec.Name)
 	}
 	if err == nil {
 		err = r.env.Catalog.BeginStream(ctx, r.rec, r.beside()...)

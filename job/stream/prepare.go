@@ -68,7 +68,7 @@ func (r *session) prepare(stream capture.Stream, moves []tidemark.Move) {
 	}
 	if teller, ok := stream.(capture.LinkedRowStream); ok {
 		columns := linksOf(moves)
-		teller.TellLinks(func(id tidemark.TableID) []string { return columns[id] })
+		teller.KeepOldReferences(func(id tidemark.TableID) []string { return columns[id] })
 	}
 	if keeper, ok := stream.(capture.RawDateStream); ok && r.into().Name() != "postgres" {
 		keeper.KeepDates()

@@ -38,7 +38,7 @@ func (r *setup) remove(ctx context.Context) error {
 		}
 	}
 	if r.from != nil {
-		if err := r.from.Unhold(ctx, r.spec.Name); err != nil {
+		if err := r.from.DropHold(ctx, r.spec.Name); err != nil {
 			return err
 		}
 	}

@@ -218,7 +218,7 @@ func (r *setup) undo(ctx context.Context, run string, err error) error {
 	defer cancel()
 	var uerr error
 	if r.spec.Role != ApplyHalf {
-		uerr = r.from.Unhold(ctx, r.spec.Name)
+		uerr = r.from.DropHold(ctx, r.spec.Name)
 	}
 	if uerr != nil {
 		return &tidemark.Error{Kind: tidemark.KindOf(err), Op: "replicate", Object: r.spec.Name, Err: err, Hint: "The source still keeps its log for the stream: tidemark replicate --remove ends that."}

@@ -22,7 +22,7 @@ func TestFollowLinks(t *testing.T) {
 			"UPDATE worker SET id=9 WHERE id=1", "UPDATE other SET boss=2", "DELETE FROM worker WHERE id=9", "DELETE FROM other",
 			"SET binlog_row_image=MINIMAL", "UPDATE worker SET boss=3 WHERE id=2", "UPDATE worker SET note=1 WHERE id=2", "UPDATE worker SET boss=4,id=3 WHERE id=2", "DELETE FROM worker")
 		s := stream(t, e, from)
-		s.TellLinks(func(id tidemark.TableID) []string { return map[string][]string{"worker": {"boss"}}[id.Name] })
+		s.KeepOldReferences(func(id tidemark.TableID) []string { return map[string][]string{"worker": {"boss"}}[id.Name] })
 		txs, err := drain(t, s, from)
 		if err != nil {
 			t.Fatal(err)

@@ -153,8 +153,8 @@ func (e *Source) Hold(ctx context.Context, stream string, _ []tidemark.Move) err
 	return e.holdName(ctx, stream)
 }
 
-// holdName takes the lock of a stream's name until Follow, Unhold or Close, so that another stream
-// of that name is refused before it copies. The server has no other trace of a stream.
+// holdName takes the lock of a stream's name until Follow, DropHold or Close, so that another
+// stream of that name is refused before it copies. The server has no other trace of a stream.
 func (e *Source) holdName(ctx context.Context, stream string) error {
 	e.freeName()
 	s, err := e.NewSession(ctx)
@@ -208,18 +208,18 @@ func (e *Source) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 	if len(filtered) == 0 {
 		return nil
 	}
-	untold, remedy, err := e.Untold(ctx, filtered)
-	if err != nil || len(untold) == 0 {
+	lacking, remedy, err := e.WithoutOldRows(ctx, filtered)
+	if err != nil || len(lacking) == 0 {
 		return err
 	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: untold[0].String(), Err: errors.New("has a row filter, and the log does not have a row's values from before a change"), Hint: "On the source: " + remedy}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: lacking[0].String(), Err: errors.New("has a row filter, and the log does not have a row's values from before a change"), Hint: "On the source: " + remedy}
 }
 
-// View has nothing to do: each snapshot has its position.
-func (e *Source) View(context.Context, string) error { return nil }
+// AlignNextSnapshot has nothing to do: each snapshot has its position.
+func (e *Source) AlignNextSnapshot(context.Context, string) error { return nil }
 
-// Unhold releases the name for other streams.
-func (e *Source) Unhold(context.Context, string) error {
+// DropHold releases the name for other streams.
+func (e *Source) DropHold(context.Context, string) error {
 	e.freeName()
 	return nil
 }
@@ -320,13 +320,13 @@ func (s *scope) KeepOldOf(columns func(tidemark.TableID) []string) { s.oldOf = c
 // Run.
 func (s *scope) OnlyChanged(keep func(tidemark.TableID) []string) { s.keep = keep }
 
-// TellLinks adds the old row to updates that change one of these columns of a table, and to
+// KeepOldReferences adds the old row to updates that change one of these columns of a table, and to
 // deletes; values that the before image lacks are marked unchanged. Call it before Run.
-func (s *scope) TellLinks(columns func(tidemark.TableID) []string) { s.links = columns }
+func (s *scope) KeepOldReferences(columns func(tidemark.TableID) []string) { s.links = columns }
 
-// Untold returns the tables for which the log lacks whole rows from before a change, and what to do
-// about it.
-func (e *Source) Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error) {
+// WithoutOldRows returns the tables for which the log lacks whole rows from before a change, and
+// what to do about it.
+func (e *Source) WithoutOldRows(ctx context.Context, tables []tidemark.TableID) (lacking []tidemark.TableID, remedy string, err error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
 		return nil, "", err

@@ -914,7 +914,7 @@ func TestHoldLooksAtTheServer(t *testing.T) {
 		if err := e.Hold(t.Context(), "s", nil); err != nil {
 			t.Error(err)
 		}
-		if err := e.Unhold(t.Context(), "s"); err != nil {
+		if err := e.DropHold(t.Context(), "s"); err != nil {
 			t.Error(err)
 		}
 		user := "'follower_" + db + "'@'127.0.0.1'"

@@ -29,9 +29,9 @@ func (s *Source) publishable(ctx context.Context, conn pgx.Tx, moves []tidemark.
 	return nil
 }
 
-// Untold returns the tables whose log lacks the old values of changed rows, in the table or some of
-// its partitions, and the remedy.
-func (s *Source) Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error) {
+// WithoutOldRows returns the tables whose log lacks the old values of changed rows, in the table or
+// some of its partitions, and the remedy.
+func (s *Source) WithoutOldRows(ctx context.Context, tables []tidemark.TableID) (lacking []tidemark.TableID, remedy string, err error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return nil, "", err
@@ -52,15 +52,15 @@ func (s *Source) Untold(ctx context.Context, tables []tidemark.TableID) (untold 
 	var part string
 	var alter []string
 	_, err = pgx.ForEachRow(rows, []any{&t.Schema, &t.Name, &part}, func() error {
-		if !slices.Contains(untold, t) {
-			untold = append(untold, t)
+		if !slices.Contains(lacking, t) {
+			lacking = append(lacking, t)
 		}
 		if alter = append(alter, "ALTER TABLE "+part+" REPLICA IDENTITY FULL;"); len(alter) > 3 {
 			alter[3] = "..."
 		}
 		return nil
 	})
-	return untold, strings.Join(alter[:min(len(alter), 4)], " "), s.Fail(ctx, "replicate", s.Object, err)
+	return lacking, strings.Join(alter[:min(len(alter), 4)], " "), s.Fail(ctx, "replicate", s.Object, err)
 }
 
 // TellsRows checks whether the log has the old values of the columns in the moves' filters: they

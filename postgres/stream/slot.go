@@ -41,9 +41,9 @@ func (s *Source) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Mov
 	return s.createSlot(ctx, slot, "")
 }
 
-// View lets the next Freeze see the database as of a log position, like CreateSlot, but retains
-// nothing: for a stream that began earlier.
-func (s *Source) View(ctx context.Context, slot Slot) error {
+// AlignNextSnapshot lets the next Freeze see the database as of a log position, like CreateSlot,
+// but retains nothing: for a stream that began earlier.
+func (s *Source) AlignNextSnapshot(ctx context.Context, slot Slot) error {
 	slot.Name += "_view"
 	_, err := s.createSlot(ctx, slot, " TEMPORARY")
 	return err
