@@ -145,7 +145,7 @@ func readName(st *Statement, l *sqltext.Reader) bool {
 
 // classifyCreate handles CREATE, parts of which dumps write in conditional comments: CREATE
 // ALGORITHM=... DEFINER=... SQL SECURITY ... VIEW v.
-func (s *told) classifyCreate(st *Statement, l *sqltext.Reader) {
+func (s *dumpState) classifyCreate(st *Statement, l *sqltext.Reader) {
 	if l.Accept("OR") {
 		l.Accept("REPLACE")
 	}
@@ -243,7 +243,7 @@ func classifyDrop(st *Statement, l *sqltext.Reader) {
 	}
 }
 
-func (s *told) classifyAlter(st *Statement, l *sqltext.Reader) {
+func (s *dumpState) classifyAlter(st *Statement, l *sqltext.Reader) {
 	l.Accept("IGNORE")
 	if !l.Accept("TABLE") {
 		if l.Accept("DATABASE") || l.Accept("SCHEMA") {

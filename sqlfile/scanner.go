@@ -101,7 +101,7 @@ type Header struct {
 // of the file, never on how reads have split them.
 type Scanner struct {
 	window
-	told
+	dumpState
 	skip    int64 // statements that end at or before this offset are skipped
 	index   int64 // of the last piece
 	delim   []byte
@@ -123,8 +123,8 @@ type window struct {
 	fail error // of the reader
 }
 
-// A told is the state that earlier statements set for later ones.
-type told struct {
+// A dumpState is what earlier statements have set for later ones.
+type dumpState struct {
 	session  *Session
 	vars     variables
 	tables   map[tidemark.TableID]*tidemark.Table
@@ -154,7 +154,7 @@ func NewScanner(r io.Reader, opt Options) *Scanner {
 	if charset == "" {
 		charset = "utf8mb4"
 	}
-	return &Scanner{window: window{r: r, opt: opt, line: 1}, delim: []byte(cmp.Or(opt.Delimiter, ";")), told: told{vars: variables{},
+	return &Scanner{window: window{r: r, opt: opt, line: 1}, delim: []byte(cmp.Or(opt.Delimiter, ";")), dumpState: dumpState{vars: variables{},
 		session: &Session{Database: opt.Database, Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}, filled: map[tidemark.TableID]bool{}}}
 }
 
@@ -173,16 +173,16 @@ func (s *Scanner) SkipTo(offset int64) { s.skip = offset }
 func (s *Scanner) Offset() int64 { return s.base + int64(s.mark) }
 
 // Session returns the session in force for the next statement.
-func (s *told) Session() *Session { return s.session }
+func (s *dumpState) Session() *Session { return s.session }
 
 // Header returns what the dump's comments have revealed so far.
-func (s *told) Header() Header { return s.header }
+func (s *dumpState) Header() Header { return s.header }
 
 // Table returns a table whose CREATE TABLE was read; nil if there was none.
-func (s *told) Table(id tidemark.TableID) *tidemark.Table { return s.tables[id] }
+func (s *dumpState) Table(id tidemark.TableID) *tidemark.Table { return s.tables[id] }
 
 // Findings lists the oddities of the file, complete after io.EOF.
-func (s *told) Findings() []tidemark.Finding {
+func (s *dumpState) Findings() []tidemark.Finding {
 	return slices.Concat(s.findings, s.position.findings())
 }
 
@@ -365,7 +365,7 @@ func (s *window) cut(i int, what string) error {
 }
 
 // note records a finding once.
-func (s *told) note(f tidemark.Finding) {
+func (s *dumpState) note(f tidemark.Finding) {
 	for _, have := range s.findings {
 		if have.Text == f.Text && have.Object == f.Object {
 			return
