@@ -10,9 +10,9 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Tells returns an error if the conflict rule compares more on the target than the log has of the
-// old row.
-func (b *Bound) Tells(c Change) error {
+// CheckComplete returns an error if the conflict rule compares more on the target than the log has
+// of the old row.
+func (b *Bound) CheckComplete(c Change) error {
 	if !b.Conflict.Rule.Checks(c.Kind) || c.Old != nil && !c.OldKey {
 		return nil
 	}

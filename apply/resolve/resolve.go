@@ -73,7 +73,7 @@ func (r *run) change(ctx context.Context, tx *change.Tx, c change.Change, bounds
 	if b == nil || r.off[b.Table.TableID] {
 		return nil
 	}
-	if err := b.Tells(c); err != nil {
+	if err := b.CheckComplete(c); err != nil {
 		return err
 	}
 	f, err := r.s.Try(ctx, b, c, false)

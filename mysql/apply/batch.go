@@ -63,7 +63,7 @@ func (a *batcher) change(c change.Change, bounds map[uint32]*change.Bound) (obje
 
 // changeRow processes an insert, an update or a delete.
 func (a *batcher) changeRow(b *change.Bound, c change.Change) (object string, err error) {
-	if err := b.Tells(c); err != nil && !a.blind {
+	if err := b.CheckComplete(c); err != nil && !a.blind {
 		return b.Table.String(), err
 	}
 	p, err := a.plan(b)

@@ -479,7 +479,7 @@ func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) error
 	if b == nil {
 		return nil // not one of the stream's tables
 	}
-	if err := b.Tells(c); err != nil {
+	if err := b.CheckComplete(c); err != nil {
 		return err
 	}
 	d := a.tables[b]
