@@ -56,7 +56,7 @@ func newDefining(r *Run, lanes int, objects []tidemark.Object, built map[string]
 // is no connection, it leaves them to others.
 func (d *defining) work(ctx context.Context, c *flow.Clock, lane int, patient bool) error {
 	for most := maxAhead; ; {
-		some, err := d.take(ctx, c, lane, most, patient)
+		some, err := d.next(ctx, c, lane, most, patient)
 		if err != nil || len(some) == 0 {
 			return err
 		}
@@ -77,10 +77,10 @@ func (d *defining) work(ctx context.Context, c *flow.Clock, lane int, patient bo
 	}
 }
 
-// take returns the next objects, at most that many, as far as they need none that is still being
+// next returns the next objects, at most that many, as far as they need none that is still being
 // created; none once all are there. One that is not patient gives its session up while it waits, if
 // connections are short: what it waits for may need one.
-func (d *defining) take(ctx context.Context, c *flow.Clock, lane, most int, patient bool) (some []*tidemark.Object, err error) {
+func (d *defining) next(ctx context.Context, c *flow.Clock, lane, most int, patient bool) (some []*tidemark.Object, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer c.Enter(c.Enter(flow.WaitWork))

@@ -17,7 +17,7 @@ import (
 func (w *world) definer(d *defining, b *board, connects int) func(context.Context, *flow.Clock) error {
 	return func(ctx context.Context, c *flow.Clock) error {
 		for most := 4; ; {
-			some, err := d.take(ctx, c, 0, most, true)
+			some, err := d.next(ctx, c, 0, most, true)
 			if err != nil {
 				return err
 			}
@@ -160,13 +160,13 @@ func TestDefinitionsEndWithTheFirstError(t *testing.T) {
 		b := newBoard(p, nil, nil, 1)
 		d := newDefining(&Run{plan: p, board: b}, 2, p.Objects, nil)
 		b.pending = b.held.hold(b.pending, p.plain())
-		some, err := d.take(context.Background(), nil, 0, maxAhead, true)
+		some, err := d.next(context.Background(), nil, 0, maxAhead, true)
 		if err != nil || len(some) != 1 {
 			t.Fatalf("first come %v, %v", some, err)
 		}
 		other := make(chan error)
 		go func() {
-			_, err := d.take(context.Background(), nil, 0, maxAhead, true)
+			_, err := d.next(context.Background(), nil, 0, maxAhead, true)
 			other <- err
 		}()
 		why := &tidemark.Error{Op: "create"}

@@ -461,11 +461,11 @@ func (b *board) objectDone(w *work, err error, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w.took = took
-	b.settle(w, err)
+	b.complete(w, err)
 	b.cond.Broadcast()
 }
 
-func (b *board) settle(w *work, err error) { // b.mu is held
+func (b *board) complete(w *work, err error) { // b.mu is held
 	b.progress.ended(w, err != nil)
 	w.state, w.err = built, err
 	if err != nil {
@@ -478,7 +478,7 @@ func (b *board) settle(w *work, err error) { // b.mu is held
 	for _, d := range w.blocks {
 		d.waits--
 		if err != nil && d.state == waiting {
-			b.settle(d, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: d.ID, Err: errors.New("skipped, because " + w.ID + " could not be created")})
+			b.complete(d, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: d.ID, Err: errors.New("skipped, because " + w.ID + " could not be created")})
 		}
 		b.offer(d)
 	}

@@ -104,20 +104,20 @@ func (b *board) ready(small bool, most int) (out []*work) {
 	d.large.trim(b.isDue)
 	d.small.trim(b.isDue)
 	if len(d.large) > 0 && !small && (len(d.small) == 0 || sooner(d.large[0], d.small[0])) {
-		return []*work{d.large.take()}
+		return []*work{d.large.popFirst()}
 	}
 	share := max(1, min(most, len(d.small)/max(1, d.finishers)))
 	if d.far { // they cost less than another round trip
 		share = min(most, max(share, leastShare))
 	}
 	for len(d.small) > 0 && len(out) < share {
-		out = append(out, d.small.take())
+		out = append(out, d.small.popFirst())
 		d.small.trim(b.isDue)
 	}
 	return out
 }
 
-func (q *workQueue) take() *work {
+func (q *workQueue) popFirst() *work {
 	w := heap.Pop(q).(*work)
 	w.queued = false
 	return w
@@ -126,7 +126,7 @@ func (q *workQueue) take() *work {
 // trim removes objects from the front that may not be built any more.
 func (q *workQueue) trim(isDue func(*work) bool) {
 	for len(*q) > 0 && !isDue((*q)[0]) {
-		q.take()
+		q.popFirst()
 	}
 }
 

@@ -113,7 +113,7 @@ func (im *importing) feed(ctx context.Context, c *flow.Clock) error {
 			}
 		}
 		if err == nil {
-			err = ofScript(im.take(ctx, c, p), fmt.Sprintf("%s, line %d", p.Table, p.Line))
+			err = ofScript(im.importPiece(ctx, c, p), fmt.Sprintf("%s, line %d", p.Table, p.Line))
 		}
 		if err != nil {
 			if ctx.Err() == nil {
@@ -137,7 +137,7 @@ func ofScript(err error, object string) error {
 		Hint: "Repair that statement, exclude its table, or load the file into a server of the version it was made with."}
 }
 
-func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {
+func (im *importing) importPiece(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {
 	c.Count(1, p.Bytes, 0)
 	switch p.Kind {
 	case tidemark.Define:

@@ -89,7 +89,7 @@ func (b *board) reject(move int, why Failed) []*task {
 	b.left[move] -= len(dropped)
 	for w := b.ofMove[move]; w != nil; w = w.also {
 		if w.state == waiting {
-			b.settle(w, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: w.ID, Err: errors.New("skipped, because its table was rejected")})
+			b.complete(w, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: w.ID, Err: errors.New("skipped, because its table was rejected")})
 		}
 	}
 	b.offerOf(move)
