@@ -115,7 +115,7 @@ func (f *Feed) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var wg crash.Group
 	wg.Go(func() { f.idle(ctx, stop) })
-	err := f.Stream.Run(ctx, func(tx *change.Tx) error { return f.take(ctx, tx) })
+	err := f.Stream.Run(ctx, func(tx *change.Tx) error { return f.process(ctx, tx) })
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
@@ -137,7 +137,7 @@ func (f *Feed) idle(ctx context.Context, stop context.CancelCauseFunc) {
 		f.mu.Lock()
 		var err error
 		if f.offer != nil && !f.inside && f.Stream.Seen() >= f.offer.mark.From {
-			err = f.give()
+			err = f.emitChunk()
 		}
 		f.mu.Unlock()
 		if err != nil {
@@ -147,17 +147,17 @@ func (f *Feed) idle(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// take examines a transaction, or a piece of one, and hands it on.
-func (f *Feed) take(ctx context.Context, tx *change.Tx) error {
+// process examines a transaction, or a piece of one, and hands it on.
+func (f *Feed) process(ctx context.Context, tx *change.Tx) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.offer != nil && !f.inside && tx.Place >= f.offer.mark.From {
-		if err := f.give(); err != nil {
+		if err := f.emitChunk(); err != nil {
 			return err
 		}
 	}
 	if len(f.Tables) > 0 {
-		if err := f.look(ctx, tx); err != nil {
+		if err := f.recordChanges(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -172,8 +172,8 @@ func (f *Feed) take(ctx context.Context, tx *change.Tx) error {
 	return f.emit(tx)
 }
 
-// look records the transaction's changes of tables that are being loaded.
-func (f *Feed) look(ctx context.Context, tx *change.Tx) error {
+// recordChanges records the transaction's changes of tables that are being loaded.
+func (f *Feed) recordChanges(ctx context.Context, tx *change.Tx) error {
 	for rest := tx.Changes; len(rest) > 0; {
 		c, next, err := change.Next(rest)
 		if err != nil {
@@ -315,8 +315,8 @@ func (f *Feed) Put(ctx context.Context, chunk *change.Chunk, say *change.Load, m
 	}
 }
 
-// give emits the waiting chunk. The lock is held.
-func (f *Feed) give() error {
+// emitChunk emits the waiting chunk. The lock is held.
+func (f *Feed) emitChunk() error {
 	o, w := f.offer, f.window
 	f.offer, f.window = nil, nil
 	defer f.seen.Store(0)

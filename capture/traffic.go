@@ -100,7 +100,7 @@ func (t *traffic) count(changes []byte) {
 			t.last.now.Deletes++
 		}
 		if t.nth++; t.nth%lookEvery == 0 {
-			t.look(message)
+			t.countRow(message)
 		}
 	}
 }
@@ -127,8 +127,8 @@ func (t *traffic) know(body []byte) {
 	}
 }
 
-// look counts the row of an update or delete.
-func (t *traffic) look(message []byte) {
+// countRow counts the row of an update or delete.
+func (t *traffic) countRow(message []byte) {
 	c, err := change.Parse(message)
 	if err != nil {
 		return
