@@ -218,7 +218,7 @@ func (l *Log) Append(ctx context.Context, txs []*change.Tx) error {
 			return l.fail(tidemark.Bug, "append to", err, "")
 		}
 	}
-	switch err := l.put(ctx, l.p.take()); {
+	switch err := l.put(ctx, l.p.drain()); {
 	case errors.Is(err, ErrFenced) && l.stored == l.began:
 		return l.fail(tidemark.Transient, "append to", fmt.Errorf("there is more in it than when this capture began: %w", err), "")
 	case err != nil:

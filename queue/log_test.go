@@ -180,7 +180,7 @@ func BenchmarkPack(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		p.take()
+		p.drain()
 	}
 }
 
@@ -197,7 +197,7 @@ func BenchmarkParse(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := r.give(m, false, func(tx *change.Tx) error { n++; return nil }); err != nil {
+			if err := r.emitFrom(m, false, func(tx *change.Tx) error { n++; return nil }); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -38,7 +38,7 @@ func packed(t testing.TB, maxMessage int, compress bool, txs ...*change.Tx) [][]
 			t.Fatal(err)
 		}
 	}
-	return p.take()
+	return p.drain()
 }
 
 func TestHeaders(t *testing.T) {
@@ -155,7 +155,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		r := reader{given: map[uint32][]byte{}, pending: map[uint32][]byte{}}
 		size := 0
-		err = r.give(m, false, func(tx *change.Tx) error {
+		err = r.emitFrom(m, false, func(tx *change.Tx) error {
 			size += len(tx.Changes)
 			return nil
 		})
@@ -178,14 +178,14 @@ func FuzzPack(f *testing.F) {
 		}
 		var got []byte
 		r := reader{given: map[uint32][]byte{}, pending: map[uint32][]byte{}}
-		for i, b := range p.take() {
+		for i, b := range p.drain() {
 			m, err := parse(b)
 			if err != nil || len(b) > p.max {
 				t.Fatalf("message %d of %d bytes: %v", i, len(b), err)
 			}
 			// Relations are left out: all of them are among the changes.
 			m.relations = nil
-			if err := r.give(m, false, func(tx *change.Tx) error { got = append(got, tx.Changes...); return nil }); err != nil {
+			if err := r.emitFrom(m, false, func(tx *change.Tx) error { got = append(got, tx.Changes...); return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -258,8 +258,8 @@ func (p *packer) seal() {
 	clear(p.declared)
 }
 
-// take returns the filled messages and the one being filled.
-func (p *packer) take() [][]byte {
+// drain returns the filled messages and the one being filled.
+func (p *packer) drain() [][]byte {
 	p.seal()
 	out := p.out
 	p.out = nil

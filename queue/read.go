@@ -40,7 +40,7 @@ func (l *Log) Read(ctx context.Context, after uint64, emit func(*change.Tx) erro
 	r := reader{after: after, skip: true, given: map[uint32][]byte{}, pending: map[uint32][]byte{}}
 	var prev uint64 // checksum of the message before
 	for first := true; ; first = false {
-		m, err := take(ctx, in)
+		m, err := nextMessage(ctx, in)
 		if err != nil {
 			return l.wrap("read", err)
 		}
@@ -58,7 +58,7 @@ func (l *Log) Read(ctx context.Context, after uint64, emit func(*change.Tx) erro
 				return l.wrap("read", err)
 			}
 		}
-		if err := r.give(m, lost, emit); err != nil {
+		if err := r.emitFrom(m, lost, emit); err != nil {
 			var e emitError
 			if errors.As(err, &e) {
 				return e.error
@@ -77,8 +77,8 @@ type fetched struct {
 	err error
 }
 
-// take returns the next message.
-func take(ctx context.Context, in <-chan chan fetched) (*message, error) {
+// nextMessage returns the next message.
+func nextMessage(ctx context.Context, in <-chan chan fetched) (*message, error) {
 	select {
 	case f := <-in:
 		select {
@@ -156,8 +156,9 @@ type reader struct {
 	amid    bool              // emit has received pieces of a transaction whose end is still to come
 }
 
-// give emits the transactions in m. With lost, it leaves out the one that is unfinished at its end.
-func (r *reader) give(m *message, lost bool, emit func(*change.Tx) error) error {
+// emitFrom emits the transactions in m. With lost, it leaves out the one that is unfinished at its
+// end.
+func (r *reader) emitFrom(m *message, lost bool, emit func(*change.Tx) error) error {
 	note := func(id uint32, framed []byte) { r.pending[id] = framed }
 	clear(r.pending)
 	if err := eachRelation(m.relations, note); err != nil {

@@ -97,8 +97,8 @@ func (k *known) forget(seq uint64) {
 	delete(k.cache, seq)
 }
 
-// take returns a message that was read ahead.
-func (k *known) take(seq uint64) []byte {
+// remove returns a message that was read ahead, and forgets it.
+func (k *known) remove(seq uint64) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b := k.cache[seq]

@@ -135,15 +135,15 @@ func (s *Store) offsets(ctx context.Context) (start, end int64, err error) {
 	return start, end, nil
 }
 
-// look finds the first message and the last one. There are none if first is the zero place.
-func (s *Store) look(ctx context.Context) (first, last place, err error) {
+// bounds finds the first message and the last one. There are none if first is the zero place.
+func (s *Store) bounds(ctx context.Context) (first, last place, err error) {
 	for range 3 {
 		s.known.mu.Lock()
 		seen := s.known.seen // before the servers are asked: another reader continues while they answer
 		s.known.mu.Unlock()
 		start, end, err := s.offsets(ctx)
 		if err == nil {
-			err = s.lookBetween(ctx, start, end, seen)
+			err = s.noteBetween(ctx, start, end, seen)
 		}
 		if errors.Is(err, kerr.OffsetOutOfRange) { // another process trims
 			continue
@@ -157,9 +157,9 @@ func (s *Store) look(ctx context.Context) (first, last place, err error) {
 	return first, last, err
 }
 
-// lookBetween records the messages between two offsets; before is the last message that was read
+// noteBetween records the messages between two offsets; before is the last message that was read
 // before the servers were asked for them.
-func (s *Store) lookBetween(ctx context.Context, start, end int64, before place) error {
+func (s *Store) noteBetween(ctx context.Context, start, end int64, before place) error {
 	k := &s.known
 	k.mu.Lock()
 	if k.put.seq > k.seen.seq && end > k.put.offset && end <= k.put.offset+2 {
@@ -256,11 +256,11 @@ func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
 
 // find finds a message; with read it also returns the content.
 func (s *Store) find(ctx context.Context, seq uint64, read bool) (place, []byte, error) {
-	if err := s.reading.take(ctx); err != nil { // the second caller finds what the first one has read ahead
+	if err := s.reading.acquire(ctx); err != nil { // the second caller finds what the first one has read ahead
 		return place{}, nil, err
 	}
-	defer s.reading.give()
-	if b := s.known.take(seq); read && b != nil {
+	defer s.reading.release()
+	if b := s.known.remove(seq); read && b != nil {
 		return place{}, b, nil
 	}
 	for begun := time.Now(); ; {
@@ -274,7 +274,7 @@ func (s *Store) find(ctx context.Context, seq uint64, read bool) (place, []byte,
 				return p, b, err
 			}
 		}
-		first, last, err := s.look(ctx)
+		first, last, err := s.bounds(ctx)
 		if err != nil {
 			return place{}, nil, err
 		}
@@ -357,7 +357,7 @@ func (s *Store) Wait(ctx context.Context, seq uint64) (uint64, error) {
 		}
 		records, next, err := s.fetch(ctx, s.waits, tail, ahead, poll)
 		if errors.Is(err, kerr.OffsetOutOfRange) {
-			_, _, err = s.look(ctx)
+			_, _, err = s.bounds(ctx)
 		}
 		if err != nil {
 			return 0, err

@@ -94,7 +94,7 @@ type Store struct {
 // A semaphore is a lock whose waiters obey a ctx.
 type semaphore chan struct{}
 
-func (s semaphore) take(ctx context.Context) error {
+func (s semaphore) acquire(ctx context.Context) error {
 	select {
 	case s <- struct{}{}:
 		return nil
@@ -103,7 +103,7 @@ func (s semaphore) take(ctx context.Context) error {
 	}
 }
 
-func (s semaphore) give() { <-s }
+func (s semaphore) release() { <-s }
 
 // Open opens a queue, and creates its topic if it is missing. Kinds of errors: Invalid, also if the
 // topic would expire messages; Unreachable, Denied, Forbidden.
@@ -111,7 +111,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	s, err := connect(ctx, opt)
 	if err == nil {
 		if err = s.openTopic(ctx, true); err == nil {
-			_, _, err = s.look(ctx)
+			_, _, err = s.bounds(ctx)
 		}
 		if err != nil {
 			s.Close()
@@ -135,7 +135,7 @@ func Remove(ctx context.Context, opt Options) error {
 		return nil
 	}
 	if err == nil {
-		_, _, err = s.look(ctx) // checks that its content is ours
+		_, _, err = s.bounds(ctx) // checks that its content is ours
 	}
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (s *Store) Name() string { return "queue " + s.name }
 
 // State asks the servers.
 func (s *Store) State(ctx context.Context) (queue.State, error) {
-	first, last, err := s.look(ctx)
+	first, last, err := s.bounds(ctx)
 	if err != nil {
 		return queue.State{}, err
 	}
@@ -339,7 +339,7 @@ func (s *Store) Purge(ctx context.Context, seq uint64) error {
 // Close ends the connections.
 func (s *Store) Close() error {
 	s.writing <- struct{}{}
-	defer s.writing.give()
+	defer s.writing.release()
 	s.drop()
 	for _, l := range []*link{s.asks, s.waits} {
 		if l != nil {

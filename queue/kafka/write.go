@@ -44,7 +44,7 @@ func (s *Store) begin(ctx context.Context) error {
 	if _, _, err = c.ProducerID(asked); err != nil {
 		err = s.fail(ctx, op, err)
 	} else if err = s.sameTopic(ctx); err == nil {
-		_, _, err = s.look(ctx)
+		_, _, err = s.bounds(ctx)
 	}
 	if err != nil {
 		c.Close()
@@ -70,10 +70,10 @@ func (s *Store) drop() {
 // it determines the outcome.
 func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, error) {
 	const op = "append to"
-	if err := s.writing.take(ctx); err != nil {
+	if err := s.writing.acquire(ctx); err != nil {
 		return 0, err
 	}
-	defer s.writing.give()
+	defer s.writing.release()
 	if s.producer == nil {
 		if err := s.begin(ctx); err != nil {
 			return 0, err
@@ -156,7 +156,7 @@ func (s *Store) room(ctx context.Context, messages [][]byte) (n int, err error) 
 		if n > 0 {
 			return n, nil
 		}
-		if _, _, err := s.look(ctx); err != nil { // another process may have trimmed it
+		if _, _, err := s.bounds(ctx); err != nil { // another process may have trimmed it
 			return 0, err
 		}
 	}
