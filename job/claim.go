@@ -25,8 +25,8 @@ type claims struct {
 // theRun is the claim of a run itself among those to its tables: a run that is evicted loses it.
 var theRun tidemark.TableID
 
-// take claims tables for the run, and refuses those that another process is filling now.
-func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed bool, err error) {
+// claimTables claims tables for the run, and refuses those that another process is filling now.
+func (c *copying) claimTables(ctx context.Context, tables []tidemark.TableID) (renewed bool, err error) {
 	if c.claims.Claim == nil {
 		if c.claims.Claim, err = c.tgt.Claim(ctx, c.run.ID); err != nil {
 			return false, err
@@ -91,8 +91,8 @@ func (c *copying) evict(ctx context.Context, table tidemark.TableID) error {
 	return nil
 }
 
-// settle is contested, and then evict, for all tables of a plan.
-func (c *copying) settle(ctx context.Context, p *load.Plan) error {
+// resolveClaims does what contested, and then evict, does for all tables of a plan.
+func (c *copying) resolveClaims(ctx context.Context, p *load.Plan) error {
 	if len(c.claims.others) == 0 {
 		return nil
 	}
@@ -127,10 +127,10 @@ func CutStream(run string) (name string, ok bool) {
 	return strings.CutPrefix(run, tidemark.StreamClaim)
 }
 
-// retake renews the claims of a run that is resumed.
-func (c *copying) retake(ctx context.Context, tables []tidemark.TableID) error {
+// renewClaims renews the claims of a run that is resumed.
+func (c *copying) renewClaims(ctx context.Context, tables []tidemark.TableID) error {
 	state := c.run.State
-	had, err := c.take(ctx, tables)
+	had, err := c.claimTables(ctx, tables)
 	if err == nil && !had && state != catalog.Incomplete {
 		c.giveUp(ctx, true)
 		err = &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: c.run.ID, Err: errors.New("the target has no traces of this run any more: another run has replaced its tables, or its markers were removed"), Hint: "Start a new copy, with --prep drop for existing tables."}

@@ -144,7 +144,7 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 		}
 	}
 	if !c.spec.PlanOnly {
-		if _, err := c.take(ctx, Targets(moves)); tidemark.KindOf(err) == tidemark.Forbidden {
+		if _, err := c.claimTables(ctx, Targets(moves)); tidemark.KindOf(err) == tidemark.Forbidden {
 			c.claims.denied = err
 		} else if err != nil {
 			return nil, err
@@ -182,7 +182,7 @@ func (c *copying) begin(ctx context.Context) (err error) {
 		return err
 	}
 	c.p = p
-	if err := c.settle(ctx, p); err != nil {
+	if err := c.resolveClaims(ctx, p); err != nil {
 		return err
 	}
 	id := c.run.ID // whose claims there are
@@ -272,7 +272,7 @@ func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progres
 	c.load = run
 	started := time.Now()
 	c.env.Watch.Running(progress)
-	defer c.env.tell(ctx, c.run.ID, withWorkers(progressWork(progress), run.Report))()
+	defer c.env.recordProgress(ctx, c.run.ID, withWorkers(progressWork(progress), run.Report))()
 	err := run.Do(ctx, c.built)
 	var failed []load.Failed
 	if after != nil && (err == nil || tidemark.KindOf(err) == tidemark.Incomplete) {

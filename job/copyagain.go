@@ -82,7 +82,7 @@ func (c *resuming) do(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	c.kept = keepWhole(c.p, c.done, tidemark.Family(c.src.Name()) == "mysql")
-	c.tell()
+	c.reportKept()
 	if slices.Contains(c.kept, false) {
 		if err := c.renew(ctx); err != nil {
 			return nil, err
@@ -140,8 +140,8 @@ func keepWhole(p *load.Plan, done map[int]int64, changesUntold bool) []bool {
 	return kept
 }
 
-// tell reports what is kept and what is read again.
-func (c *resuming) tell() {
+// reportKept reports what is kept and what is read again.
+func (c *resuming) reportKept() {
 	var again []string
 	for i := range c.p.Moves {
 		if !c.kept[i] {

@@ -37,7 +37,7 @@ func openDumpDiff(ctx context.Context, env Env, spec DiffSpec) (*dumpDiff, error
 		return nil, err
 	}
 	d := &dumpDiff{im: im, live: im.tgt.(Database)}
-	if err := d.look(ctx, env, spec); err != nil {
+	if err := d.inspect(ctx, env, spec); err != nil {
 		d.close()
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (d *dumpDiff) close() {
 	d.im.close()
 }
 
-func (d *dumpDiff) look(ctx context.Context, env Env, spec DiffSpec) error {
+func (d *dumpDiff) inspect(ctx context.Context, env Env, spec DiffSpec) error {
 	im, stamp := d.im, d.im.dump.Stamp()
 	if stamp == "" {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "diff", Object: im.dump.Name(), Err: errors.New("a comparison reads the dump several times, and a pipe can be read once"), Hint: "Write it to a file first."}
@@ -78,7 +78,7 @@ func (d *dumpDiff) look(ctx context.Context, env Env, spec DiffSpec) error {
 	}
 	s, err := im.survey(ctx, false, d.survey.See)
 	if err == nil {
-		err = s.settle()
+		err = s.placeDatabases()
 	}
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func (im *importJob) begin(ctx context.Context) (err error) {
 		}
 	}()
 	if im.tgt.Default() != "" { // before the catalogue has the run, so that one that is killed at its first table can be resumed
-		if _, err := c.take(ctx, nil); err != nil && tidemark.KindOf(err) != tidemark.Forbidden { // if privileges are missing, Begin says more
+		if _, err := c.claimTables(ctx, nil); err != nil && tidemark.KindOf(err) != tidemark.Forbidden { // if privileges are missing, Begin says more
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func (im *importJob) begin(ctx context.Context) (err error) {
 
 func (im *importJob) resume(ctx context.Context) error {
 	c := im.copying
-	if err := c.claim(ctx, "import"); err != nil {
+	if err := c.lockRun(ctx, "import"); err != nil {
 		return err
 	}
 	if c.run.Position.Stamp != c.position.Stamp || c.position.Stamp == "" {
@@ -149,7 +149,7 @@ func (im *importJob) resume(ctx context.Context) error {
 			return err
 		}
 		c.unmarked = true // no database has the table of marker rows: no row was loaded
-	} else if err := c.retake(ctx, nil); err != nil {
+	} else if err := c.renewClaims(ctx, nil); err != nil {
 		return err
 	}
 	im.prepared = maps.Clone(c.built)

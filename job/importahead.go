@@ -42,7 +42,7 @@ func (im *importJob) Foresee(ctx context.Context, pieces []*tidemark.Piece) (n i
 	if len(ids) < 2 {
 		return 0, forget
 	}
-	if _, err := im.take(ctx, ids); err != nil {
+	if _, err := im.claimTables(ctx, ids); err != nil {
 		return 0, forget
 	}
 	states, err := im.tgt.Inspect(ctx, ids)

@@ -65,7 +65,7 @@ func (im *importJob) survey(ctx context.Context, tables bool, see func(*tidemark
 			return s, nil
 		}
 		if err == nil {
-			err = s.take(ctx, p)
+			err = s.addPiece(ctx, p)
 		}
 		if err != nil {
 			return nil, err
@@ -73,7 +73,7 @@ func (im *importJob) survey(ctx context.Context, tables bool, see func(*tidemark
 	}
 }
 
-func (s *survey) take(ctx context.Context, p *tidemark.Piece) error {
+func (s *survey) addPiece(ctx context.Context, p *tidemark.Piece) error {
 	im := s.im
 	if p.Kind == tidemark.Rows {
 		im.dump.Done(p)
@@ -245,7 +245,7 @@ func (s *survey) Split(context.Context, *tidemark.Move) ([]tidemark.Range, error
 // plan makes a plan from what was found.
 func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 	im := s.im
-	if err := s.settle(); err != nil {
+	if err := s.placeDatabases(); err != nil {
 		return nil, err
 	}
 	if len(s.tables) == 0 {
@@ -306,8 +306,8 @@ func (s *survey) clashes(moves []tidemark.Move) {
 	}
 }
 
-// settle decides where the databases of the file go; see settleDatabases.
-func (s *survey) settle() error {
+// placeDatabases decides where the databases of the file go; see settleDatabases.
+func (s *survey) placeDatabases() error {
 	im := s.im
 	schemas := map[string]bool{}
 	for _, t := range s.tables {

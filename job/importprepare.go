@@ -44,7 +44,7 @@ func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh
 	if im.foreseen[id] {
 		return false, true, nil
 	}
-	if _, err := im.take(ctx, one); err != nil {
+	if _, err := im.claimTables(ctx, one); err != nil {
 		return false, false, err
 	}
 	defer func() {
@@ -135,7 +135,7 @@ func clearAhead(ctx context.Context, im *importJob) error {
 // clearAll empties or drops tables together.
 func clearAll(ctx context.Context, im *importJob, tables []tidemark.TableID) (err error) {
 	drop := im.spec.Plan.Prep == load.DropTables
-	if _, err := im.take(ctx, tables); err != nil {
+	if _, err := im.claimTables(ctx, tables); err != nil {
 		return err
 	}
 	defer func() {

@@ -46,7 +46,7 @@ func DiffLive(ctx context.Context, env Env, spec LiveSpec) (out diff.Result, fin
 			defer v.close()
 			there()
 			if err = v.first(ctx); err == nil {
-				err = v.settle(ctx)
+				err = v.recheck(ctx)
 			}
 		}
 		if err == nil {
@@ -159,8 +159,9 @@ func (v *living) first(ctx context.Context) error {
 	return v.live.First(ctx, src, tgt)
 }
 
-// settle checks the differing rows again until it is known which of them differ, or the time is up.
-func (v *living) settle(ctx context.Context) error {
+// recheck checks the differing rows again until it is known which of them differ, or the time is
+// up.
+func (v *living) recheck(ctx context.Context) error {
 	until := v.env.Time().Add(v.spec.Timeout)
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
 		rows, tables := v.live.Unsettled()
@@ -168,7 +169,7 @@ func (v *living) settle(ctx context.Context) error {
 			return nil
 		}
 		v.looks++
-		v.tell(rows, tables)
+		v.reportWaiting(rows, tables)
 		if ok, err := v.wait(ctx, pause, until); err != nil || !ok {
 			return err
 		}
@@ -184,8 +185,8 @@ func (v *living) settle(ctx context.Context) error {
 	}
 }
 
-// tell reports what the comparison waits for.
-func (v *living) tell(rows, tables int) {
+// reportWaiting reports what the comparison waits for.
+func (v *living) reportWaiting(rows, tables int) {
 	what := fmt.Sprintf("rows that differ so far: %d", rows)
 	if tables > 0 {
 		what += fmt.Sprintf(", tables to be read again: %d", tables)

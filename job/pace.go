@@ -162,7 +162,7 @@ func startPace(ctx context.Context, c *copying) (p *pacing, stop func(), err err
 		return nil, nil, err
 	}
 	p.start = time.Now()
-	still := crash.Beside(ctx, func(ctx context.Context) { p.look(ctx, do) })
+	still := crash.Beside(ctx, func(ctx context.Context) { p.measure(ctx, do) })
 	return p, func() {
 		still()
 		remove()
@@ -243,8 +243,8 @@ func (p *pacing) why() string {
 	return text
 }
 
-// look takes the time of small transactions until ctx ends.
-func (p *pacing) look(ctx context.Context, do func(context.Context) error) {
+// measure takes the time of small transactions until ctx ends.
+func (p *pacing) measure(ctx context.Context, do func(context.Context) error) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		p.mu.Lock()

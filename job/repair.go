@@ -128,7 +128,7 @@ func (r *repairing) rounds(ctx context.Context) error {
 	}
 	for {
 		if r.spec.Live {
-			if err := r.settle(ctx); err != nil {
+			if err := r.recheck(ctx); err != nil {
 				return err
 			}
 		} else {
@@ -139,7 +139,7 @@ func (r *repairing) rounds(ctx context.Context) error {
 				return err
 			}
 		}
-		t, err := r.live.Repair(ctx, r.from, r.to, diff.Repairing{Execute: r.spec.Execute, Tell: r.tell, Done: r.done})
+		t, err := r.live.Repair(ctx, r.from, r.to, diff.Repairing{Execute: r.spec.Execute, Tell: r.logChanges, Done: r.done})
 		r.count(t)
 		if err != nil || !r.spec.Execute {
 			return err
@@ -183,8 +183,8 @@ type logged struct {
 	Committed bool `json:"committed,omitempty"`
 }
 
-// tell writes changes to the log before they are committed.
-func (r *repairing) tell(batch int, changes []diff.Repaired) error {
+// logChanges writes changes to the log before they are committed.
+func (r *repairing) logChanges(batch int, changes []diff.Repaired) error {
 	for i := range changes {
 		if r.spec.Print != nil {
 			r.spec.Print(changes[i])

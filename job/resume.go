@@ -37,7 +37,7 @@ func (c *copying) resume(ctx context.Context) error {
 
 // reopen takes over the plan of the run that is resumed, and its tables.
 func (c *copying) reopen(ctx context.Context) error {
-	if err := c.claim(ctx, c.verb); err != nil {
+	if err := c.lockRun(ctx, c.verb); err != nil {
 		return err
 	}
 	p, err := load.ReadPlan(c.run.Plan, func(use func([]byte) error) error { return c.env.Catalog.PlanParts(ctx, c.run.ID, use) })
@@ -48,7 +48,7 @@ func (c *copying) reopen(ctx context.Context) error {
 	if err := Distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
 		return err
 	}
-	if err := c.retake(ctx, Targets(c.p.Moves)); err != nil {
+	if err := c.renewClaims(ctx, Targets(c.p.Moves)); err != nil {
 		return err
 	}
 	return c.clearFirst(ctx)
@@ -92,9 +92,9 @@ func (c *copying) putPlan(ctx context.Context, write func(context.Context, catal
 	return write(ctx, run)
 }
 
-// claim finds the run to resume and takes its lock. It reads the run's state under the lock: the
+// lockRun finds the run to resume and takes its lock. It reads the run's state under the lock: the
 // previous holder may have finished the run.
-func (c *copying) claim(ctx context.Context, verb string) error {
+func (c *copying) lockRun(ctx context.Context, verb string) error {
 	run, err := c.resumed(ctx, verb)
 	if err != nil {
 		return err

@@ -17,18 +17,18 @@ import (
 // The catalogue has the progress of all runs, for any process to see (tidemark utilities). It is
 // updated once a second; if the catalogue cannot be written, the run continues.
 const (
-	tellEvery = time.Second
-	rateOver  = 10 // how many samples a rate covers
+	progressEvery = time.Second
+	rateOver      = 10 // how many samples a rate covers
 )
 
-// tell writes the progress of a run to the catalogue, until stop is called.
-func (e Env) tell(ctx context.Context, run string, look func() catalog.Work) (stop func()) {
+// recordProgress writes the progress of a run to the catalogue, until stop is called.
+func (e Env) recordProgress(ctx context.Context, run string, look func() catalog.Work) (stop func()) {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
 	var wait crash.Group
 	wait.Go(func() {
 		var seen []sight
-		tick := time.NewTicker(tellEvery)
+		tick := time.NewTicker(progressEvery)
 		defer tick.Stop()
 		for {
 			w := look()
@@ -137,7 +137,7 @@ func (e Env) Record(ctx context.Context, verb, source, target string, look func(
 	if err := e.Catalog.Begin(ctx, run); err != nil {
 		return "", err
 	}
-	stop := e.tell(ctx, run.ID, look)
+	stop := e.recordProgress(ctx, run.ID, look)
 	report, err := do(ctx)
 	stop()
 	run.Ended, run.State = e.Time(), endState(err)

@@ -41,7 +41,7 @@ type noticed struct {
 	findings []tidemark.Finding
 }
 
-func (a *noticed) say(s tidemark.Severity, n int, text, hint string) {
+func (a *noticed) add(s tidemark.Severity, n int, text, hint string) {
 	if n > 0 {
 		a.findings = append(a.findings, tidemark.Finding{Severity: s, Object: "applications", Text: text, Hint: hint})
 	}
@@ -127,27 +127,27 @@ func (a *noticed) fromMySQL(bools bool) {
 	if bools {
 		a.bools, a.tiny = append(a.bools, a.tiny...), nil
 	}
-	a.say(tidemark.Warning, len(a.folded), "comparisons of text ignore case on the source, and are exact here"+in(a.folded),
+	a.add(tidemark.Warning, len(a.folded), "comparisons of text ignore case on the source, and are exact here"+in(a.folded),
 		"Where queries or logins rely on it: citext, or a nondeterministic ICU collation.")
-	a.say(tidemark.Warning, len(a.tiny), "tinyint(1) becomes smallint, unless --tinyint1-bool makes boolean of it"+in(a.tiny), "Use it where the application expects true and false; any value but 0 becomes true.")
-	a.say(tidemark.Warning, len(a.bools), "a boolean does not compare with numbers: active = 1 fails"+in(a.bools), "Write active, or active = true.")
-	a.say(tidemark.Warning, len(a.capitals), "names with capitals are found only by SQL that quotes them ("+tidemark.Some(a.capitals, 2)+")", "Quote them in the application, or rename them in the copy (rule-action convert-lowercase).")
-	a.say(tidemark.Warning, len(a.implicit), "NOT NULL text and blobs have no default: an INSERT must name them, which MySQL demands in strict sql_mode only"+in(a.implicit),
+	a.add(tidemark.Warning, len(a.tiny), "tinyint(1) becomes smallint, unless --tinyint1-bool makes boolean of it"+in(a.tiny), "Use it where the application expects true and false; any value but 0 becomes true.")
+	a.add(tidemark.Warning, len(a.bools), "a boolean does not compare with numbers: active = 1 fails"+in(a.bools), "Write active, or active = true.")
+	a.add(tidemark.Warning, len(a.capitals), "names with capitals are found only by SQL that quotes them ("+tidemark.Some(a.capitals, 2)+")", "Quote them in the application, or rename them in the copy (rule-action convert-lowercase).")
+	a.add(tidemark.Warning, len(a.implicit), "NOT NULL text and blobs have no default: an INSERT must name them, which MySQL demands in strict sql_mode only"+in(a.implicit),
 		"ALTER TABLE ... ALTER COLUMN ... SET DEFAULT '' where an application relies on it.")
 	large := ""
 	if len(a.large) > 0 {
 		large = ", and drivers return bigint unsigned, here numeric(20,0), as a decimal" + in(a.large)
 	}
-	a.say(tidemark.Note, len(a.unsigned), "unsigned integers take negative numbers here"+in(a.unsigned)+large, "CHECK (column >= 0) keeps the range; bigint is the better type where no number needs the 64th bit.")
-	a.say(tidemark.Note, len(a.spans), "time becomes interval"+in(a.spans), "Where it is a time of day, give it the type time (rule-action change-data-type).")
-	a.say(tidemark.Note, len(a.instants), "timestamp is shown in the time zone of the session (TimeZone), which may not be the source's (time_zone)"+in(a.instants), "ALTER ROLE ... SET timezone = '...' for the application's user.")
-	a.say(tidemark.Note, len(a.nullable), "ORDER BY puts NULLs last (on the source first), and rows with equal values in any order", "ORDER BY column NULLS FIRST, and a key as the last column.")
+	a.add(tidemark.Note, len(a.unsigned), "unsigned integers take negative numbers here"+in(a.unsigned)+large, "CHECK (column >= 0) keeps the range; bigint is the better type where no number needs the 64th bit.")
+	a.add(tidemark.Note, len(a.spans), "time becomes interval"+in(a.spans), "Where it is a time of day, give it the type time (rule-action change-data-type).")
+	a.add(tidemark.Note, len(a.instants), "timestamp is shown in the time zone of the session (TimeZone), which may not be the source's (time_zone)"+in(a.instants), "ALTER ROLE ... SET timezone = '...' for the application's user.")
+	a.add(tidemark.Note, len(a.nullable), "ORDER BY puts NULLs last (on the source first), and rows with equal values in any order", "ORDER BY column NULLS FIRST, and a key as the last column.")
 }
 
 // fromPostgres is for copies from PostgreSQL into MySQL or MariaDB.
 func (a *noticed) fromPostgres() {
-	a.say(tidemark.Warning, len(a.asText), "types that only PostgreSQL has become text, without their operators"+in(a.asText), "")
-	a.say(tidemark.Warning, len(a.bools), "boolean becomes tinyint(1): drivers return 1 and 0"+in(a.bools), "")
-	a.say(tidemark.Warning, len(a.instants), "timestamptz becomes datetime in UTC, whatever the session's time zone"+in(a.instants), "Run the application in UTC.")
-	a.say(tidemark.Note, len(a.nullable), "ORDER BY puts NULLs first (on the source last), text in the order of its characters' codes, and rows with equal values in any order", "ORDER BY column IS NULL, column; COLLATE has the order of a language.")
+	a.add(tidemark.Warning, len(a.asText), "types that only PostgreSQL has become text, without their operators"+in(a.asText), "")
+	a.add(tidemark.Warning, len(a.bools), "boolean becomes tinyint(1): drivers return 1 and 0"+in(a.bools), "")
+	a.add(tidemark.Warning, len(a.instants), "timestamptz becomes datetime in UTC, whatever the session's time zone"+in(a.instants), "Run the application in UTC.")
+	a.add(tidemark.Note, len(a.nullable), "ORDER BY puts NULLs first (on the source last), text in the order of its characters' codes, and rows with equal values in any order", "ORDER BY column IS NULL, column; COLLATE has the order of a language.")
 }

@@ -97,7 +97,7 @@ func Run(ctx context.Context, env job.Env, spec Spec) (string, *Report, error) {
 	}
 	defer db.Close()
 	r := &running{spec: spec, db: db, mysql: tidemark.Family(db.Name()) == "mysql"}
-	run, err := env.Record(ctx, "load", tidemark.MaskURL(spec.URL), "", r.look, func(ctx context.Context) (any, error) {
+	run, err := env.Record(ctx, "load", tidemark.MaskURL(spec.URL), "", r.progress, func(ctx context.Context) (any, error) {
 		err := r.do(ctx)
 		r.finish()
 		return &r.rep, err
@@ -112,8 +112,8 @@ func (s Spec) check() error {
 	return nil
 }
 
-// look is the progress for the catalogue.
-func (r *running) look() catalog.Work {
+// progress is the run's progress, for the catalogue.
+func (r *running) progress() catalog.Work {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return catalog.Work{Phase: "load", Unit: "transactions", Done: r.rep.Transactions, Left: -1}
