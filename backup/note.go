@@ -52,7 +52,7 @@ type notes struct {
 // note starts the checkpoints. fail is called when the backup can no longer succeed.
 func (j *Job) note(ctx context.Context, fail context.CancelCauseFunc) {
 	n := &j.notes
-	placed, ok := j.server.(Placed)
+	placed, ok := j.server.(Resumable)
 	if !ok {
 		return
 	}
@@ -100,7 +100,7 @@ func (j *Job) noted() {
 }
 
 // noteOnce writes a checkpoint of what is stored now, if that is more than before.
-func (j *Job) noteOnce(ctx context.Context, placed Placed) error {
+func (j *Job) noteOnce(ctx context.Context, placed Resumable) error {
 	c, err := j.w.Checkpoint()
 	if err != nil || c.Plain() == j.notes.last {
 		return err

@@ -70,16 +70,16 @@ type Changes interface {
 	Changed(f *tidemark.DataFile) tidemark.FileChange
 }
 
-// Placed is a Server whose stopped backups can be resumed.
-type Placed interface {
+// Resumable is a Server whose stopped backups can be resumed.
+type Resumable interface {
 	// Place returns the part of the log with all changes that a running backup may have read so
 	// far; From is where the backup began. Kind Lost: the server has ended it. Kind Unsupported:
 	// the backup cannot be resumed.
 	Place(ctx context.Context) (tidemark.DataLog, error)
 }
 
-// Spacious is a Source that knows free space within files.
-type Spacious interface {
+// FreeSpaceReader is a Source that knows free space within files.
+type FreeSpaceReader interface {
 	// Free returns a file's relation, how many bytes of content, read at an offset, are free space
 	// in pages, and how many are pages at all. of is 0 if nothing is known about it.
 	Free(f *tidemark.DataFile, at int64, content []byte) (relation string, free, of int64)

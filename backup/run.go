@@ -146,7 +146,7 @@ func (j *Job) run(ctx context.Context) (*Result, error) {
 	if j.set.Checksums {
 		j.pages, _ = j.server.(Pages)
 	}
-	j.spaces.src, _ = j.src.(Spacious)
+	j.spaces.src, _ = j.src.(FreeSpaceReader)
 	j.enter("copy")
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

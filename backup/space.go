@@ -34,7 +34,7 @@ const (
 
 // spaces collects it.
 type spaces struct {
-	src Spacious // nil: nothing is known
+	src FreeSpaceReader // nil: nothing is known
 
 	mu    sync.Mutex
 	total RelationSpace

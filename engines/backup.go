@@ -21,8 +21,8 @@ var (
 	_ = []backup.Changes{(*physical.Backup)(nil)}
 	_ = []backup.Builder{(*physical.Backup)(nil), (*physical.BaseBackup)(nil)}
 	_ = []backup.Pages{(*physical.Backup)(nil), (*physical.BaseBackup)(nil)}
-	_ = []backup.Placed{(*physical.Backup)(nil)}
-	_ = []backup.Spacious{(*physical.Backup)(nil)}
+	_ = []backup.Resumable{(*physical.Backup)(nil)}
+	_ = []backup.FreeSpaceReader{(*physical.Backup)(nil)}
 	_ = []dump.Scripter{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 )
 
@@ -37,8 +37,8 @@ type Files interface {
 type Via uint8
 
 const (
-	AsCan       Via = iota // read here if possible, otherwise sent
-	AsFiles                // read here
+	ViaAuto     Via = iota // read here if possible, otherwise sent
+	ViaFiles               // read here
 	ViaProtocol            // sent by the server
 )
 
@@ -72,7 +72,7 @@ func OpenFiles(ctx context.Context, url string, opt FilesOptions) (Files, error)
 	}
 	var why string
 	files := pgFiles{e.Backup(physical.BackupOptions{Label: opt.Label, Dir: opt.Dir, Spread: opt.Spread, Way: opt.Way}), e}
-	if opt.Via == AsCan && opt.Dir == "" {
+	if opt.Via == ViaAuto && opt.Dir == "" {
 		if why, err = files.Elsewhere(ctx); err != nil {
 			files.Close()
 			return nil, err

@@ -57,7 +57,7 @@ func (o *backupOptions) own() option.Table {
 	return option.Table{
 		option.New("label", "text", "", "Label to store with the backup.", option.Text(&o.label)).CommonTo("backup"),
 		option.New("data-dir", "file", "", "The server's data folder, if its path here differs from its path on the server: for a server in a container.", option.Text(&o.dataDir)),
-		option.New("via", "auto|files|protocol", "auto", "How to get the server's files: read them on its own host (files), or have the server send them (protocol), which needs only REPLICATION; auto reads them if it can.", option.Word(&o.via, map[string]engines.Via{"auto": engines.AsCan, "files": engines.AsFiles, "protocol": engines.ViaProtocol})),
+		option.New("via", "auto|files|protocol", "auto", "How to get the server's files: read them on its own host (files), or have the server send them (protocol), which needs only REPLICATION; auto reads them if it can.", option.Word(&o.via, map[string]engines.Via{"auto": engines.ViaAuto, "files": engines.ViaFiles, "protocol": engines.ViaProtocol})),
 		option.New("checkpoint", "fast|spread", "fast", "Start with an immediate checkpoint (fast), or let the server spread it over time (spread).", option.Word(&o.spread, map[string]bool{"fast": false, "spread": true})),
 		option.New("logical", "on/off", "off", "Back up rows and definitions instead of files. It reads one database of PostgreSQL, MySQL or MariaDB through SQL, from anywhere, as any user who may read it.", option.OnOff(&o.logical)).CommonTo("backup"),
 		option.New("physical", "on/off", "off", "Back up the server's files: the default without --logical.", option.OnOff(&o.physical)),
