@@ -25,7 +25,7 @@ import (
 var (
 	_ = []load.Source{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []load.Target{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
-	_ = []load.Distant{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
+	_ = []load.Pinger{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []load.Pipeliner{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []load.Releaser{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []load.Joiner{(*postgres.Engine)(nil)}

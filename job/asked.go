@@ -23,8 +23,8 @@ var (
 	_ = []sample.Server{engines.Postgres{}, engines.MySQL{}}
 	_ = []sample.Watcher{engines.Postgres{}}
 
-	_ = []load.Keeper{(*dump.Source)(nil)}
-	_ = []load.Worker{(*dump.Writer)(nil)}
+	_ = []load.FormatHolder{(*dump.Source)(nil)}
+	_ = []load.SelfTimedTarget{(*dump.Writer)(nil)}
 	_ = []load.Shrinker{(*copying)(nil)}
 )
 

@@ -10,17 +10,17 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// far is from which round trip on waiting for it takes time that counts. On one machine, and within
-// one room, it is below.
+// far is the round trip from which on latency affects how a copy is planned. On one machine, and
+// within one room, it is shorter.
 const far = 2 * time.Millisecond
 
-// Distance is the longer of the round trips to the ends, 0 where it does not count. An end that
-// cannot say has none.
+// Distance is the longest of the round trips to the ends, 0 if that is shorter than far. An end
+// without RoundTrip counts as 0.
 func Distance(ctx context.Context, ends ...any) (longest time.Duration, err error) {
 	trips, errs := make([]time.Duration, len(ends)), make([]error, len(ends))
 	var asked crash.Group
 	for i, end := range ends {
-		e, ok := end.(load.Distant)
+		e, ok := end.(load.Pinger)
 		if !ok {
 			continue
 		}
@@ -34,8 +34,8 @@ func Distance(ctx context.Context, ends ...any) (longest time.Duration, err erro
 	return longest, cmp.Or(errs...)
 }
 
-// overDistance shapes a copy for the round trip to its ends, if that takes time that counts. One
-// that looks like this machine may be the end of a tunnel, so the limit for those falls.
+// overDistance shapes a copy for the round trip to its ends, if Distance has one. An end that looks
+// like this machine may be the end of a tunnel, so the limit for those falls.
 func overDistance(ctx context.Context, c *copying, ends ...any) error {
 	d, err := Distance(ctx, ends...)
 	if err == nil && d > 0 {

@@ -82,7 +82,7 @@ func sameColumns(ctx context.Context, src load.Source, tgt Destination, p *load.
 			same = same && there.Type.Native == c.Type.Native && there.Type.Charset == c.Type.Charset
 		}
 		p.Findings = append(p.Findings, needed(tgt, t, m.To)...)
-		if k, ok := src.(load.Keeper); ok && same && tidemark.Family(p.Source) == tidemark.Family(p.Target) {
+		if k, ok := src.(load.FormatHolder); ok && same && tidemark.Family(p.Source) == tidemark.Family(p.Target) {
 			p.Formats[at[m]] = k.Kept()
 		}
 	}

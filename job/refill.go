@@ -51,7 +51,7 @@ type backupOrigin struct {
 	m *repo.Manifest
 }
 
-var _ load.Keeper = (*backupOrigin)(nil)
+var _ load.FormatHolder = (*backupOrigin)(nil)
 
 // Name is the engine that the backup is of.
 func (s *backupOrigin) Name() string { return s.Database.Engine }

@@ -188,7 +188,7 @@ func (l *lane) writeTasks(ctx context.Context, c *flow.Clock, tasks []*task, tak
 	}
 	var w tidemark.Written
 	var err error
-	if worker, ok := l.run.tgt.(Worker); ok {
+	if worker, ok := l.run.tgt.(SelfTimedTarget); ok {
 		w, err = worker.WriteBy(ctx, c, l.id, l.toWrite(tasks[0]), take)
 	} else {
 		w, err = l.run.tgt.Write(ctx, l.id, l.toWrite(tasks[0]), take)

@@ -112,7 +112,7 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 	for i := range moves {
 		p.Fresh = append(p.Fresh, !exists[moves[i].To.TableID])
 		f := pickFormat(&moves[i], db.Engine, target, p.Fresh[i])
-		if k, ok := src.(Keeper); ok && k.Kept() != f {
+		if k, ok := src.(FormatHolder); ok && k.Kept() != f {
 			f = tidemark.CopyText
 		}
 		p.Formats = append(p.Formats, f)

@@ -29,8 +29,8 @@ type Source interface {
 	Close() error
 }
 
-// A Keeper is a Source whose rows are stored in one format. It can also emit COPY text.
-type Keeper interface {
+// A FormatHolder is a Source whose rows are stored in one format. It can also emit COPY text.
+type FormatHolder interface {
 	Kept() tidemark.Format
 }
 
@@ -92,13 +92,13 @@ type Joiner interface {
 	Join(objects []tidemark.Object) []tidemark.Object
 }
 
-// A Distant is an end that knows the round trip time to its server.
-type Distant interface {
+// A Pinger is an end that knows the round trip time to its server.
+type Pinger interface {
 	RoundTrip(ctx context.Context) (time.Duration, error)
 }
 
-// A Worker is a target that does the work itself instead of a server.
-type Worker interface {
+// A SelfTimedTarget is a target that does the work itself instead of a server.
+type SelfTimedTarget interface {
 	// WriteBy is Write with the clock of its worker, which is in IO, to show when it works.
 	WriteBy(ctx context.Context, c *flow.Clock, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
 }

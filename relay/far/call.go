@@ -159,7 +159,7 @@ func (c *call) do(ctx context.Context) (err error) {
 		}
 	case "ping":
 	case "round trip":
-		if d, ok := db.(load.Distant); ok {
+		if d, ok := db.(load.Pinger); ok {
 			res.Took, err = d.RoundTrip(ctx)
 		}
 	case "exec":
