@@ -115,9 +115,9 @@ func OutlineOfLogged(is *change.Definition) (out []OutlineColumn) {
 	return out
 }
 
-// Told is a table as the log reports it; nil if the record is not about it, or, with gone, if the
-// table no longer exists.
-func Told(id tidemark.TableID, was *change.Definition, d *change.LoggedDefinition) (is *change.Definition, gone bool) {
+// FromLog is a table as the log reports it; nil if the record is not about it, or, with gone, if
+// the table no longer exists.
+func FromLog(id tidemark.TableID, was *change.Definition, d *change.LoggedDefinition) (is *change.Definition, gone bool) {
 	switch {
 	case d.Table != nil:
 		if same := was != nil && was.ID != 0 && was.ID == d.Table.ID; same || d.Table.TableID == id && (was == nil || was.ID == 0) {

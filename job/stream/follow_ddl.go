@@ -105,7 +105,7 @@ func (b *binder) onDefinition(m change.LogicalMessage, place uint64, onTarget bo
 	}
 	b.subs.mu.Unlock()
 	for id, known := range was {
-		is, gone := ddl.Told(id, known, &d)
+		is, gone := ddl.FromLog(id, known, &d)
 		if is == nil && !gone || known != nil && (place < known.At || place == known.At && m.LSN <= known.Said) {
 			continue
 		}

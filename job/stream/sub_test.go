@@ -186,7 +186,7 @@ func TestToldOf(t *testing.T) {
 		{"a partition dropped", was, &change.LoggedDefinition{Dropped: []uint32{9}}, true, false, 1},
 		{"another one dropped", was, &change.LoggedDefinition{Dropped: []uint32{5}}, false, false, 0},
 	} {
-		got, gone := ddl.Told(id, x.was, x.d)
+		got, gone := ddl.FromLog(id, x.was, x.d)
 		if (got != nil) != x.is || gone != x.gone || got != nil && len(got.Parts) != x.parts {
 			t.Errorf("%s: %+v, gone %v", x.name, got, gone)
 		}
