@@ -145,7 +145,7 @@ func changed(columns []int, before, after []field) bool {
 // tuple appends a row. Columns missing from its image are taken from the image before, if there is
 // one, since they are unchanged; in an insert they have the column's default.
 func (t *Table) tuple(dst []byte, row, before []field, keyOnly bool) (_ []byte, err error) {
-	dst = binary.BigEndian.AppendUint16(dst, uint16(t.Told))
+	dst = binary.BigEndian.AppendUint16(dst, uint16(t.Emitted))
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		if c.Hidden {

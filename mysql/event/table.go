@@ -17,7 +17,7 @@ type Table struct {
 	ID      tidemark.TableID
 	Mapped  []byte // its TABLE_MAP event after the table's number
 	Columns []Column
-	Told    int // number of columns that are emitted
+	Emitted int // number of columns that are emitted
 	Skip    bool
 	Marker  bool // its rows mark a transaction as ours
 
@@ -115,7 +115,7 @@ func (t *Table) SetKey(m *TableMap, shown *schema.Shown) {
 		if c.Hidden {
 			continue
 		}
-		t.Told++
+		t.Emitted++
 		r.Columns = append(r.Columns, change.RelationColumn{Name: c.Name, Key: c.Key || t.Full, Type: uint32(c.Type), Mod: int32(c.Meta), Number: c.Number})
 	}
 	t.Relation = r.Append(nil)

@@ -253,7 +253,7 @@ func FuzzRowEvents(f *testing.F) {
 				t.Fatal(bad, err)
 			}
 			if c.Kind != tidemark.RelationChange {
-				if n++; len(c.New.Values(nil)) != lt.Told && len(c.Old.Values(nil)) != lt.Told {
+				if n++; len(c.New.Values(nil)) != lt.Emitted && len(c.Old.Values(nil)) != lt.Emitted {
 					t.Fatal("a row of another width")
 				}
 			}
