@@ -35,7 +35,7 @@ func applyAll(t *testing.T, e *Engine, bind *pgtest.BindAll, txs []*change.Tx, r
 		}
 		if err := e.Apply(t.Context(), g); err != nil {
 			for _, tx := range g.Txs {
-				t.Log(strings.Join(pgtest.Told(t, tx, map[uint32]change.Relation{}), "\n"))
+				t.Log(strings.Join(pgtest.Lines(t, tx, map[uint32]change.Relation{}), "\n"))
 			}
 			t.Fatalf("%v (%s)", err, tidemark.HintOf(err))
 		}

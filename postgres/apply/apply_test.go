@@ -93,7 +93,7 @@ func TestApply(t *testing.T) {
 			for i, tx := range take(t, from, slot, 0, false) {
 				g := &change.Group{Queue: "q", Agent: i % 2, Epoch: p.Epoch, Txs: []*change.Tx{tx}, Bounds: []map[uint32]*change.Bound{bind.Take(t, tx)}, Low: last, Done: []uint64{tx.Place}}
 				if err := to.Apply(t.Context(), g); err != nil {
-					t.Fatalf("transaction %d: %v\n%s", i, err, strings.Join(pgtest.Told(t, tx, map[uint32]change.Relation{}), "\n"))
+					t.Fatalf("transaction %d: %v\n%s", i, err, strings.Join(pgtest.Lines(t, tx, map[uint32]change.Relation{}), "\n"))
 				}
 				last = tx.Place
 			}

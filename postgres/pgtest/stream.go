@@ -52,7 +52,7 @@ func takeOnce(ctx context.Context, t testing.TB, url, slot string, release bool,
 		if release && !tx.More {
 			s.Release(tx.End)
 		}
-		if strings.Contains(strings.Join(Told(t, tx, nil), "\n"), "'end'") {
+		if strings.Contains(strings.Join(Lines(t, tx, nil), "\n"), "'end'") {
 			for try := 0; release && try < 1000; try++ { // until the server has the report
 				if testdb.Query(t, url, fmt.Sprintf("SELECT confirmed_flush_lsn - '0/0' >= %d FROM pg_replication_slots WHERE slot_name = '%s'", tx.End, slot)) == "t" {
 					break
@@ -83,8 +83,8 @@ func DropSlot(t testing.TB, drop func(context.Context) error) {
 	})
 }
 
-// Told prints a transaction, one line per change.
-func Told(t testing.TB, tx *change.Tx, relations map[uint32]change.Relation) []string {
+// Lines prints a transaction, one line per change.
+func Lines(t testing.TB, tx *change.Tx, relations map[uint32]change.Relation) []string {
 	t.Helper()
 	if relations == nil {
 		relations = map[uint32]change.Relation{}

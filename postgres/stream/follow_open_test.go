@@ -125,7 +125,7 @@ func takeOpen(t *testing.T, e *Engine, slot Slot, memory int64) (out [][]string)
 		if s.open.taken > memory {
 			t.Errorf("%d bytes are taken", s.open.taken)
 		}
-		lines := pgtest.Told(t, tx, relations)
+		lines := pgtest.Lines(t, tx, relations)
 		if more {
 			out[len(out)-1] = append(out[len(out)-1], lines...)
 		} else {
@@ -168,7 +168,7 @@ func decodedWhole(t *testing.T, e *Engine, slot Slot) (out [][]string) {
 		more := false
 		_, err = pgx.ForEachRow(rows, []any{&m}, func() error {
 			return s.message(m, func(tx *change.Tx) error {
-				lines := pgtest.Told(t, tx, relations)
+				lines := pgtest.Lines(t, tx, relations)
 				if !more {
 					out = append(out, []string{fmt.Sprint(tx.Place, tx.XID, tx.Time)})
 				}

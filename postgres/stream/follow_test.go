@@ -79,7 +79,7 @@ func TestFollow(t *testing.T) {
 			relations := map[uint32]change.Relation{}
 			var got [][]string
 			for i, tx := range txs {
-				got = append(got, pgtest.Told(t, tx, relations))
+				got = append(got, pgtest.Lines(t, tx, relations))
 				if tx.End <= tx.Place || i > 0 && tx.Place < txs[i-1].End || tx.XID == 0 || time.Since(tx.Time).Abs() > 5*time.Minute {
 					t.Errorf("transaction %d: %+v", i, tx)
 				}
