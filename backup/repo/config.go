@@ -33,9 +33,9 @@ type objects struct {
 	made  time.Time
 
 	makeMu sync.Mutex
-	unmade []making // what configName will be in each place, until the first write; nil: it is there
-	keys   Keys     // that it will be made with
-	side   bool     // one of a mirror's places, which never becomes another repository
+	unmade []configWrite // what configName will be in each place, until the first write; nil: it is there
+	keys   Keys          // that it will be made with
+	side   bool          // one of a mirror's places, which never becomes another repository
 }
 
 // logs are the servers' logs in a repository.
@@ -58,8 +58,8 @@ type config struct {
 	Stripe  *striping `json:"stripe,omitempty"`
 }
 
-// A making is what configName will be in a place; no text: unchanged.
-type making struct {
+// A configWrite is what to write to configName in a place; without text, what is there stays.
+type configWrite struct {
 	text []byte
 	mode store.Mode
 }
@@ -148,7 +148,7 @@ func prepare(ctx context.Context, s store.Store, keys Keys, urls []string) (*Rep
 	}
 	r.keys = keys
 	for _, text := range c.texts(urls) {
-		r.unmade = append(r.unmade, making{text: text})
+		r.unmade = append(r.unmade, configWrite{text: text})
 	}
 	return r, nil
 }
@@ -247,7 +247,7 @@ func (r *objects) write(ctx context.Context) error {
 	return nil
 }
 
-func (u making) write(ctx context.Context, s store.Store) error {
+func (u configWrite) write(ctx context.Context, s store.Store) error {
 	o, err := s.Create(ctx, configName, u.mode)
 	if err != nil {
 		return existing(s, err)

@@ -57,7 +57,7 @@ func OpenMirror(ctx context.Context, places []store.Store, keys Keys) (*Repo, er
 			continue
 		}
 		if texts[i] == nil {
-			side.unmade = []making{{text: ours}}
+			side.unmade = []configWrite{{text: ours}}
 		}
 		if err := r.joins(ctx, p, texts[i]); err != nil {
 			if passing(err) {

@@ -225,11 +225,11 @@ func (g *gathering) open(ctx context.Context) (*Repo, error) {
 	for i, text := range g.known.texts(urls) {
 		switch {
 		case g.have[i] == nil:
-			r.unmade = append(r.unmade, making{text, store.New})
+			r.unmade = append(r.unmade, configWrite{text, store.New})
 		case !bytes.Equal(text, g.have[i].texts(g.have[i].Stripe.Places)[i]):
-			r.unmade = append(r.unmade, making{text, store.Replace})
+			r.unmade = append(r.unmade, configWrite{text, store.Replace})
 		default:
-			r.unmade = append(r.unmade, making{})
+			r.unmade = append(r.unmade, configWrite{})
 		}
 	}
 	return r, nil
