@@ -120,7 +120,7 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, role stream
 	watch := screen.Watch(o.view(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	r.sayFindings(cmd)
 	if o.metrics != "" {
-		if f, all := metrics.Everywhere(o.metrics); all {
+		if f, all := metrics.WarnIfPublic(o.metrics); all {
 			warn(cmd, f)
 		}
 		if watch, err = metrics.Watch(watch, o.metrics); err != nil {

@@ -23,7 +23,7 @@ type metric struct {
 }
 
 var figures = []metric{
-	{"connected", "1 while the server is sending its log.", prometheus.GaugeValue, func(_ *Watch, e Event) float64 { return metrics.One(e.Connected) }},
+	{"connected", "1 while the server is sending its log.", prometheus.GaugeValue, func(_ *Watch, e Event) float64 { return metrics.BoolGauge(e.Connected) }},
 	{"timeline", "The timeline that is being archived.", prometheus.GaugeValue, func(_ *Watch, e Event) float64 { return float64(e.Timeline) }},
 	{"lag_seconds", "How long ago the oldest log that is not archived yet was first seen.", prometheus.GaugeValue, func(_ *Watch, e Event) float64 { return e.Lag }},
 	{"behind_bytes", "Bytes of the server's log that are not archived yet.", prometheus.GaugeValue, func(_ *Watch, e Event) float64 { return float64(e.Behind) }},

@@ -153,7 +153,7 @@ func (w *Watch) Kept(f *tidemark.LogFile) {
 func (w *Watch) Start(addr string) (stop func(), err error) {
 	var end func()
 	if addr != "" {
-		if f, all := metrics.Everywhere(addr); all {
+		if f, all := metrics.WarnIfPublic(addr); all {
 			screen.Warn(w.To, w.View.JSON, f)
 		}
 		if end, err = w.serve(addr); err != nil {

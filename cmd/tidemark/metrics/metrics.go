@@ -66,8 +66,8 @@ func (m *metered) Stop() {
 	m.Watcher.Stop()
 }
 
-// Everywhere gives a warning if an address is that of all interfaces.
-func Everywhere(addr string) (tidemark.Finding, bool) {
+// WarnIfPublic returns a warning if an address is that of all interfaces.
+func WarnIfPublic(addr string) (tidemark.Finding, bool) {
 	host, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified()) {
 		return tidemark.Finding{}, false
@@ -106,7 +106,7 @@ var Figures = []Figure{
 	{"batches_total", "Batches applied.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Batches) }},
 	{"batches_refused_total", "Batches that the target rejected, then applied one transaction at a time.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Refused) }},
 	{"exceptions_total", "Changes that did not fit the target.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Exceptions) }},
-	{"queue_stopped", "1 if apply has stopped because a change did not fit (--conflict stop-queue).", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(s.Stopped != "") }},
+	{"queue_stopped", "1 if apply has stopped because a change did not fit (--conflict stop-queue).", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return BoolGauge(s.Stopped != "") }},
 	{"rows_captured_total", "Row changes read from the source's log.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.CaptureRows) }},
 	{"transactions_spilled_total", "Transactions that were spilled to a file before their commit on the source.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Spilled) }},
 	{"capture_memory_bytes", "Memory used by transactions that are not committed on the source yet.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.CaptureMemory) }},
@@ -124,13 +124,13 @@ var Figures = []Figure{
 	{"agents_busy", "Busy sessions, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Busy }},
 	{"round_trip_seconds", "Distance to the target: mean of the round trips that agents waited for in the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.RoundTrip / 1000 }},
 	{"agents_in_transit", "Sessions that waited for a round trip to the target, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.InTransit }},
-	{"idle", "1 if everything committed on the source is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(s.Idle) }},
-	{"batching", "1 while transactions are applied in batches.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(s.Mode == job.InBatches) }},
+	{"idle", "1 if everything committed on the source is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return BoolGauge(s.Idle) }},
+	{"batching", "1 while transactions are applied in batches.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return BoolGauge(s.Mode == job.InBatches) }},
 	{"behind_seconds", "Age of the oldest transaction that is committed on the source but not on the target; while the source does not answer, at least the time since its last answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Lag }},
 	{"one_transaction_rows", "Rows read so far of the transaction that is being applied alone; 0 if there is none.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.OneRows) }},
-	{"retrying", "1 while the source, the target or the queue cannot be reached.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(s.State == job.Retrying) }},
-	{"source_unreachable", "1 while the source does not answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(!s.SourceAway.IsZero()) }},
-	{"target_unreachable", "1 while the target does not answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(!s.TargetAway.IsZero()) }},
+	{"retrying", "1 while the source, the target or the queue cannot be reached.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return BoolGauge(s.State == job.Retrying) }},
+	{"source_unreachable", "1 while the source does not answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return BoolGauge(!s.SourceAway.IsZero()) }},
+	{"target_unreachable", "1 while the target does not answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return BoolGauge(!s.TargetAway.IsZero()) }},
 	{"source_contact_timestamp_seconds", "Time of the source's last answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return UnixSeconds(s.SourceContact) }},
 	{"target_contact_timestamp_seconds", "Time of the target's last answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return UnixSeconds(s.TargetContact) }},
 	{"log_kept_bytes", "Log that the source keeps because the stream may ask for it again.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.LogKept) }},
@@ -138,7 +138,7 @@ var Figures = []Figure{
 	{"log_expiry_seconds", "Age at which the source removes its log, even if it is unread (binlog_expire_logs_seconds); 0: never.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.LogExpiry }},
 	{"queue_messages", "Messages in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.QueueMessages) }},
 	{"queue_bytes", "Bytes in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.QueueBytes) }},
-	{"queue_full", "1 while capture waits for space in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return One(s.QueueFull) }},
+	{"queue_full", "1 while capture waits for space in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return BoolGauge(s.QueueFull) }},
 	{"queue_put_messages_total", "Messages written to the durable queue.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Put) }},
 	{"queue_put_bytes_total", "Bytes of these messages.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.PutBytes) }},
 	{"queue_put_seconds_total", "Time spent writing and syncing them.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return s.PutTime / 1000 }},
@@ -154,8 +154,8 @@ func UnixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// One is 1 for true.
-func One(b bool) float64 {
+// BoolGauge is the value of a gauge: 1 for true, 0 for false.
+func BoolGauge(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -195,7 +195,7 @@ func (c streamCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(metricDesc(m), m.Kind, m.value(s), s.Stream)
 	}
 	for _, state := range job.States {
-		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, One(s.State == state), s.Stream, string(state))
+		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, BoolGauge(s.State == state), s.Stream, string(state))
 	}
 	for stage, l := range map[string]job.Latency{"end_to_end": s.EndToEnd, "capture": s.Capture, "queue": s.Queue, "apply": s.Apply} {
 		for q, ms := range map[string]float64{"0.5": l.P50, "0.99": l.P99, "1": l.Max} {
