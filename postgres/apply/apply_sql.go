@@ -425,7 +425,7 @@ func (a *applier) describe(ctx context.Context, fresh []*destination) error {
 	for _, d := range fresh {
 		oids = append(oids, d.oid)
 	}
-	return a.t.Strangers(ctx, a.conn, "apply", oids, a.replica)
+	return a.t.RefuseForeignCode(ctx, a.conn, "apply", oids, a.replica)
 }
 
 // renumbered refuses an update that gave a row a new number in a column GENERATED ALWAYS AS

@@ -137,7 +137,7 @@ func (m *Repair) own(ctx context.Context, table tidemark.TableID) error {
 		return err
 	}
 	defer release()
-	if err := m.t.StrangersOf(ctx, conn, "repair", []tidemark.TableID{table}, strings.Contains(m.prepare, "session_replication_role")); err != nil {
+	if err := m.t.RefuseForeignCodeOf(ctx, conn, "repair", []tidemark.TableID{table}, strings.Contains(m.prepare, "session_replication_role")); err != nil {
 		return m.t.Fail(ctx, "repair", server.QuoteTable(table), err)
 	}
 	if m.owned == nil {

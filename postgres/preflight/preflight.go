@@ -53,7 +53,7 @@ func (c *Checks) Access(ctx context.Context, read, create, fill []tidemark.Table
 		steps = append(steps, func(ctx context.Context) error { return p.readable(ctx, read) })
 	}
 	if len(create)+len(fill) > 0 {
-		steps = append(steps, p.fenced, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.e.StrangersOf(ctx, p.conn, "write", fill, false) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
+		steps = append(steps, p.fenced, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.e.RefuseForeignCodeOf(ctx, p.conn, "write", fill, false) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
 	}
 	err = p.run(ctx, steps...)
 	return p.found, err

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A stranger is code on the target that would run with the rights of our session when we write to a
+// Foreign code is code on the target that would run with the rights of our session when we write to a
 // table: a function that belongs to a role with fewer rights, called by a trigger that fires for
 // us, a constraint, a default, a generated column, an index, a domain or a rule. Its owner decides
 // what it does, so a superuser who writes to the table does what that role wants. SET ROLE to the
@@ -20,7 +20,7 @@ import (
 //
 // The query begins with such functions, of which there are few: a server with many tables answers
 // it as fast as one with few.
-const strangersSQL = `WITH theirs AS MATERIALIZED (
+const foreignCodeSQL = `WITH theirs AS MATERIALIZED (
 	SELECT p.oid, r.rolname FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
 	WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AND NOT r.rolsuper AND NOT p.prosecdef),
 uses AS MATERIALIZED (
@@ -44,15 +44,15 @@ FROM calls JOIN theirs ON theirs.oid = calls.f JOIN pg_proc p ON p.oid = calls.f
 WHERE calls.rel = ANY ($1) OR EXISTS (SELECT FROM pg_partition_ancestors(calls.rel) up WHERE up.relid = ANY ($1))
 ORDER BY 2, 1, 3 LIMIT 1`
 
-// Strangers refuses to write to tables that would run others' code with our rights. replica means
-// that only triggers that are ENABLE ALWAYS or REPLICA fire.
-func (s *Server) Strangers(ctx context.Context, conn *pgx.Conn, op string, tables []uint32, replica bool) error {
+// RefuseForeignCode refuses to write to tables that would run others' code with our rights. replica
+// means that only triggers that are ENABLE ALWAYS or REPLICA fire.
+func (s *Server) RefuseForeignCode(ctx context.Context, conn *pgx.Conn, op string, tables []uint32, replica bool) error {
 	if s.Options.RunAsMe || len(tables) == 0 {
 		return nil
 	}
 	var id tidemark.TableID
 	var what, function, owner string
-	switch err := conn.QueryRow(ctx, strangersSQL, tables, replica).Scan(&id.Name, &id.Schema, &what, &function, &owner); {
+	switch err := conn.QueryRow(ctx, foreignCodeSQL, tables, replica).Scan(&id.Name, &id.Schema, &what, &function, &owner); {
 	case err == pgx.ErrNoRows:
 		return nil
 	case err != nil:
@@ -62,8 +62,8 @@ func (s *Server) Strangers(ctx context.Context, conn *pgx.Conn, op string, table
 	return &tidemark.Error{Kind: tidemark.Forbidden, Op: op, Object: QuoteTable(id), Err: fmt.Errorf("%s calls %s, which belongs to %s and would run with the rights of the superuser %s", what, function, QuoteIdent(owner), me), Hint: fmt.Sprintf("Write to the target as a role that is not a superuser; or review the function and make a superuser its owner: ALTER FUNCTION %s OWNER TO %s; or accept it with --run-as-me.", function, me)}
 }
 
-// StrangersOf is Strangers for tables given by name; missing ones are ignored.
-func (s *Server) StrangersOf(ctx context.Context, conn *pgx.Conn, op string, tables []tidemark.TableID, replica bool) error {
+// RefuseForeignCodeOf is RefuseForeignCode for tables given by name; missing ones are ignored.
+func (s *Server) RefuseForeignCodeOf(ctx context.Context, conn *pgx.Conn, op string, tables []tidemark.TableID, replica bool) error {
 	var schemas, names []string
 	for _, t := range tables {
 		schemas, names = append(schemas, t.Schema), append(names, t.Name)
@@ -76,5 +76,5 @@ func (s *Server) StrangersOf(ctx context.Context, conn *pgx.Conn, op string, tab
 	if err != nil {
 		return err
 	}
-	return s.Strangers(ctx, conn, op, oids, replica)
+	return s.RefuseForeignCode(ctx, conn, op, oids, replica)
 }
