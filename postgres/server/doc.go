@@ -3,7 +3,7 @@
 // settings of a session, what an SQLSTATE means for the user, and how names and values are quoted.
 //
 // Every part of a job also needs claims to tables, the monitor's tables, the check for code that
-// would run with our rights (strangers.go) and how two databases are related (same.go), so these
+// would run with our rights (foreigncode.go) and how two databases are related (same.go), so these
 // are here too.
 //
 // Start reading at connect.go, then wire.go and errors.go.

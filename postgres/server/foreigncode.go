@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Foreign code is code on the target that would run with the rights of our session when we write to a
-// table: a function that belongs to a role with fewer rights, called by a trigger that fires for
+// Foreign code is code on the target that would run with the rights of our session when we write to
+// a table: a function that belongs to a role with fewer rights, called by a trigger that fires for
 // us, a constraint, a default, a generated column, an index, a domain or a rule. Its owner decides
 // what it does, so a superuser who writes to the table does what that role wants. SET ROLE to the
 // table's owner does not help: such a function may SET ROLE back, as long as the session's user is
