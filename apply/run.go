@@ -114,9 +114,10 @@ type Stats struct {
 	Bytes              int64         // of them
 	Low                uint64
 	LowTime            time.Time // commit time, on the source, of the transaction at Low: up to then the target is equal
-	// Latencies of what was applied since the last call, by the clocks of all three: EndToEnd is
-	// from the source's commit to the target's; Capture from the source's commit to the queue;
-	// Queue the time in the queue; Apply from its reading to the target's commit.
+	// Latencies of what was applied since the last call, by the clocks of source, capture and this
+	// machine: EndToEnd is from the source's commit to the target's; Capture from the source's
+	// commit to the queue; Queue the time in the queue; Apply from its reading to the target's
+	// commit.
 	EndToEnd, Capture, Queue, Apply flow.Histogram
 }
 

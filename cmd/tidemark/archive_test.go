@@ -257,7 +257,7 @@ func TestArchiveRefusals(t *testing.T) {
 		}
 		events = append(events, e.Event)
 	}
-	if n := len(events); n < 2 || !strings.HasPrefix(events[0], "receives timeline 1 from") || events[n-1] != "stopped" {
+	if n := len(events); n < 2 || !strings.HasPrefix(events[0], "receiving timeline 1 from") || events[n-1] != "stopped" {
 		t.Errorf("%q", events)
 	}
 	names := archived(t, place)

@@ -52,7 +52,8 @@ type stopsRecovery struct{ error }
 
 func (e stopsRecovery) Unwrap() error { return e.error }
 
-// notArchived is that error: the exit code that servers expect is 1.
+// notArchived is the error of a file that the archive does not have: servers expect exit code 1 for
+// it.
 type notArchived struct{ error }
 
 func (e notArchived) Unwrap() error { return e.error }

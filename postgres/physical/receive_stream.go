@@ -88,7 +88,7 @@ func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc)
 		_, _ = socket.Write(server.StatusMessage(c.start, 0, true)) // the reader notices a broken connection too
 	}
 	r.mu.Unlock()
-	r.opt.Event(fmt.Sprintf("receives timeline %d from %s on", c.timeline, wal.FormatLSN(c.start)), nil)
+	r.opt.Event(fmt.Sprintf("receiving timeline %d from %s", c.timeline, wal.FormatLSN(c.start)), nil)
 	reporting, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	keeping, forget := context.WithCancel(reporting)
 	defer forget()
