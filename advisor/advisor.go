@@ -166,7 +166,7 @@ func laneAdvice(s shape, f Facts, wait float64, where string) []string {
 	gain := time.Duration(float64(s.rows) * wait / float64(n+1))
 	switch {
 	case f.LanesTried:
-		return []string{fmt.Sprintf("%d lanes were in use, and one more gained less than a tenth: more hardware for %s would help, not more lanes. --lanes N fixes their number.", n, where)}
+		return []string{fmt.Sprintf("With %s in use, one more gained less than a tenth: more hardware for %s would help, not more lanes. --lanes N fixes their number.", plural(n, "lane"), where)}
 	case f.LanesFixed || s.total > 5*time.Second:
 		return []string{fmt.Sprintf("Raise --lanes from %d to %d: it would gain at most %s of %s, if %s has spare CPU and disk.", n, n+1, secs(gain), secs(s.total), where)}
 	}

@@ -151,7 +151,7 @@ func (c *resuming) reportKept() {
 	text := "resumes its copy (run " + c.run.ID + "): all tables have their rows"
 	if n := len(c.kept) - len(again); len(again) > 0 {
 		shown := again[:min(len(again), 5)]
-		text = fmt.Sprintf("resumes its copy (run %s): %d tables are complete and kept; %d are read again from a new snapshot: %s", c.run.ID, n, len(again), strings.Join(shown, ", "))
+		text = fmt.Sprintf("resumes its copy (run %s): %s complete and kept, %d to be read again from a new snapshot: %s", c.run.ID, plural(n, "table"), len(again), strings.Join(shown, ", "))
 		if len(again) > len(shown) {
 			text += ", ..."
 		}

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 		return im.failed, emptyFile(im.spec.Source)
 	}
 	if n := len(im.failed); n > 0 {
-		return im.failed, &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Err: fmt.Errorf("all rows were loaded, but %d statements of the file failed", n), Hint: "The report lists them with their SQL."}
+		return im.failed, &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Err: errors.New("all rows were loaded, but " + plural(n, "statement") + " of the file failed"), Hint: "The report lists them with their SQL."}
 	}
 	return nil, nil
 }

@@ -120,7 +120,7 @@ func (r *Run) Fewer() []tidemark.Finding {
 		return nil
 	}
 	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "connections",
-		Text: fmt.Sprintf("a server had no connections left: %d lanes and %d index builders were dropped (%v)", r.fewer.lanes, r.fewer.finishers, r.fewer.why), Hint: tidemark.HintOf(r.fewer.why)}}
+		Text: fmt.Sprintf("a server had no connections left: %s and %s were dropped (%v)", plural(r.fewer.lanes, "lane", "lanes"), plural(r.fewer.finishers, "index builder", "index builders"), r.fewer.why), Hint: tidemark.HintOf(r.fewer.why)}}
 }
 
 // laneGone hands the range of a dropped lane to others, all of which may take ranges now.

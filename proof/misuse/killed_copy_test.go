@@ -145,7 +145,7 @@ func killCopies(t *testing.T, from, to *testdb.Server) {
 		if p.Cmd.ProcessState.Exited() && p.Cmd.ProcessState.ExitCode() != 0 {
 			t.Fatalf("exit %d\n%s", p.Cmd.ProcessState.ExitCode(), out)
 		}
-		if strings.Contains(out, "are complete and kept") {
+		if strings.Contains(out, "complete and kept") {
 			kept++
 		}
 		if !whole && event(out, "table", "still") {
