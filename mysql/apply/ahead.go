@@ -127,7 +127,7 @@ func (a *applier) sendAll() (done bool, object string, err error) {
 	return a.reached == ending, object, err
 }
 
-// settled is what settle has found on the target.
+// settled is what resolveCommit has found on the target.
 type settled struct {
 	epoch int64
 	done  []uint64
@@ -139,10 +139,10 @@ func (s *settled) has(g *change.Group) bool {
 	return s.epoch == g.Epoch && len(g.Txs) > 0 && !slices.ContainsFunc(g.Txs, func(tx *change.Tx) bool { return !slices.Contains(s.done, tx.Place) })
 }
 
-// settle finds out what became of a group whose COMMIT got no answer. One that is still on its way
-// to the server cannot commit afterwards: the agent's row has another time then. An error means
-// that it is still unknown whether the group is on the target.
-func (a *applier) settle(ctx context.Context, g *change.Group) error {
+// resolveCommit finds out what became of a group whose COMMIT got no answer. One that is still on
+// its way to the server cannot commit afterwards: the agent's row has another time then. An error
+// means that it is still unknown whether the group is on the target.
+func (a *applier) resolveCommit(ctx context.Context, g *change.Group) error {
 	a.e.Kill(a.lostID) // others wait for its locks. Behind a proxy the number may mean nothing
 	var done []uint64
 	err := a.e.OnSession(ctx, "look", a.progress, func(s *server.Session) error {

@@ -151,7 +151,7 @@ func (a *applier) ended(ctx context.Context, g *change.Group, stop func() bool, 
 		a.moment.at = ""
 		if a.lostID = a.s.ID; a.committing {
 			a.inDoubt = true
-			if a.settle(ctx, g) == nil && a.settled.has(g) {
+			if a.resolveCommit(ctx, g) == nil && a.settled.has(g) {
 				return nil
 			}
 		} else {
@@ -186,7 +186,7 @@ func (e *Target) applierFor(ctx context.Context, g *change.Group) (a *applier, k
 		return nil, false, err
 	}
 	if a.inDoubt {
-		if err = a.settle(ctx, g); err != nil {
+		if err = a.resolveCommit(ctx, g); err != nil {
 			return nil, false, err
 		}
 	}

@@ -71,7 +71,7 @@ func Open(paths []string, opt Options) (*Files, error) {
 		f.sortByName()
 		return f, nil
 	}
-	if err := f.look(); err != nil {
+	if err := f.readHeads(); err != nil {
 		return nil, err
 	}
 	f.sort()
@@ -179,11 +179,11 @@ func once(all []member) []member {
 	})
 }
 
-// look reads the heads of the files. Other files in a folder are skipped.
-func (f *Files) look() error {
+// readHeads reads the heads of the files. Other files in a folder are skipped.
+func (f *Files) readHeads() error {
 	var kept []member
 	for _, m := range f.members {
-		err := m.look()
+		err := m.inspect()
 		var e *tidemark.Error
 		if err != nil && m.listed && errors.As(err, &e) && e.Kind == tidemark.BadInput && (e.Hint == hintRelay || e.Hint == hintForeign) {
 			f.findings = append(f.findings, fmt.Sprintf("%s was skipped: %v.", m.path, e.Err))

@@ -86,9 +86,9 @@ func errRelay(name string) error {
 	return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: errors.New("it is a relay log"), Hint: hintRelay}
 }
 
-// look reads a file's description of itself: its head, and unless it is compressed the Rotate event
-// at its end, which has the number more reliably than a name that may have been changed.
-func (m *member) look() error {
+// inspect reads a file's description of itself: its head, and unless it is compressed the Rotate
+// event at its end, which has the number more reliably than a name that may have been changed.
+func (m *member) inspect() error {
 	f, err := archive.Open(m.path)
 	if err != nil {
 		return err

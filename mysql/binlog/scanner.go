@@ -240,7 +240,7 @@ func (s *Scanner) Event(ev []byte) error {
 		s.whole.Reset(body)
 		s.payload(&s.whole)
 	}
-	return s.take(ev, body, uint32(len(ev)))
+	return s.processEvent(ev, body, uint32(len(ev)))
 }
 
 // Large processes an event that is not in one piece: r yields its bytes from the header on.
@@ -282,11 +282,11 @@ func (s *Scanner) Large(r io.Reader) error {
 			return damaged("its checksum is %08x, and should be %08x", sum, want)
 		}
 	}
-	return s.take(head, part, size)
+	return s.processEvent(head, part, size)
 }
 
-// take processes an event whose checksum is right. For a large one, body is its beginning.
-func (s *Scanner) take(head, body []byte, size uint32) error {
+// processEvent processes an event whose checksum is right. For a large one, body is its beginning.
+func (s *Scanner) processEvent(head, body []byte, size uint32) error {
 	kind := head[4]
 	if kindNames[kind] == "" {
 		s.find(fmt.Sprintf("Events of the unknown kind %d are counted as part of their transaction.", kind))

@@ -49,7 +49,7 @@ func (e *Bulk) Chunk(ctx context.Context, _ string, m *tidemark.Move, from []str
 	if err := e.snapshotNow(ctx, s); err != nil {
 		return nil, e.Fail("load", object, err)
 	}
-	err = e.ReadOn(ctx, s, 0, tidemark.Read{Move: r.move, Format: tidemark.CopyText}, r.sql(from), r.take)
+	err = e.ReadOn(ctx, s, 0, tidemark.Read{Move: r.move, Format: tidemark.CopyText}, r.sql(from), r.add)
 	r.chunk.Whole = err == nil && len(r.chunk.Rows) < rows
 	if err == errChunkFull {
 		err = nil
@@ -157,8 +157,8 @@ func ordinal(t tidemark.Type, text string) (string, bool) {
 	return strconv.FormatUint(n, 10), true
 }
 
-// take adds rows of COPY text.
-func (r *chunkReader) take(b *tidemark.Batch) error {
+// add adds rows of COPY text.
+func (r *chunkReader) add(b *tidemark.Batch) error {
 	defer b.Release()
 	data := b.Data
 	if b.More || len(r.rest) > 0 {

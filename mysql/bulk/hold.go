@@ -120,8 +120,8 @@ func holdIn(ctx context.Context, s *server.Session, tables []tidemark.TableID) e
 // nothing to the binlog: so our own sessions disable their binlog if the user may (BINLOG ADMIN);
 // otherwise reading 10,000 tables takes twice the time.
 const (
-	keepOut    = "SET SESSION sql_log_bin=0"
-	letGoAfter = 200 // reads
+	keepOut      = "SET SESSION sql_log_bin=0"
+	releaseAfter = 200 // reads
 )
 
 // toRead prepares a session that will get the view. If somebody waits to alter a held table, new
@@ -139,7 +139,7 @@ func toRead(ctx context.Context, s *server.Session) error {
 	return err
 }
 
-// setMark sets the savepoint that letGo rolls back to.
+// setMark sets the savepoint that releaseLocks rolls back to.
 func setMark(ctx context.Context, s *server.Session) error {
 	if !s.Server.MariaDB {
 		return nil
@@ -148,12 +148,12 @@ func setMark(ctx context.Context, s *server.Session) error {
 	return s.Exec(ctx, "SAVEPOINT tidemark")
 }
 
-// letGo releases the metadata locks of a lane on the snapshot every letGoAfter reads.
-func letGo(ctx context.Context, s *server.Session) error {
+// releaseLocks releases the metadata locks of a lane on the snapshot every releaseAfter reads.
+func releaseLocks(ctx context.Context, s *server.Session) error {
 	if !s.Marked {
 		return nil
 	}
-	if s.Reads++; s.Reads%letGoAfter != 0 {
+	if s.Reads++; s.Reads%releaseAfter != 0 {
 		return nil
 	}
 	return s.Exec(ctx, "ROLLBACK TO SAVEPOINT tidemark")

@@ -64,7 +64,7 @@ func TestLanesLetGo(t *testing.T) {
 	if err := alter(t, from, "a"); tidemark.KindOf(err) != tidemark.Transient {
 		t.Errorf("what was read last can be altered: %v", err)
 	}
-	for range letGoAfter {
+	for range releaseAfter {
 		if rows := mysqltest.ReadAll(t, e, b, tidemark.LoadData); rows != "1\n" {
 			t.Fatalf("the view has moved on: %q", rows)
 		}

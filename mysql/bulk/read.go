@@ -65,7 +65,7 @@ func readEach(ctx context.Context, e *Bulk, s *server.Session, lane int, rs []ti
 		if err != nil {
 			return err
 		}
-		if err := letGo(ctx, s); err != nil {
+		if err := releaseLocks(ctx, s); err != nil {
 			return e.readFailed(lane, s, r.Move.From.String(), err)
 		}
 		out = server.AppendCommand(out, gomysql.COM_QUERY, sql+lock)
@@ -475,7 +475,7 @@ func (t *rowStream) row(p []byte) error {
 	dst[len(dst)-1] = '\n'
 	t.b.Data = dst
 	t.b.Rows++
-	t.tell()
+	t.reportCut()
 	return nil
 }
 
@@ -507,8 +507,8 @@ func (t *rowStream) prefix(p []byte) (int, error) {
 	return at, nil
 }
 
-// tell reports the values of the row that were cut.
-func (t *rowStream) tell() {
+// reportCut reports the values of the row that were cut.
+func (t *rowStream) reportCut() {
 	for i, size := range t.sizes {
 		if size != 0 && t.req.Cut != nil {
 			t.req.Cut(string(t.key), t.cols[t.limited[i]].name, int64(size))

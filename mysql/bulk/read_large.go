@@ -41,7 +41,7 @@ func (t *rowStream) large() error {
 		return err
 	}
 	t.b.Rows++
-	t.tell()
+	t.reportCut()
 	return nil
 }
 

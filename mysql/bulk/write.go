@@ -456,7 +456,7 @@ const correctRow = "Correct the row at the source, or have bad rows written to a
 
 // verdict compares what the server took with what was sent.
 func (k *writing) verdict(ok server.Answer, sent int64) error {
-	enums := k.enums.take()
+	enums := k.enums.drain()
 	if int64(ok.Affected) == sent && int64(ok.Warnings) == enums {
 		return nil
 	}

@@ -51,7 +51,7 @@ func (k *writing) finishAndCommit(ctx context.Context) error {
 	var my *gomysql.MyError
 	for i := range all {
 		if err != nil {
-			return k.settle(ctx, err)
+			return k.resolveCommit(ctx, err)
 		}
 		if i == warning {
 			k.warning, err = k.s.Wire.FirstRow()
@@ -63,7 +63,7 @@ func (k *writing) finishAndCommit(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return k.settle(ctx, err)
+		return k.resolveCommit(ctx, err)
 	}
 	if said[load] != nil {
 		return said[load]
@@ -139,12 +139,12 @@ func (k *writing) commitNow(ctx context.Context) error {
 	case errors.As(err, &my):
 		return err
 	}
-	return k.settle(ctx, err)
+	return k.resolveCommit(ctx, err)
 }
 
-// settle finds out what became of a COMMIT that got no answer. Only the marker shows whether the
-// server executed it, once the server has finished with that connection.
-func (k *writing) settle(ctx context.Context, err error) error {
+// resolveCommit finds out what became of a COMMIT that got no answer. Only the marker shows whether
+// the server executed it, once the server has finished with that connection.
+func (k *writing) resolveCommit(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}

@@ -85,8 +85,8 @@ func (k *enumCounter) see(data []byte) {
 	}
 }
 
-// take returns the count and resets it.
-func (k *enumCounter) take() int64 {
+// drain returns the count and resets it.
+func (k *enumCounter) drain() int64 {
 	n := k.count
 	k.count, k.col, k.n = 0, 0, 0
 	return n

@@ -207,7 +207,7 @@ func (d *Reader) edit(t *ast.TableName, do func(*Definition) error) error {
 			return unreadf("two columns are %s", c.Name)
 		}
 	}
-	s.settle()
+	s.normalize()
 	d.out[id] = s
 	return nil
 }
@@ -228,8 +228,8 @@ func (s *Definition) column(name string) int {
 	return slices.IndexFunc(s.Columns, func(c Column) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// settle makes keys and columns consistent.
-func (s *Definition) settle() {
+// normalize makes keys and columns consistent.
+func (s *Definition) normalize() {
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		for j, name := range k.Columns {
@@ -355,7 +355,7 @@ func (d *Reader) create(n *ast.CreateTableStmt) error {
 	if len(s.Columns) == 0 {
 		return unreadf("it has no columns")
 	}
-	s.settle()
+	s.normalize()
 	d.out[id] = s
 	return nil
 }

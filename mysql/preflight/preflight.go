@@ -86,7 +86,7 @@ type preflight struct {
 	found  []tidemark.Finding
 }
 
-func (p *preflight) say(severity tidemark.Severity, kind tidemark.Kind, object, text, hint string) {
+func (p *preflight) add(severity tidemark.Severity, kind tidemark.Kind, object, text, hint string) {
 	p.found = append(p.found, tidemark.Finding{Severity: severity, Kind: kind, Object: object, Text: text, Hint: hint})
 }
 
@@ -165,14 +165,14 @@ func (p *preflight) require(severity tidemark.Severity, what string, rights ...s
 	if p.e.DB != "" {
 		scope = server.Quote(p.e.DB) + ".*"
 	}
-	p.say(severity, tidemark.Forbidden, "user "+p.e.Grantee(), what+" needs "+strings.Join(missing, ", "),
+	p.add(severity, tidemark.Forbidden, "user "+p.e.Grantee(), what+" needs "+strings.Join(missing, ", "),
 		"GRANT "+strings.Join(missing, ", ")+" ON "+scope+" TO "+p.e.Grantee()+".")
 }
 
 // login warns of an account that the server may not let in again.
 func (p *preflight) login(context.Context) error {
 	if p.s.Asks != "" {
-		p.say(tidemark.Warning, tidemark.Denied, "user "+p.e.Grantee(), "after a restart the server asks for the password itself ("+p.s.Asks+"), which is not sent to a server whose identity is not verified: a stream or copy then waits until this user has logged in elsewhere, and a new command is refused",
+		p.add(tidemark.Warning, tidemark.Denied, "user "+p.e.Grantee(), "after a restart the server asks for the password itself ("+p.s.Asks+"), which is not sent to a server whose identity is not verified: a stream or copy then waits until this user has logged in elsewhere, and a new command is refused",
 			"Verify the server (?tls=verify-ca&tls-ca=FILE, with its ca.pem), or connect through its Unix socket (?socket=PATH).")
 	}
 	return nil
@@ -189,11 +189,11 @@ func (p *preflight) sourceRights(context.Context) error {
 		if p.some {
 			severity = tidemark.Warning
 		}
-		p.say(severity, tidemark.Forbidden, "user "+e.Grantee(), "a consistent snapshot of the source needs RELOAD, or LOCK TABLES, or with a binlog that has GTIDs REPLICATION CLIENT",
+		p.add(severity, tidemark.Forbidden, "user "+e.Grantee(), "a consistent snapshot of the source needs RELOAD, or LOCK TABLES, or with a binlog that has GTIDs REPLICATION CLIENT",
 			"GRANT RELOAD, REPLICATION CLIENT ON *.* TO "+e.Grantee()+".")
 	}
 	if !logs && p.on("log_bin") {
-		p.say(tidemark.Note, 0, "user "+e.Grantee(), "the position in the binlog cannot be recorded without REPLICATION CLIENT, and replication could not start from this copy",
+		p.add(tidemark.Note, 0, "user "+e.Grantee(), "the position in the binlog cannot be recorded without REPLICATION CLIENT, and replication could not start from this copy",
 			"GRANT REPLICATION CLIENT ON *.* TO "+e.Grantee()+".")
 	}
 	return nil
@@ -202,9 +202,9 @@ func (p *preflight) sourceRights(context.Context) error {
 func (p *preflight) sourceSettings(ctx context.Context) error {
 	switch {
 	case !p.on("log_bin"):
-		p.say(tidemark.Note, 0, "log_bin", "the source writes no binlog: replication cannot start from this copy", "Start the server with log_bin if changes are to be replicated.")
+		p.add(tidemark.Note, 0, "log_bin", "the source writes no binlog: replication cannot start from this copy", "Start the server with log_bin if changes are to be replicated.")
 	case !strings.EqualFold(p.set["binlog_format"], "ROW"):
-		p.say(tidemark.Note, 0, "binlog_format", "the binlog is not row-based: replication could not follow it", "SET GLOBAL binlog_format = ROW before the copy, if changes are to be replicated.")
+		p.add(tidemark.Note, 0, "binlog_format", "the binlog is not row-based: replication could not follow it", "SET GLOBAL binlog_format = ROW before the copy, if changes are to be replicated.")
 	}
 	r, err := p.s.Query(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_TYPE='BASE TABLE' AND "+p.e.InScope("TABLE_SCHEMA"))
 	if err != nil {
@@ -224,7 +224,7 @@ func (p *preflight) sourceSettings(ctx context.Context) error {
 		}
 	}
 	if len(names) > 0 {
-		p.say(tidemark.Warning, 0, "storage engine", "non-transactional tables are not part of the snapshot; they are read as they are at that moment: "+tidemark.Some(names, 10),
+		p.add(tidemark.Warning, 0, "storage engine", "non-transactional tables are not part of the snapshot; they are read as they are at that moment: "+tidemark.Some(names, 10),
 			"Keep writers away from them during the copy, or ALTER TABLE ... ENGINE=InnoDB.")
 	}
 	return nil
@@ -240,23 +240,23 @@ func (p *preflight) fillRights(context.Context) error {
 func (p *preflight) targetRights(context.Context) error {
 	p.require(tidemark.Blocker, "making and filling tables", "SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "REFERENCES")
 	if p.on("read_only") || p.on("super_read_only") {
-		p.say(tidemark.Blocker, tidemark.Forbidden, "read_only", "the server is read-only", "SET GLOBAL read_only = 0, after making sure that it is the right server.")
+		p.add(tidemark.Blocker, tidemark.Forbidden, "read_only", "the server is read-only", "SET GLOBAL read_only = 0, after making sure that it is the right server.")
 	}
 	if p.e.Options.NoBinlog && !p.may("SUPER") && !p.may("BINLOG ADMIN") && !p.may("SYSTEM_VARIABLES_ADMIN") && !p.may("SESSION_VARIABLES_ADMIN") {
 		right := "SESSION_VARIABLES_ADMIN"
 		if p.e.MariaDB {
 			right = "BINLOG ADMIN"
 		}
-		p.say(tidemark.Warning, tidemark.Forbidden, "user "+p.e.Grantee(), "keeping the copy out of the binlog needs "+right, "GRANT "+right+" ON *.* TO "+p.e.Grantee()+".")
+		p.add(tidemark.Warning, tidemark.Forbidden, "user "+p.e.Grantee(), "keeping the copy out of the binlog needs "+right, "GRANT "+right+" ON *.* TO "+p.e.Grantee()+".")
 	}
 	return nil
 }
 
 func (p *preflight) targetSettings(context.Context) error {
 	if !p.on("local_infile") {
-		p.say(tidemark.Warning, 0, "local_infile", "the server refuses LOAD DATA LOCAL: rows go in by INSERT, several times slower", "SET GLOBAL local_infile = 1 for the time of the copy.")
+		p.add(tidemark.Warning, 0, "local_infile", "the server refuses LOAD DATA LOCAL: rows go in by INSERT, several times slower", "SET GLOBAL local_infile = 1 for the time of the copy.")
 		if n := p.number("max_allowed_packet"); n < 64<<20 {
-			p.say(tidemark.Note, 0, "max_allowed_packet", fmt.Sprintf("INSERT takes no row larger than %d MB", n>>20), "SET GLOBAL max_allowed_packet = 1073741824, or local_infile = 1.")
+			p.add(tidemark.Note, 0, "max_allowed_packet", fmt.Sprintf("INSERT takes no row larger than %d MB", n>>20), "SET GLOBAL max_allowed_packet = 1073741824, or local_infile = 1.")
 		}
 	}
 	bytes := int64(0)
@@ -268,23 +268,23 @@ func (p *preflight) targetSettings(context.Context) error {
 		}
 	}
 	if pool := p.number("innodb_buffer_pool_size"); pool > 0 && pool < min(bytes, 1<<30) {
-		p.say(tidemark.Note, 0, "innodb_buffer_pool_size", fmt.Sprintf("the buffer pool has %d MB for %d MB of rows: indexes are built from disk", pool>>20, bytes>>20), "SET GLOBAL innodb_buffer_pool_size to about half of the machine's memory for the time of the copy.")
+		p.add(tidemark.Note, 0, "innodb_buffer_pool_size", fmt.Sprintf("the buffer pool has %d MB for %d MB of rows: indexes are built from disk", pool>>20, bytes>>20), "SET GLOBAL innodb_buffer_pool_size to about half of the machine's memory for the time of the copy.")
 	}
 	redo := p.number("innodb_redo_log_capacity")
 	if redo == 0 || p.e.MariaDB {
 		redo = p.number("innodb_log_file_size") * max(p.number("innodb_log_files_in_group"), 1)
 	}
 	if redo > 0 && redo < min(bytes/2, 1<<30) {
-		p.say(tidemark.Note, 0, "redo log", fmt.Sprintf("the redo log of %d MB fills up again and again while %d MB are loaded, and writers wait for pages to be flushed", redo>>20, bytes>>20), p.redoHint())
+		p.add(tidemark.Note, 0, "redo log", fmt.Sprintf("the redo log of %d MB fills up again and again while %d MB are loaded, and writers wait for pages to be flushed", redo>>20, bytes>>20), p.redoHint())
 	}
 	if p.set["innodb_flush_log_at_trx_commit"] == "1" && p.set["sync_binlog"] == "1" {
-		p.say(tidemark.Note, 0, "innodb_flush_log_at_trx_commit", "every commit waits for the disk, twice with the binlog; ranges are large, so it matters for many small tables only", "SET GLOBAL innodb_flush_log_at_trx_commit = 2 and sync_binlog = 0 for the time of the copy.")
+		p.add(tidemark.Note, 0, "innodb_flush_log_at_trx_commit", "every commit waits for the disk, twice with the binlog; ranges are large, so it matters for many small tables only", "SET GLOBAL innodb_flush_log_at_trx_commit = 2 and sync_binlog = 0 for the time of the copy.")
 	}
 	if p.on("log_bin") && !p.e.Options.NoBinlog {
-		p.say(tidemark.Note, 0, "log_bin", "all rows are written to the target's binlog too", "Keep the copy out of it, if no replica follows this server.")
+		p.add(tidemark.Note, 0, "log_bin", "all rows are written to the target's binlog too", "Keep the copy out of it, if no replica follows this server.")
 	}
 	if p.set["innodb_autoinc_lock_mode"] == "1" && numbered {
-		p.say(tidemark.Note, 0, "innodb_autoinc_lock_mode", "with the value 1 LOAD DATA locks the counter of a table with AUTO_INCREMENT, and lanes that load one such table wait for each other", "Start the server with innodb_autoinc_lock_mode = 2 (right with row-based binlogs); it cannot be changed while it runs.")
+		p.add(tidemark.Note, 0, "innodb_autoinc_lock_mode", "with the value 1 LOAD DATA locks the counter of a table with AUTO_INCREMENT, and lanes that load one such table wait for each other", "Start the server with innodb_autoinc_lock_mode = 2 (right with row-based binlogs); it cannot be changed while it runs.")
 	}
 	return nil
 }
@@ -310,7 +310,7 @@ func (p *preflight) targetNames(context.Context) error {
 		name := t.String()
 		low := strings.ToLower(name)
 		if other, twice := seen[low]; twice {
-			p.say(tidemark.Blocker, tidemark.Collision, "table "+name, "the target does not distinguish it from "+other+" (lower_case_table_names="+p.set["lower_case_table_names"]+")", "Rename one of them by a mapping rule.")
+			p.add(tidemark.Blocker, tidemark.Collision, "table "+name, "the target does not distinguish it from "+other+" (lower_case_table_names="+p.set["lower_case_table_names"]+")", "Rename one of them by a mapping rule.")
 		}
 		seen[low] = name
 		if low != name && p.set["lower_case_table_names"] == "1" {
@@ -318,7 +318,7 @@ func (p *preflight) targetNames(context.Context) error {
 		}
 	}
 	if len(changed) > 0 {
-		p.say(tidemark.Warning, 0, "lower_case_table_names", "the target stores names in lower case: "+tidemark.Some(changed, 10), "")
+		p.add(tidemark.Warning, 0, "lower_case_table_names", "the target stores names in lower case: "+tidemark.Some(changed, 10), "")
 	}
 	return nil
 }
@@ -337,10 +337,10 @@ func (p *preflight) targetTables(context.Context) error {
 		}
 	}
 	if len(keyless) > 0 && p.on("sql_require_primary_key") {
-		p.say(tidemark.Blocker, tidemark.Invalid, "sql_require_primary_key", "the target takes no tables without a primary key: "+tidemark.Some(keyless, 10), "SET GLOBAL sql_require_primary_key = 0 for the time of the copy.")
+		p.add(tidemark.Blocker, tidemark.Invalid, "sql_require_primary_key", "the target takes no tables without a primary key: "+tidemark.Some(keyless, 10), "SET GLOBAL sql_require_primary_key = 0 for the time of the copy.")
 	}
 	if len(plain) > 0 && (p.db.Engine == "mysql" || p.db.Engine == "mariadb") {
-		p.say(tidemark.Warning, 0, "storage engine", "these tables have no transactions: each is copied in one piece, and emptied and copied anew if that fails: "+tidemark.Some(plain, 10), "Copy them into InnoDB.")
+		p.add(tidemark.Warning, 0, "storage engine", "these tables have no transactions: each is copied in one piece, and emptied and copied anew if that fails: "+tidemark.Some(plain, 10), "Copy them into InnoDB.")
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ type altering struct {
 	out        tidemark.Redefinition
 }
 
-func (a *altering) say(format string, args ...any) {
+func (a *altering) note(format string, args ...any) {
 	a.out.What = append(a.out.What, fmt.Sprintf(format, args...))
 }
 
@@ -262,9 +262,9 @@ func (a *altering) dropItems() {
 			continue
 		}
 		if both {
-			a.say("%s is %s, on the source %s", strings.ToLower(name), have[name], w)
+			a.note("%s is %s, on the source %s", strings.ToLower(name), have[name], w)
 		} else {
-			a.say("has besides: %s", have[name])
+			a.note("has besides: %s", have[name])
 		}
 		for i := range a.have.items {
 			if it := &a.have.items[i]; it.isKey() && dropName(it) == name {
@@ -286,7 +286,7 @@ func (a *altering) addItems() {
 			continue
 		}
 		if !both {
-			a.say("lacks: %s", want[name])
+			a.note("lacks: %s", want[name])
 		}
 		a.specs = append(a.specs, "ADD "+want[name])
 	}
@@ -312,7 +312,7 @@ func (a *altering) columns(from map[string]string) {
 			continue
 		}
 		if findItem(want, it.name) < 0 {
-			a.say("has the column %s besides", it.name)
+			a.note("has the column %s besides", it.name)
 			a.specs = append(a.specs, "DROP COLUMN "+server.Quote(it.name))
 			a.out.Shakes = append(a.out.Shakes, server.Quote(it.name))
 			continue
@@ -326,7 +326,7 @@ func (a *altering) columns(from map[string]string) {
 		}
 		at := slices.Index(now, w.name)
 		if at < 0 {
-			a.say("lacks the column %s", w.name)
+			a.note("lacks the column %s", w.name)
 			if i == len(now) {
 				place = ""
 			}
@@ -343,17 +343,17 @@ func (a *altering) columns(from map[string]string) {
 		h := &have[findItem(have, old)]
 		if moved {
 			now = slices.Insert(slices.Delete(now, at, at+1), i, w.name)
-			a.say("the column %s is at another position", w.name)
+			a.note("the column %s is at another position", w.name)
 		} else {
 			place = ""
 		}
 		switch {
 		case old != w.name:
-			a.say("column %s is %s on the source", old, w.name)
+			a.note("column %s is %s on the source", old, w.name)
 			a.specs = append(a.specs, "CHANGE COLUMN "+server.Quote(old)+" "+w.String()+place)
 			a.out.Shakes = append(a.out.Shakes, server.Quote(old))
 		case !a.same(w.String(), h.String()):
-			a.say("the column %s is %s, on the source %s", w.name, h.String(), w.String())
+			a.note("the column %s is %s, on the source %s", w.name, h.String(), w.String())
 			a.specs = append(a.specs, "MODIFY COLUMN "+w.String()+place)
 			a.out.Shakes = append(a.out.Shakes, server.Quote(w.name))
 			if w.lacksDefault() && !h.lacksDefault() {
@@ -401,7 +401,7 @@ func (a *altering) options() {
 	want, order := read(a.want.options)
 	have, gone := read(a.have.options)
 	if charset := charsetOf(want); charset != charsetOf(have) {
-		a.say("its character set is %q, on the source %q", charsetOf(have), charset)
+		a.note("its character set is %q, on the source %q", charsetOf(have), charset)
 		a.specs = append(a.specs, charset)
 		for _, c := range columnItems(&a.want) {
 			if findItem(columnItems(&a.have), c.name) >= 0 && c.isText() && sqltext.Find(c.tokens, "character") < 0 && sqltext.Find(c.tokens, "collate") < 0 {
@@ -420,12 +420,12 @@ func (a *altering) options() {
 			if at >= n || n <= 1 || a.want.autoIncrement() == "" {
 				continue // MariaDB keeps a counter that no column uses
 			}
-			a.say("AUTO_INCREMENT is behind: at %d, the source's at %d", max(at, 1), n)
+			a.note("AUTO_INCREMENT is behind: at %d, the source's at %d", max(at, 1), n)
 			a.specs = append(a.specs, w)
 			continue
 		}
 		if w != h {
-			a.say("its option %s is %q, on the source %q", name, h, w)
+			a.note("its option %s is %q, on the source %q", name, h, w)
 			a.specs = append(a.specs, w)
 		}
 	}
@@ -433,7 +433,7 @@ func (a *altering) options() {
 		if _, ok := want[name]; ok || name == "AUTO_INCREMENT" || isCharset(name) {
 			continue
 		}
-		a.say("has the option %s besides", have[name])
+		a.note("has the option %s besides", have[name])
 		switch name {
 		case "COMMENT":
 			a.specs = append(a.specs, "COMMENT=''")
@@ -486,7 +486,7 @@ func (a *altering) partitions(name string) {
 	if a.d.Across || len(a.want.partition) == 0 && len(a.have.partition) == 0 || w == h {
 		return
 	}
-	a.say("its partitions")
+	a.note("its partitions")
 	alter := "ALTER TABLE " + name + " "
 	if len(a.want.partition) == 0 {
 		a.out.SQL = append(a.out.SQL, alter+"REMOVE PARTITIONING")

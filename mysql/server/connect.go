@@ -122,7 +122,7 @@ type Session struct {
 
 	warnings []tidemark.Finding // about its connection
 
-	Marked bool // on the frozen view, with a savepoint to return to: see letGo
+	Marked bool // on the frozen view, with a savepoint to return to: see releaseLocks (mysql/bulk)
 	Reads  int  // reads made on that view
 	modes
 }

@@ -58,7 +58,7 @@ const (
 // read reads packet after packet. It is the hot path.
 func (s *Stream) read(ctx context.Context) error {
 	for {
-		if err := s.look(); err != nil {
+		if err := s.recordPosition(); err != nil {
 			return err
 		}
 		p, whole, err := s.wire.Next()
@@ -105,8 +105,8 @@ func logPacket(p []byte) error {
 	return nil
 }
 
-// look records the log position between transactions, once the journal has them.
-func (s *Stream) look() error {
+// recordPosition records the log position between transactions, once the journal has them.
+func (s *Stream) recordPosition() error {
 	if s.open || s.head.number == 0 || s.head.number != s.file || s.moving != nil && len(s.moving.again) > 0 {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (s *decoder) event(ctx context.Context, ev []byte) error {
 	if kind == eventPayload {
 		return s.payload(ctx, newByteReader(body), eventTime(ev))
 	}
-	return s.take(ctx, ev, body)
+	return s.processEvent(ctx, ev, body)
 }
 
 // advance tracks the position in the log. MariaDB 11.4 does not send it within transactions, and no
@@ -237,9 +237,9 @@ func eventTime(ev []byte) time.Time {
 	return time.Unix(int64(binary.LittleEndian.Uint32(ev)), 0).UTC()
 }
 
-// take processes an event that is in the log, or within a compressed transaction of it. It uses
-// only kind and time of the header.
-func (s *decoder) take(ctx context.Context, ev, body []byte) error {
+// processEvent processes an event that is in the log, or within a compressed transaction of it. It
+// uses only kind and time of the header.
+func (s *decoder) processEvent(ctx context.Context, ev, body []byte) error {
 	kind := ev[4]
 	switch kind {
 	case eventTableMap:
@@ -517,7 +517,7 @@ func (s *decoder) inner(ctx context.Context, in *bufio.Reader) error {
 			}
 			n += step
 		}
-		if err := s.take(ctx, head[:], s.scratch); err != nil {
+		if err := s.processEvent(ctx, head[:], s.scratch); err != nil {
 			return err
 		}
 	}

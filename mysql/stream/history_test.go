@@ -377,7 +377,7 @@ func FuzzDDL(f *testing.F) {
 				}
 			}
 			line := history.AppendDefs(nil, 5, map[tidemark.TableID]*history.Definition{id: def})
-			if s := newJournalState(); !s.take(strings.Split(strings.TrimSuffix(string(line), "\n"), " ")) || strings.Count(string(line), "\n") != 1 {
+			if s := newJournalState(); !s.parseLine(strings.Split(strings.TrimSuffix(string(line), "\n"), " ")) || strings.Count(string(line), "\n") != 1 {
 				t.Fatalf("the journal does not read %q", line)
 			}
 		}

@@ -147,7 +147,7 @@ func readJournal(path string) (*journal, error) {
 	}
 	j.size = int64(len(whole))
 	for line := range strings.Lines(string(whole)) {
-		if !j.take(strings.Split(strings.TrimSuffix(line, "\n"), " ")) {
+		if !j.parseLine(strings.Split(strings.TrimSuffix(line, "\n"), " ")) {
 			return nil, fmt.Errorf("%s holds %q, which is not in its format", path, strings.TrimSpace(line))
 		}
 	}
@@ -162,8 +162,8 @@ func journalFailed(path string, err error) error {
 	return tidemark.FileError("follow", path, plainfile.Hint(err, "Make it a file that tidemark can read and write, or start over with --anew."), err)
 }
 
-// take parses a line.
-func (j *journalState) take(words []string) bool {
+// parseLine parses a line.
+func (j *journalState) parseLine(words []string) bool {
 	want, text := map[string]int{"F": 4, "B": 1, "S": 1, "T": 2, "R": 1, "A": 1, "U": 1, "D": 1, "C": 1, "V": 1}[words[0]], ""
 	if (words[0] == "D" || words[0] == "C") && len(words) > 2 {
 		words, text = words[:2], strings.Join(words[2:], " ")

@@ -51,7 +51,7 @@ func (s *decoder) rows(ctx context.Context, kind tidemark.ChangeKind, form event
 			return err
 		}
 	}
-	s.say(t)
+	s.addRelation(t)
 	for len(p) > 0 {
 		tx := s.piece()
 		changes, rest, err := t.Row(tx.Changes, &s.images, kind, form, present, p)

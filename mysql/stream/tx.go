@@ -71,8 +71,8 @@ func (s *assembly) mark() {
 	}
 }
 
-// say adds a table's description to the stream, unless it was added before.
-func (s *assembly) say(t *event.Table) {
+// addRelation adds a table's description to the stream, unless it was added before.
+func (s *assembly) addRelation(t *event.Table) {
 	tx := s.piece()
 	if !s.said[t.RelationID] {
 		s.said[t.RelationID] = true
@@ -86,10 +86,10 @@ func (s *assembly) cutPiece(ctx context.Context) error {
 		return s.boundPrepared(len(s.tx.Changes)) // it may never be committed
 	}
 	s.tx.More = true
-	return s.give(ctx)
+	return s.emitPiece(ctx)
 }
 
-func (s *assembly) give(ctx context.Context) error {
+func (s *assembly) emitPiece(ctx context.Context) error {
 	tx := s.tx
 	s.tx = nil
 	s.usual = min(len(tx.Changes)+len(tx.Changes)/8, 64<<10)
@@ -107,7 +107,7 @@ func (s *assembly) give(ctx context.Context) error {
 func (s *assembly) commit(ctx context.Context) error {
 	if s.tx != nil && len(s.tx.Changes) > 0 || s.group.parts > 0 {
 		s.piece().End = s.note()
-		if err := s.give(ctx); err != nil {
+		if err := s.emitPiece(ctx); err != nil {
 			return err
 		}
 	}
@@ -346,7 +346,7 @@ func (s *tables) truncate(ctx context.Context, ids []tidemark.TableID) error {
 				return err
 			}
 		}
-		s.say(t)
+		s.addRelation(t)
 		m = binary.BigEndian.AppendUint32(m, t.RelationID)
 	}
 	s.tx.Changes = change.Append(s.tx.Changes, m)
