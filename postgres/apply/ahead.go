@@ -37,9 +37,9 @@ type commitAhead struct {
 
 // doubt is what an agent knows of transactions whose COMMIT got no answer.
 type doubt struct {
-	epoch   int64    // of the last such transaction; 0: none since settle
+	epoch   int64    // of the last such transaction; 0: none since resolveCommit
 	settled int64    // epoch of done
-	low     uint64   // settle found everything up to here on the target,
+	low     uint64   // resolveCommit found everything up to here on the target,
 	done    []uint64 // and these places
 }
 
@@ -131,9 +131,9 @@ func (a *applier) decided(err error) {
 	}
 }
 
-// settle finds out what became of an agent's transactions whose COMMIT got no answer. What is still
-// on its way to the server cannot commit afterwards: the agent's row has changed then.
-func (t *Target) settle(ctx context.Context, a *applier, g *change.Group) error {
+// resolveCommit finds out what became of an agent's transactions whose COMMIT got no answer. What
+// is still on its way to the server cannot commit afterwards: the agent's row has changed then.
+func (t *Target) resolveCommit(ctx context.Context, a *applier, g *change.Group) error {
 	if a.doubt.epoch != g.Epoch {
 		return nil // an earlier epoch, which BeginApply has ended
 	}
@@ -159,7 +159,7 @@ func (t *Target) settle(ctx context.Context, a *applier, g *change.Group) error 
 	return nil
 }
 
-// has reports whether settle has found all of a group on the target.
+// has reports whether resolveCommit has found all of a group on the target.
 func (d *doubt) has(g *change.Group) bool {
 	return d.settled == g.Epoch && len(g.Txs) > 0 && !slices.ContainsFunc(g.Txs, func(tx *change.Tx) bool { return tx.Place > d.low && !slices.Contains(d.done, tx.Place) })
 }

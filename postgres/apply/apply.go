@@ -141,7 +141,7 @@ func (t *Target) Apply(ctx context.Context, g *change.Group) error {
 	a := t.agent(g.Agent)
 	a.endPipe()
 	if a.doubt.epoch != 0 {
-		if err := t.settle(ctx, a, g); err != nil {
+		if err := t.resolveCommit(ctx, a, g); err != nil {
 			return t.Fail(ctx, "apply", progressTable, err)
 		}
 	}
@@ -518,5 +518,5 @@ func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) error
 // committed reports whether a group is on the target though its agent got an error: the connection
 // may have been lost in the COMMIT.
 func (t *Target) committed(ctx context.Context, a *applier, g *change.Group) bool {
-	return a.doubt.epoch != 0 && ctx.Err() == nil && t.settle(ctx, a, g) == nil && a.doubt.has(g)
+	return a.doubt.epoch != 0 && ctx.Err() == nil && t.resolveCommit(ctx, a, g) == nil && a.doubt.has(g)
 }

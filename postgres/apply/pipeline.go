@@ -18,7 +18,7 @@ import (
 //   - if it fails in its COMMIT, or a pooler has replaced the session, its progress is not written.
 //     The next group demands that the agent's row has the value of at that this progress would have
 //     given it (stamp);
-//   - if the connection ends, settle changes at before anything else is sent.
+//   - if the connection ends, resolveCommit changes at before anything else is sent.
 //
 // SendGroup writes, and AwaitGroup reads, each in a goroutine of its own. Everything else that the
 // agent's session does comes after endPipe, when neither runs.

@@ -57,7 +57,7 @@ func (v *Reader) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 	if _, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return pos, "", err
 	}
-	place, err := v.start.take(ctx, conn)
+	place, err := v.start.adopt(ctx, conn)
 	if err != nil {
 		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to report
 		return pos, "", err
@@ -237,9 +237,9 @@ type slotStart struct {
 	place, snapshot string
 }
 
-// take makes the transaction of conn use the view of the slot's start, if there is one, and ends
+// adopt makes the transaction of conn use the view of the slot's start, if there is one, and ends
 // the session that kept it.
-func (s *slotStart) take(ctx context.Context, conn *pgx.Conn) (place string, err error) {
+func (s *slotStart) adopt(ctx context.Context, conn *pgx.Conn) (place string, err error) {
 	defer s.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,7 @@ func (b *Bulk) Gauges(ctx context.Context) (tidemark.Gauges, error) {
 	count(tidemark.TempBytes, "sum(temp_bytes)", "pg_stat_database")
 	count(tidemark.Deadlocks, "sum(deadlocks)", "pg_stat_database")
 	parts = append(parts, "SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('"+strings.Join(gaugeSettings, "', '")+"')")
-	rows, err := b.look(ctx, strings.Join(parts, " UNION ALL "))
+	rows, err := b.queryWatcher(ctx, strings.Join(parts, " UNION ALL "))
 	out := tidemark.Gauges{Counters: map[tidemark.Gauge]float64{}, Settings: map[string]string{}}
 	if err != nil {
 		return out, b.Fail(ctx, "read statistics", b.Object, err)

@@ -34,7 +34,7 @@ func (b *Bulk) Doing(ctx context.Context, side tidemark.Side) ([]tidemark.Wait, 
 		comma = ","
 	}
 	sql.WriteString(")")
-	rows, err := b.look(ctx, sql.String())
+	rows, err := b.queryWatcher(ctx, sql.String())
 	if err != nil {
 		err = b.Fail(ctx, "look at sessions", b.Object, err)
 		var own *tidemark.Error
@@ -96,8 +96,8 @@ func (b *Bulk) sessions(side tidemark.Side) map[uint32]int {
 	return out
 }
 
-// look queries in the watcher's session.
-func (b *Bulk) look(ctx context.Context, sql string) ([][][]byte, error) {
+// queryWatcher queries in the watcher's session.
+func (b *Bulk) queryWatcher(ctx context.Context, sql string) ([][][]byte, error) {
 	w := &b.watcher
 	w.mu.Lock()
 	defer w.mu.Unlock()

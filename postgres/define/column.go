@@ -16,10 +16,10 @@ func (a *altering) columns() {
 				continue
 			}
 			if a.want.column(c.name) == nil {
-				a.say("has the column %s besides", c.name)
+				a.note("has the column %s besides", c.name)
 				a.dropColumn(c)
 			} else if a.remade(c.name) {
-				a.say("the column %s is %s, on the source %s", c.name, c.line, a.want.column(c.name).line)
+				a.note("the column %s is %s, on the source %s", c.name, c.line, a.want.column(c.name).line)
 				a.dropColumn(c)
 			}
 		}
@@ -31,7 +31,7 @@ func (a *altering) columns() {
 			continue
 		}
 		if old == nil {
-			a.say("lacks the column %s", c.name)
+			a.note("lacks the column %s", c.name)
 			a.addColumn(c)
 			continue
 		}
@@ -42,7 +42,7 @@ func (a *altering) columns() {
 		}
 	}
 	if order := a.inOrder(); !order {
-		a.say("its columns are in another order")
+		a.note("its columns are in another order")
 		a.out.Manual = "PostgreSQL cannot move a column: copy the table again with --prep drop if the order matters"
 	}
 }
@@ -133,7 +133,7 @@ func (a *altering) column(c, old *columnText) {
 	all := "ALTER TABLE " + a.want.name + " ALTER COLUMN " + c.name + " "
 	newType := c.typ != old.typ || c.collate != old.collate
 	if newType {
-		a.say("the column %s is %s, on the source %s", c.name, strings.TrimSpace(old.typ+" "+old.collate), strings.TrimSpace(c.typ+" "+c.collate))
+		a.note("the column %s is %s, on the source %s", c.name, strings.TrimSpace(old.typ+" "+old.collate), strings.TrimSpace(c.typ+" "+c.collate))
 		a.out.Shakes = append(a.out.Shakes, c.name)
 		if old.def != "" {
 			a.do(only + "DROP DEFAULT")
@@ -149,7 +149,7 @@ func (a *altering) column(c, old *columnText) {
 	a.generation(c, old, all)
 	if c.def != old.def || newType && c.def != "" {
 		if c.def != old.def {
-			a.say("the default of %s is %q, on the source %q", c.name, strings.TrimPrefix(old.def, "DEFAULT "), strings.TrimPrefix(c.def, "DEFAULT "))
+			a.note("the default of %s is %q, on the source %q", c.name, strings.TrimPrefix(old.def, "DEFAULT "), strings.TrimPrefix(c.def, "DEFAULT "))
 		}
 		if c.def == "" {
 			a.do(only + "DROP DEFAULT")
@@ -158,18 +158,18 @@ func (a *altering) column(c, old *columnText) {
 		}
 	}
 	if c.notNull != old.notNull && (c.notNull == "") {
-		a.say("the column %s is %s, on the source it can be NULL", c.name, old.notNull)
+		a.note("the column %s is %s, on the source it can be NULL", c.name, old.notNull)
 		if old.identity != "" {
 			a.do(all + "DROP IDENTITY")
 		}
 		a.do(all + "DROP NOT NULL")
 	} else if c.notNull != old.notNull {
-		a.say("the column %s is not %s", c.name, c.notNull)
+		a.note("the column %s is not %s", c.name, c.notNull)
 		a.notNull(c, old, all)
 	}
 	a.identity(c, old, only)
 	if c.options != old.options {
-		a.say("the options of %s are %q, on the source %q", c.name, old.options, c.options)
+		a.note("the options of %s are %q, on the source %q", c.name, old.options, c.options)
 		a.out.Manual = "set them with ALTER FOREIGN TABLE"
 	}
 }
@@ -191,7 +191,7 @@ func (a *altering) generation(c, old *columnText, all string) {
 	if c.generated == old.generated {
 		return
 	}
-	a.say("the column %s is %q, on the source %q", c.name, old.generated, c.generated)
+	a.note("the column %s is %q, on the source %q", c.name, old.generated, c.generated)
 	if c.generated == "" {
 		a.do(all + "DROP EXPRESSION")
 		return
@@ -206,7 +206,7 @@ func (a *altering) identity(c, old *columnText, only string) {
 	if c.identity == old.identity {
 		return
 	}
-	a.say("the identity of %s is %q, on the source %q", c.name, old.identity, c.identity)
+	a.note("the identity of %s is %q, on the source %q", c.name, old.identity, c.identity)
 	how, list, _ := strings.Cut(c.identity, " AS IDENTITY")
 	options, _ := inner(strings.TrimSpace(list))
 	seq, options := cutIdent(strings.TrimPrefix(options, "SEQUENCE NAME "))
@@ -242,7 +242,7 @@ func cast(c, old *columnText) string {
 func (a *altering) looseColumn(c, old *columnText) {
 	newType, plain := c.typ != old.typ, c.generated == "" && old.generated == ""
 	if newType {
-		a.say("the column %s is %s, and would be %s", c.name, old.typ, c.typ)
+		a.note("the column %s is %s, and would be %s", c.name, old.typ, c.typ)
 		if plain && old.def != "" { // it may be none of the new type
 			a.do("ALTER TABLE ONLY " + a.want.name + " ALTER COLUMN " + c.name + " DROP DEFAULT")
 		}
@@ -251,7 +251,7 @@ func (a *altering) looseColumn(c, old *columnText) {
 	}
 	differs := loosely(c.def) != loosely(old.def)
 	if plain && differs {
-		a.say("the default of %s is %q, and would be %q", c.name, old.def, c.def)
+		a.note("the default of %s is %q, and would be %q", c.name, old.def, c.def)
 	}
 	if plain && (differs || newType && c.def != "") {
 		if c.def == "" {
@@ -261,11 +261,11 @@ func (a *altering) looseColumn(c, old *columnText) {
 		}
 	}
 	if (c.generated == "") != (old.generated == "") {
-		a.say("the column %s is %q, and would be %q", c.name, old.generated, c.generated)
+		a.note("the column %s is %q, and would be %q", c.name, old.generated, c.generated)
 		a.out.Manual = "drop the column and add it again, or copy the table again with --prep drop"
 	}
 	if nn := c.notNull != ""; nn != (old.notNull != "") && c.identity == "" {
-		a.say("the column %s is %q, and would be %q", c.name, old.notNull, c.notNull)
+		a.note("the column %s is %q, and would be %q", c.name, old.notNull, c.notNull)
 		verb := "DROP"
 		if nn {
 			verb = "SET"
@@ -273,7 +273,7 @@ func (a *altering) looseColumn(c, old *columnText) {
 		a.do("ALTER TABLE " + a.want.name + " ALTER COLUMN " + c.name + " " + verb + " NOT NULL")
 	}
 	if (c.identity == "") != (old.identity == "") {
-		a.say("the identity of %s is %q, and would be %q", c.name, old.identity, c.identity)
+		a.note("the identity of %s is %q, and would be %q", c.name, old.identity, c.identity)
 		if c.identity == "" {
 			a.do("ALTER TABLE ONLY " + a.want.name + " ALTER COLUMN " + c.name + " DROP IDENTITY")
 		} else {

@@ -244,7 +244,7 @@ type altering struct {
 	under      *tableText // the wanted form of the partitioned table if both are its partition: its columns and checks follow automatically
 }
 
-func (a *altering) say(format string, args ...any) {
+func (a *altering) note(format string, args ...any) {
 	a.out.What = append(a.out.What, fmt.Sprintf(format, args...))
 }
 
@@ -263,7 +263,7 @@ func (d *Definitions) alterTable(want *tidemark.Object, h, w []string) tidemark.
 					h[j] = renameIn(h[j], from[i], to[i])
 				}
 			}
-			a.say("column %s is %s on the source", from[i], to[i])
+			a.note("column %s is %s on the source", from[i], to[i])
 			if a.want.parent == "" || a.want.parent != a.have.parent {
 				a.do("ALTER TABLE " + a.want.name + " RENAME COLUMN " + from[i] + " TO " + to[i])
 			}
@@ -320,11 +320,11 @@ func (a *altering) attach() {
 	}
 	switch {
 	case w.parent == "":
-		a.say("is a partition of %s, which it is not on the source", h.parent)
+		a.note("is a partition of %s, which it is not on the source", h.parent)
 	case h.parent == "":
-		a.say("is not a partition of %s", w.parent)
+		a.note("is not a partition of %s", w.parent)
 	default:
-		a.say("is a partition of %s %s, on the source of %s %s", h.parent, h.bound, w.parent, w.bound)
+		a.note("is a partition of %s %s, on the source of %s %s", h.parent, h.bound, w.parent, w.bound)
 	}
 }
 
@@ -332,9 +332,9 @@ func (a *altering) dropChecks() {
 	for _, k := range a.have.order {
 		if def := a.want.checks[k]; !a.d.sameCheck(def, a.have.checks[k]) && !(def != "" && a.have.checks[k] == def+" NOT VALID") {
 			if def == "" {
-				a.say("has the check %s besides", k)
+				a.note("has the check %s besides", k)
 			} else {
-				a.say("the check %s is %s, on the source %s", k, a.have.checks[k], def)
+				a.note("the check %s is %s, on the source %s", k, a.have.checks[k], def)
 			}
 			if a.under == nil || a.under.checks[k] == a.want.checks[k] && a.under.checks[k] == "" {
 				a.do("ALTER TABLE " + a.want.name + " DROP CONSTRAINT IF EXISTS " + k)
@@ -350,11 +350,11 @@ func (a *altering) addChecks() {
 		case a.d.sameCheck(def, there):
 			continue
 		case there == def+" NOT VALID":
-			a.say("the check %s is not validated", k)
+			a.note("the check %s is not validated", k)
 			a.do("ALTER TABLE " + a.want.name + " VALIDATE CONSTRAINT " + k)
 			continue
 		case there == "":
-			a.say("lacks the check %s", k)
+			a.note("lacks the check %s", k)
 		}
 		if a.under != nil && a.under.checks[k] != "" {
 			continue
@@ -367,11 +367,11 @@ func (a *altering) addChecks() {
 func (a *altering) traits() {
 	w, h, alter := a.want, a.have, "ALTER TABLE "+a.want.name+" "
 	if w.kind != h.kind {
-		a.say("is %s, on the source %s", logged(h.kind), logged(w.kind))
+		a.note("is %s, on the source %s", logged(h.kind), logged(w.kind))
 		a.do(alter + "SET " + strings.ToUpper(logged(w.kind)))
 	}
 	if w.of != h.of {
-		a.say("is of type %q, on the source of %q", h.of, w.of)
+		a.note("is of type %q, on the source of %q", h.of, w.of)
 		if w.of == "" {
 			a.do(alter + "NOT OF")
 		} else {
@@ -379,11 +379,11 @@ func (a *altering) traits() {
 		}
 	}
 	if w.partitions != h.partitions && !a.d.same(w.partitions, h.partitions) {
-		a.say("is partitioned by %q, on the source by %q", h.partitions, w.partitions)
+		a.note("is partitioned by %q, on the source by %q", h.partitions, w.partitions)
 		a.out.Manual = "copy the table again with --prep drop"
 	}
 	if w.inherits != h.inherits {
-		a.say("inherits %s, on the source %s", h.inherits, w.inherits)
+		a.note("inherits %s, on the source %s", h.inherits, w.inherits)
 		wi, _ := inner(w.inherits)
 		hi, _ := inner(h.inherits)
 		for _, p := range missingFrom(splitList(hi), splitList(wi)) {
@@ -394,7 +394,7 @@ func (a *altering) traits() {
 		}
 	}
 	if w.method != h.method {
-		a.say("its access method is %q, on the source %q", h.method, w.method)
+		a.note("its access method is %q, on the source %q", h.method, w.method)
 		if w.method != "" && a.d.Major >= 15 {
 			a.do(alter + "SET ACCESS METHOD " + w.method)
 		} else {
@@ -402,7 +402,7 @@ func (a *altering) traits() {
 		}
 	}
 	if w.options != h.options {
-		a.say("its parameters are (%s), on the source (%s)", h.options, w.options)
+		a.note("its parameters are (%s), on the source (%s)", h.options, w.options)
 		if gone := missingFrom(optionNames(h.options), optionNames(w.options)); len(gone) > 0 {
 			a.do(alter + "RESET (" + strings.Join(gone, ", ") + ")")
 		}
@@ -427,7 +427,7 @@ func (a *altering) settings() {
 			}
 		}
 		if a.want.settings[key] == "" {
-			a.say("has a setting besides: %s", a.have.settings[key])
+			a.note("has a setting besides: %s", a.have.settings[key])
 			if undo := a.d.undoSetting(a.have, key); undo != "" {
 				a.do(undo)
 			}
@@ -435,7 +435,7 @@ func (a *altering) settings() {
 	}
 	for _, key := range sortedKeys(a.want.settings) {
 		if sql := a.want.settings[key]; a.have.settings[key] != sql {
-			a.say("lacks a setting: %s", sql)
+			a.note("lacks a setting: %s", sql)
 			a.do(sql)
 		}
 	}

@@ -16,8 +16,8 @@ func (s *Schema) Names(ctx context.Context, tables []tidemark.TableID) error {
 	return s.names.Read(ctx, s.Server, tables)
 }
 
-// take reserves a name in a schema; it returns false if the name is taken.
-func (r *renderer) take(schema, name string, by server.Holder) bool {
+// reserve reserves a name in a schema; it returns false if the name is taken.
+func (r *renderer) reserve(schema, name string, by server.Holder) bool {
 	list := r.taken[schema]
 	if list == nil {
 		list = map[string]server.Holder{}
@@ -36,7 +36,7 @@ func (r *renderer) take(schema, name string, by server.Holder) bool {
 // takeNative reserves the name of an index that keeps the name it has on the source. What has it on
 // the target must be of a table that the copy fills.
 func (r *renderer) takeNative(m *tidemark.Move, name string) {
-	if r.take(m.To.Schema, name, server.Holder{Table: m.To.TableID}) {
+	if r.reserve(m.To.Schema, name, server.Holder{Table: m.To.TableID}) {
 		return
 	}
 	h := r.names.There(m.To.Schema, server.Clip(name))
@@ -69,7 +69,7 @@ func (r *renderer) free(name, table string, by server.Holder) string {
 		case i > 0:
 			try = fmt.Sprintf("%s_%d", name, i+1)
 		}
-		if try = shorten(try); r.take(by.Table.Schema, try, by) {
+		if try = shorten(try); r.reserve(by.Table.Schema, try, by) {
 			return try
 		}
 	}
@@ -82,7 +82,7 @@ func (r *renderer) freeFunction(name string, by server.Holder) string {
 		if i > 1 {
 			try = fmt.Sprintf("%s_%d", name, i)
 		}
-		if try = shorten(try); r.take(by.Table.Schema, try+"()", by) {
+		if try = shorten(try); r.reserve(by.Table.Schema, try+"()", by) {
 			return try
 		}
 	}

@@ -36,7 +36,7 @@ func (r *renderer) build() {
 		} else {
 			r.logical = append(r.logical, m)
 		}
-		if !r.take(m.To.Schema, m.To.Name, server.Holder{Table: m.To.TableID}) && r.db.Piecewise && len(r.moves) == 1 {
+		if !r.reserve(m.To.Schema, m.To.Name, server.Holder{Table: m.To.TableID}) && r.db.Piecewise && len(r.moves) == 1 {
 			r.lateFor(m)
 		}
 	}
@@ -234,7 +234,7 @@ func (mk *maker) identity(c *tidemark.Column, typ string) string {
 	}
 	// The server takes this name, or another one if it has the name already: a table that comes
 	// later may need it.
-	if seq := mk.t.Name + "_" + c.Name + "_seq"; len(seq) <= server.MaxName && !mk.r.same && !mk.r.take(mk.t.Schema, seq, mk.holder("")) {
+	if seq := mk.t.Name + "_" + c.Name + "_seq"; len(seq) <= server.MaxName && !mk.r.same && !mk.r.reserve(mk.t.Schema, seq, mk.holder("")) {
 		options += " SEQUENCE NAME " + server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: mk.r.free(seq, "", mk.holder(""))})
 	}
 	if c.Identity.Increment != 0 && c.Identity.Increment != 1 {

@@ -92,7 +92,7 @@ func Open(ctx context.Context, url string, opt Options) (*Server, error) {
 		cfg.Database = cfg.User // as the server does
 	}
 	s := &Server{Config: cfg, Options: opt, Object: objectOf(cfg), passfile: passfileOf(url)}
-	cfg.AfterConnect = s.settle
+	cfg.AfterConnect = s.prepareSession
 	s.plain = cfg.DialFunc
 	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := s.plain(ctx, network, addr)
@@ -146,7 +146,7 @@ func parseCause(err error) error {
 	return errors.New("not a connection string")
 }
 
-// Connect opens a session with the settings of settle.
+// Connect opens a session with the settings of prepareSession.
 func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := s.dial(ctx)
 	if err != nil {
@@ -179,7 +179,8 @@ func hosts(cfg *pgx.ConnConfig) int {
 	return n
 }
 
-// dial opens a session and applies settle, all within the URL's connect_timeout for each server.
+// dial opens a session and runs prepareSession, all within the URL's connect_timeout for each
+// server.
 func (s *Server) dial(ctx context.Context) (*pgx.Conn, error) {
 	if s.Config.ConnectTimeout > 0 {
 		var cancel context.CancelFunc
@@ -225,10 +226,10 @@ func oneHost(cfg *pgx.ConnConfig) bool {
 	return !slices.ContainsFunc(cfg.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != cfg.Host || f.Port != cfg.Port })
 }
 
-// settle runs first on every session. It checks the version, and makes the settings on which the
-// text of values depends and which keep a long copy undisturbed. They are SETs and not startup
-// parameters, which poolers refuse. Until Open has entered, nothing is set.
-func (s *Server) settle(ctx context.Context, conn *pgconn.PgConn) error {
+// prepareSession runs first on every session. It checks the version, and makes the settings on
+// which the text of values depends and which keep a long copy undisturbed. They are SETs and not
+// startup parameters, which poolers refuse. Until Open has entered, nothing is set.
+func (s *Server) prepareSession(ctx context.Context, conn *pgconn.PgConn) error {
 	version, major := parseVersion(conn.ParameterStatus("server_version"))
 	if major < OldestMajor || major > newestMajor {
 		return &tidemark.Error{Op: "connect", Object: s.Object, Kind: tidemark.Unsupported,

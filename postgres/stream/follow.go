@@ -285,7 +285,7 @@ func (s *Stream) change(m []byte, emit emitter) error {
 	s.tx.Changes = change.Append(s.tx.Changes, m)
 	if len(s.tx.Changes) >= tidemark.PieceSize {
 		s.tx.More = true
-		return s.give(emit)
+		return s.emitPiece(emit)
 	}
 	return nil
 }
@@ -293,7 +293,7 @@ func (s *Stream) change(m []byte, emit emitter) error {
 // commit emits the last piece of a transaction.
 func (s *Stream) commit(end uint64, emit emitter) error {
 	s.tx.End = end
-	if err := s.give(emit); err != nil {
+	if err := s.emitPiece(emit); err != nil {
 		return err
 	}
 	s.tx = nil
@@ -319,7 +319,7 @@ func (s *Stream) piece() *change.Tx {
 	return &change.Tx{Changes: s.block[:0], Place: s.begun, XID: s.xid, Time: s.started, Origin: s.origin}
 }
 
-func (s *Stream) give(emit emitter) error {
+func (s *Stream) emitPiece(emit emitter) error {
 	tx := s.tx
 	n := len(tx.Changes)
 	s.block = tx.Changes[n:cap(tx.Changes):cap(tx.Changes)]

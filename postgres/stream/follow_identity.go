@@ -43,7 +43,7 @@ func (s *Stream) identified(m []byte) ([]byte, error) {
 	s.names.mu.Lock()
 	s.names.tables[r.ID] = r.Table
 	s.names.mu.Unlock()
-	if r.Catalogue, err = s.names.look(s.ctx, r.ID, s.xid); err != nil {
+	if r.Catalogue, err = s.names.readColumns(s.ctx, r.ID, s.xid); err != nil {
 		return nil, err
 	}
 	return r.Append(nil), nil
@@ -57,9 +57,9 @@ const lookColumnsSQL = `SELECT a.attrelid, a.attnum::int4, a.attname, a.atttypid
 const lookPublishedSQL = ` AND NOT EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
 	WHERE p.pubname = $2 AND r.prrelid = a.attrelid AND r.prattrs IS NOT NULL AND NOT a.attnum = ANY (r.prattrs))`
 
-// look reads a table's columns. It waits until the transaction xid is visible: its commit is in the
-// log before that. It returns nothing for a table that no longer exists.
-func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*change.CatalogueLook, error) {
+// readColumns reads a table's columns. It waits until the transaction xid is visible: its commit is
+// in the log before that. It returns nothing for a table that no longer exists.
+func (c *cataloguer) readColumns(ctx context.Context, table, xid uint32) (*change.CatalogueLook, error) {
 	if c.conn == nil {
 		conn, err := c.e.Connect(ctx)
 		if err != nil {

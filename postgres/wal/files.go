@@ -89,7 +89,7 @@ func Open(paths []string, opt Options) (*Files, error) {
 		return fs, nil
 	}
 	for _, name := range names {
-		f, left, err := look(name)
+		f, left, err := readHeader(name)
 		if err != nil {
 			return nil, err
 		}
@@ -162,8 +162,8 @@ func (fs *Files) byName(names []string) {
 	}
 }
 
-// look reads the header of a file. left says why it is not a segment in use.
-func look(name string) (f file, left string, err error) {
+// readHeader reads the header of a file. left says why it is not a segment in use.
+func readHeader(name string) (f file, left string, err error) {
 	r, err := archive.Open(name)
 	if err != nil {
 		return f, "", err
@@ -289,7 +289,7 @@ func (fs *Files) fetch(ctx context.Context, s *scanner, path string, first *file
 	if err := archive.Fetch(ctx, fs.opt.Retrieve, path); err != nil {
 		return f, "", err
 	}
-	if f, left, err = look(path); err != nil || left != "" {
+	if f, left, err = readHeader(path); err != nil || left != "" {
 		return file{path: path}, left, err
 	}
 	if first != nil {

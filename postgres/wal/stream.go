@@ -35,7 +35,7 @@ func (t *Stream) Write(p []byte) (int, error) {
 			}
 			q, t.page = t.page, t.page[:0]
 		}
-		if err := t.take(q); err != nil {
+		if err := t.scanPage(q); err != nil {
 			return 0, err
 		}
 	}
@@ -57,8 +57,8 @@ func (t *Stream) Damage() string {
 	return fmt.Sprintf("the log ends at %s, and the segment continues", FormatLSN(t.s.scan.To))
 }
 
-// take passes a page to the scanner.
-func (t *Stream) take(p []byte) error {
+// scanPage hands a page to the scanner.
+func (t *Stream) scanPage(p []byte) error {
 	if t.s.over {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (t *Stream) take(p []byte) error {
 func (t *Stream) Finish() (tidemark.LogScan, error) {
 	var err error
 	if len(t.page) >= longHeader {
-		err = t.take(t.page)
+		err = t.scanPage(t.page)
 	}
 	t.s.part, t.s.missing = t.s.part[:0], 0
 	return t.s.finish(), err
