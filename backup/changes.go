@@ -226,7 +226,7 @@ func (g *gatherer) cut(ctx context.Context, in opened, c cut) error {
 	}
 	if !c.look { // it fits: the stretch was sized for that
 		n, err := g.pages(in, c.f, g.plain[g.used:][:c.n], c.at)
-		g.take(c.f, c.at, n)
+		g.assign(c.f, c.at, n)
 		return err
 	}
 	if g.other == nil {
@@ -249,7 +249,7 @@ func (g *gatherer) cut(ctx context.Context, in opened, c cut) error {
 				}
 			}
 			copy(g.plain[g.used:], b)
-			g.take(c.f, at+int64(off), page)
+			g.assign(c.f, at+int64(off), page)
 		}
 		at += int64(n)
 	}
@@ -274,8 +274,8 @@ func (g *gatherer) pages(in opened, f *file, b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// take assigns the next n bytes of the piece to a file.
-func (g *gatherer) take(f *file, at int64, n int) {
+// assign assigns the next n bytes of the piece to a file.
+func (g *gatherer) assign(f *file, at int64, n int) {
 	if n == 0 {
 		return
 	}

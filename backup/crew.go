@@ -136,7 +136,7 @@ func (w *crew) govern(ctx context.Context) {
 		}
 		l := look{took: now.Sub(at), bytes: is[0].Bytes - was[0].Bytes, server: less(is[0], was[0]), place: less(is[1], was[1]), restore: w.restore}
 		at, was = now, is
-		w.add(g.look(l))
+		w.add(g.nextSizes(l))
 	}
 }
 

@@ -97,8 +97,8 @@ func (s *suspects) open(n int64) (open, damaged bool) {
 	return open, len(s.damaged) > 0 || s.more > 0
 }
 
-// settle checks suspects until there are none.
-func (j *Job) settle(ctx context.Context) error {
+// recheckSuspects checks suspects until there are none.
+func (j *Job) recheckSuspects(ctx context.Context) error {
 	for {
 		j.suspect.mu.Lock()
 		n := len(j.suspect.list)
@@ -109,14 +109,14 @@ func (j *Job) settle(ctx context.Context) error {
 		if err := flow.Sleep(ctx, suspectWait); err != nil {
 			return err
 		}
-		if err := j.look(ctx); err != nil {
+		if err := j.checkSuspects(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// look checks all suspects once more, if it is time.
-func (j *Job) look(ctx context.Context) error {
+// checkSuspects checks all suspects once more, if it is time.
+func (j *Job) checkSuspects(ctx context.Context) error {
 	s := &j.suspect
 	s.mu.Lock()
 	if len(s.list) == 0 || time.Now().Before(s.next) {

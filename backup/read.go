@@ -233,7 +233,7 @@ func (r *reader) read(in opened, f *file, b []byte, at int64) (int, error) {
 	if err != nil && err != io.EOF {
 		return 0, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Lost, Err: err, Hint: "The disk cannot read this file: check it with the server's own tools."}
 	}
-	r.j.spaces.look(f, at, b[:n])
+	r.j.spaces.countFree(f, at, b[:n])
 	if f.Pages && r.j.pages != nil {
 		for _, off := range r.j.pages.Check(&f.DataFile, at, b[:n]) {
 			r.j.again(in.File, f, b[off:off+r.j.set.PageSize], at+int64(off))

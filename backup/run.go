@@ -208,7 +208,7 @@ func (j *Job) copy(ctx context.Context) (*tidemark.DataEnd, error) {
 		return nil, err
 	}
 	j.set.Files = tidemark.DataList{}
-	if err := j.settle(ctx); err != nil {
+	if err := j.recheckSuspects(ctx); err != nil {
 		return nil, err
 	}
 	j.noted()
@@ -266,7 +266,7 @@ func (j *Job) round(ctx context.Context, files *tidemark.DataList, of func(tidem
 				return err
 			}
 		}
-		return j.look(ctx)
+		return j.checkSuspects(ctx)
 	}
 	p := &plan{piece: j.opt.BufferSize, readers: j.opt.Parallelism, put: put}
 	if err := p.list(files, of); err != nil {
@@ -316,7 +316,7 @@ func (j *Job) drained(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
-			if err := j.look(ctx); err != nil {
+			if err := j.checkSuspects(ctx); err != nil {
 				return err
 			}
 		}

@@ -41,8 +41,8 @@ type spaces struct {
 	by    map[string]*RelationSpace
 }
 
-// look counts the free bytes of a part of a file.
-func (s *spaces) look(f *file, at int64, content []byte) {
+// countFree counts the free bytes of a part of a file.
+func (s *spaces) countFree(f *file, at int64, content []byte) {
 	if s.src == nil || f.Size < spaceFile {
 		return
 	}

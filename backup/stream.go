@@ -36,7 +36,7 @@ func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
 			defer wait.Done()
 			defer c.Enter(c.Enter(flow.IO))
 			r := &receiver{j: j, c: c, estimated: estimated}
-			if err := take(ctx, func(f *tidemark.DataFile, content io.Reader) error { return r.take(ctx, f, content) }); err != nil {
+			if err := take(ctx, func(f *tidemark.DataFile, content io.Reader) error { return r.receive(ctx, f, content) }); err != nil {
 				return err
 			}
 			return r.flush(ctx)
@@ -46,14 +46,14 @@ func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
 	took(j.stream.Log, false)
 	over := make(chan struct{})
 	crash.Go(func() { wait.Wait(); close(over) })
-	if err := j.attend(ctx, over); err != nil {
+	if err := j.awaitArrival(ctx, over); err != nil {
 		return nil, err
 	}
 	if err := j.drained(ctx); err != nil {
 		return nil, err
 	}
 	j.settled()
-	if err := j.settle(ctx); err != nil {
+	if err := j.recheckSuspects(ctx); err != nil {
 		return nil, err
 	}
 	j.enter("end")
@@ -67,8 +67,8 @@ func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
 	return end, j.stream.Compare(j.sums(ctx))
 }
 
-// attend waits until everything has arrived, and names what is damaged.
-func (j *Job) attend(ctx context.Context, over <-chan struct{}) error {
+// awaitArrival waits until everything has arrived, and names what is damaged.
+func (j *Job) awaitArrival(ctx context.Context, over <-chan struct{}) error {
 	tick := time.NewTicker(suspectWait)
 	defer tick.Stop()
 	for {
@@ -76,7 +76,7 @@ func (j *Job) attend(ctx context.Context, over <-chan struct{}) error {
 		case <-over:
 			return ctx.Err()
 		case <-tick.C:
-			if err := j.look(ctx); err != nil {
+			if err := j.checkSuspects(ctx); err != nil {
 				return err
 			}
 		}
@@ -96,8 +96,8 @@ type receiver struct {
 	pages []byte
 }
 
-// take receives a file.
-func (r *receiver) take(ctx context.Context, d *tidemark.DataFile, content io.Reader) error {
+// receive receives a file.
+func (r *receiver) receive(ctx context.Context, d *tidemark.DataFile, content io.Reader) error {
 	if d.Change != nil {
 		return r.some(ctx, d, content)
 	}

@@ -183,8 +183,8 @@ const (
 	again = 60
 )
 
-// look returns the sizes to use from now on.
-func (g *governor) look(l look) sizes {
+// nextSizes returns the sizes to use from now on.
+func (g *governor) nextSizes(l look) sizes {
 	if g.settling {
 		g.settling = false
 		return g.now

@@ -124,7 +124,7 @@ func TestGovernorFindsTheBest(t *testing.T) {
 		for range 100 {
 			_, l := m.run(g.now, restore)
 			before := g.now
-			if after := g.look(l); after.parallelism < before.parallelism || after.sessions < before.sessions || after.parallelism > most.parallelism || after.sessions > most.sessions {
+			if after := g.nextSizes(l); after.parallelism < before.parallelism || after.sessions < before.sessions || after.parallelism > most.parallelism || after.sessions > most.sessions {
 				r.Fatalf("%+v became %+v", before, after)
 			}
 		}

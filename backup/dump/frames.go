@@ -77,11 +77,11 @@ func (f *frames) read() error {
 		return errors.New("it has a frame that is not in a backup's format")
 	}
 	f.raw = f.raw[:0]
-	if err := f.take(h.HeaderSize); err != nil {
+	if err := f.readMore(h.HeaderSize); err != nil {
 		return err
 	}
 	for last := false; !last; {
-		if err := f.take(3); err != nil {
+		if err := f.readMore(3); err != nil {
 			return err
 		}
 		b := f.raw[len(f.raw)-3:]
@@ -99,15 +99,15 @@ func (f *frames) read() error {
 		if len(f.raw)+n > frameLimit+frameLimit/8 {
 			return fmt.Errorf("it has a frame of more than %d bytes", frameLimit)
 		}
-		if err := f.take(n); err != nil {
+		if err := f.readMore(n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take reads n more bytes into raw.
-func (f *frames) take(n int) error {
+// readMore reads n more bytes into raw.
+func (f *frames) readMore(n int) error {
 	at := len(f.raw)
 	if cap(f.raw) < at+n {
 		f.raw = append(make([]byte, 0, max(2*cap(f.raw), at+n, 256<<10)), f.raw...)

@@ -28,11 +28,11 @@ func Text(r *repo.Repo) func(ctx context.Context, m *repo.Manifest) (func(f repo
 				return nil, d.damaged(d.Rows[i].Path, errors.New("the backup does not list it"))
 			}
 		}
-		return func(f repo.File, in io.Reader) error { return d.look(f, rows[f.PlainPath()], in) }, nil
+		return func(f repo.File, in io.Reader) error { return d.checkFile(f, rows[f.PlainPath()], in) }, nil
 	}
 }
 
-func (d *Dump) look(f repo.File, rows *Rows, in io.Reader) error {
+func (d *Dump) checkFile(f repo.File, rows *Rows, in io.Reader) error {
 	path := f.PlainPath()
 	switch {
 	case rows != nil:

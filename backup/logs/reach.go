@@ -368,7 +368,7 @@ type search struct {
 	last   int64  // time of the last commit before it
 }
 
-func (s *search) look(rec *tidemark.LogRecord) error {
+func (s *search) examine(rec *tidemark.LogRecord) error {
 	ends, stop := rec.Ended == tidemark.Committed || rec.Ended == tidemark.RolledBack, s.to.Time.UnixMicro()
 	hit := false
 	switch s.to.Kind {
@@ -405,7 +405,7 @@ func (a *Archive) scan(ctx context.Context, r *reach, need Span, to Target) (end
 	}
 	s := &search{need: need, to: to}
 	if to.Kind != AtEnd {
-		if _, err = a.read(ctx, r, r.parts[i:], s.look); err != nil && !errors.Is(err, errFound) {
+		if _, err = a.read(ctx, r, r.parts[i:], s.examine); err != nil && !errors.Is(err, errFound) {
 			return 0, at, err
 		}
 	}

@@ -95,7 +95,7 @@ func (r *Repo) Lock(ctx context.Context, spec LockSpec) (*Lock, error) {
 	}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	crash.Go(l.renew)
-	if err := l.settle(ctx); err != nil {
+	if err := l.checkOthers(ctx); err != nil {
 		l.Release()
 		return nil, err
 	}
@@ -128,8 +128,8 @@ func (l *Lock) write(ctx context.Context) error {
 	return l.r.writeObject(ctx, l.name(), store.Replace, text)
 }
 
-// settle checks the others' locks.
-func (l *Lock) settle(ctx context.Context) error {
+// checkOthers checks the others' locks.
+func (l *Lock) checkOthers(ctx context.Context) error {
 	for {
 		locks, err := l.others(ctx)
 		if err != nil {

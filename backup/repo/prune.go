@@ -95,7 +95,7 @@ func (p *pruner) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	used := p.look(locks)
+	used := p.divideLocks(locks)
 	var all []*Manifest
 	known, parents, times := map[string]bool{}, map[string]bool{}, map[string]time.Time{}
 	for i, err := range p.r.store.List(ctx, "backups/") {
@@ -151,8 +151,8 @@ func (p *pruner) plan(ctx context.Context) error {
 	return p.logs(ctx)
 }
 
-// look divides the others' locks into live and dead, and returns which backups are used.
-func (p *pruner) look(locks []LockState) map[string]string {
+// divideLocks divides the others' locks into live and dead, and returns which backups are used.
+func (p *pruner) divideLocks(locks []LockState) map[string]string {
 	used := map[string]string{}
 	p.running = map[string]bool{}
 	p.oldest = p.now

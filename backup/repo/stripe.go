@@ -106,7 +106,7 @@ type PlacesOptions struct {
 // after an error the caller keeps the given ones.
 func OpenPlaces(ctx context.Context, given []Place, opt PlacesOptions) (*Repo, error) {
 	g := gathering{opt: opt, given: given}
-	if err := g.look(ctx); err != nil {
+	if err := g.readConfigs(ctx); err != nil {
 		return nil, err
 	}
 	switch {
@@ -140,8 +140,8 @@ type gathering struct {
 	opened []store.Store // those not given
 }
 
-// look reads the given places' records.
-func (g *gathering) look(ctx context.Context) error {
+// readConfigs reads the given places' records.
+func (g *gathering) readConfigs(ctx context.Context) error {
 	g.found = make([]*config, len(g.given))
 	for i, p := range g.given {
 		c, err := readConfig(ctx, p.Store)
