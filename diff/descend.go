@@ -65,7 +65,7 @@ type find struct {
 // descend determines which rows of the tables differ.
 func (c *comparison) descend(ctx context.Context, tables []*table) error {
 	for _, looks := range c.plan(tables) {
-		if err := c.look(ctx, looks); err != nil {
+		if err := c.runPass(ctx, looks); err != nil {
 			return err
 		}
 	}
@@ -140,8 +140,8 @@ func newLook(t *table, workers int) *look {
 	return l
 }
 
-// look runs one pass of the second kind.
-func (c *comparison) look(ctx context.Context, looks []*look) error {
+// runPass runs one pass of the second kind.
+func (c *comparison) runPass(ctx context.Context, looks []*look) error {
 	byTable := make([]*look, len(c.tables))
 	p := &pass{comparison: c, number: 2}
 	for _, l := range looks {

@@ -164,7 +164,7 @@ func (l *Live) Again(ctx context.Context, source, target Present) error {
 				if now == nil {
 					now = &watched{}
 				}
-				t.look(w, now)
+				t.update(w, now)
 			}
 		}
 		if len(t.pending) == 0 && t.more && len(t.settled) < l.c.opt.Keep {
@@ -174,8 +174,8 @@ func (l *Live) Again(ctx context.Context, source, target Present) error {
 	return nil
 }
 
-// look settles a row, or keeps it pending in its present state.
-func (t *liveTable) look(w, now *watched) {
+// update settles a row, or keeps it pending in its present state.
+func (t *liveTable) update(w, now *watched) {
 	w.size = now.size
 	switch {
 	case now.rows[0] == now.rows[1]:

@@ -98,7 +98,7 @@ func (p *pass) read(ctx context.Context, c *flow.Clock, side, lane int) error {
 		}
 	}()
 	for {
-		t, skipped, err := p.take(ctx, c, side)
+		t, skipped, err := p.nextTask(ctx, c, side)
 		if err != nil || t == nil {
 			return err
 		}
@@ -113,9 +113,9 @@ func (p *pass) read(ctx context.Context, c *flow.Clock, side, lane int) error {
 	}
 }
 
-// take returns the next task of a side, nil after the last, and whether it need not be read. An
+// nextTask returns the next task of a side, nil after the last, and whether it need not be read. An
 // Ordered side is there when it returns.
-func (p *pass) take(ctx context.Context, c *flow.Clock, side int) (t *task, skipped bool, err error) {
+func (p *pass) nextTask(ctx context.Context, c *flow.Clock, side int) (t *task, skipped bool, err error) {
 	o, ordered := p.sides[side].(Ordered)
 	if ordered {
 		defer c.Enter(c.Enter(flow.IO))

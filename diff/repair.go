@@ -230,7 +230,7 @@ func (m *repairer) prepare(ctx context.Context, t *liveTable, rows []*watched) (
 		p := now[w.id]
 		if p.sums != w.rows {
 			m.tally.Changed++
-			t.look(w, &watched{rows: p.sums, size: w.size})
+			t.update(w, &watched{rows: p.sums, size: w.size})
 			continue
 		}
 		c, told := t.change(w, p)

@@ -32,12 +32,12 @@ func (a *applier) shape(s *shape) {
 	a.partitioning(s)
 	a.keys(s, changes)
 	if len(s.to.ForeignKeys) == 0 {
-		s.settle()
+		s.shareUnchanged()
 	}
 }
 
-// settle lets a table that does not change be one copy, since there may be many.
-func (s *shape) settle() {
+// shareUnchanged lets a table that does not change be one copy, since there may be many.
+func (s *shape) shareUnchanged() {
 	if !s.altered && !s.renamed && s.to.TableID == s.from.TableID && reflect.DeepEqual(s.to, s.from) {
 		s.to = s.from
 	}
@@ -378,7 +378,7 @@ func (a *applier) foreignKeys(s *shape) {
 	if len(s.to.ForeignKeys) == 0 {
 		return // s.to may be s.from
 	}
-	defer s.settle()
+	defer s.shareUnchanged()
 	leave := func(fk *tidemark.ForeignKey, hint, why string) bool {
 		a.p.warn("foreign key "+fk.Name+" of "+s.from.String(), hint, "the foreign key is left out: %s", why)
 		return true

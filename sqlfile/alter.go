@@ -32,7 +32,7 @@ func alter(t *tidemark.Table, l *sqltext.Reader, ses *Session) (*tidemark.Table,
 			break
 		}
 	}
-	p.settle()
+	p.resolveColumns()
 	return p.t, p.Next().Kind == sqltext.End
 }
 

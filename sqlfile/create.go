@@ -59,7 +59,7 @@ func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 		}
 	}
 	p.options()
-	p.settle()
+	p.resolveColumns()
 	if len(p.t.Columns) == 0 {
 		return nil, p.refuse("no columns")
 	}
@@ -361,9 +361,9 @@ func (p *ddl) option(t sqltext.Token) bool {
 	return true
 }
 
-// settle sets the attributes of columns that depend on the whole statement: the table's character
-// set, NOT NULL from the primary key.
-func (p *ddl) settle() {
+// resolveColumns sets the attributes of columns that depend on the whole statement: the table's
+// character set, NOT NULL from the primary key.
+func (p *ddl) resolveColumns() {
 	if p.t.Charset == "" && p.t.Collation != "" {
 		p.t.Charset = charsetOf(p.t.Collation)
 	}

@@ -424,7 +424,7 @@ func (s *Scanner) gather() (*Statement, error) {
 			return s.long(i), nil
 		}
 		if in.part > 0 || in.done >= s.opt.Piece {
-			st := s.take(in.done, false)
+			st := s.consume(in.done, false)
 			in.after, in.part, in.hex = true, 0, false
 			return st, nil
 		}
@@ -442,7 +442,7 @@ func (s *Scanner) gather() (*Statement, error) {
 				return nil, err
 			}
 			if !same {
-				st := s.take(i, false)
+				st := s.consume(i, false)
 				s.advance(j - i)
 				in.head = nil
 				return st, nil
@@ -458,7 +458,7 @@ func (s *Scanner) gather() (*Statement, error) {
 				return s.withSuffix(j)
 			}
 			in.n = wholeRows
-			st := s.take(whole, false)
+			st := s.consume(whole, false)
 			s.advance(begin - whole)
 			s.rows = rows{head: in.head, fresh: true}
 			return st, nil
@@ -524,7 +524,7 @@ func (s *Scanner) withSuffix(i int) (*Statement, error) {
 	s.rows = rows{}
 	s.allow(st)
 	s.number(st)
-	return s.give(st), nil
+	return s.unlessSkipped(st), nil
 }
 
 // long handles a row that was stopped at i: rows before it become a piece of their own, else its
@@ -532,11 +532,11 @@ func (s *Scanner) withSuffix(i int) (*Statement, error) {
 func (s *Scanner) long(i int) *Statement {
 	in := &s.rows
 	if in.done > 0 {
-		st := s.take(in.done, false)
+		st := s.consume(in.done, false)
 		s.rows = rows{head: in.head, after: true}
 		return st
 	}
-	st := s.take(i, true)
+	st := s.consume(i, true)
 	in.part++
 	in.hex = in.quote == 0
 	return st
@@ -553,9 +553,9 @@ func (s *Scanner) rowStatement() *Statement {
 	return st
 }
 
-// take consumes n bytes of rows and returns them as a piece; nil if they end at or before the skip
-// offset. A large piece takes the buffer with it.
-func (s *Scanner) take(n int, more bool) *Statement {
+// consume consumes n bytes of rows and returns them as a piece; nil if they end at or before the
+// skip offset. A large piece takes the buffer with it.
+func (s *Scanner) consume(n int, more bool) *Statement {
 	in := &s.rows
 	st := s.rowStatement()
 	if in.part == 0 {

@@ -49,7 +49,7 @@ func (s *Scanner) postgres(d []byte) (*Statement, error) {
 		l.Accept("INTO")
 		readName(st, l)
 	}
-	return s.give(st), nil
+	return s.unlessSkipped(st), nil
 }
 
 // meta reads a psql command, which is one line.
@@ -60,7 +60,7 @@ func (s *Scanner) meta() (*Statement, error) {
 	}
 	st := s.text(n)
 	st.Kind = Meta
-	return s.give(st), nil
+	return s.unlessSkipped(st), nil
 }
 
 // postgresEnd returns the index of the semicolon that ends the statement: one outside 'strings',
@@ -123,7 +123,7 @@ func (s *Scanner) copyBlock(st *Statement, l *sqltext.Reader) (*Statement, error
 		if bytes.Contains(bytes.ToUpper(st.Text), []byte("STDIN")) {
 			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(st.Offset, st.Line, "a COPY block in another format than pg_dump's")), Hint: "Make the dump with pg_dump --format=plain."}
 		}
-		return s.give(st), nil
+		return s.unlessSkipped(st), nil
 	}
 	h.text = append(bytes.Clone(st.Text), ';', '\n')
 	n, err := s.wholeLine(math.MaxInt, "")
@@ -202,7 +202,7 @@ func (s *Scanner) cutLine(d []byte) int {
 
 // lines consumes n bytes of COPY rows.
 func (s *Scanner) lines(n int, more bool) *Statement {
-	st := s.take(n, more)
+	st := s.consume(n, more)
 	if s.rows.n = 0; more {
 		s.rows.part++
 	} else {

@@ -20,7 +20,7 @@ func (s *Scanner) plain() (*Statement, error) {
 		return nil, bad(s.opt.Name, st.Offset, st.Line, st.DefErr.Error(), hintBroke)
 	}
 	s.number(st)
-	return s.give(st), nil
+	return s.unlessSkipped(st), nil
 }
 
 // text consumes n bytes as a statement.
@@ -40,8 +40,8 @@ func (s *Scanner) number(st *Statement) {
 	}
 }
 
-// give returns st, or nil if it ends at or before the skip offset.
-func (s *Scanner) give(st *Statement) *Statement {
+// unlessSkipped returns st, or nil if it ends at or before the skip offset.
+func (s *Scanner) unlessSkipped(st *Statement) *Statement {
 	if s.Offset() <= s.skip {
 		return nil
 	}

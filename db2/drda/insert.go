@@ -29,7 +29,7 @@ type Lob struct {
 // rows. It is sent with the first Run; Statements of the transaction before are forgotten by
 // Unprepare.
 func (c *Conn) Prepare(sql string, params []Param, rows int) (*Statement, error) {
-	section, err := c.take()
+	section, err := c.reserveSection()
 	if err != nil {
 		return nil, err
 	}

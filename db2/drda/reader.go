@@ -92,8 +92,8 @@ func (r *reader) avail() (bool, error) {
 	return true, nil
 }
 
-// take reads bytes of the DSS, across its segments.
-func (r *reader) take(p []byte) error {
+// readBytes reads bytes of the DSS, across its segments.
+func (r *reader) readBytes(p []byte) error {
 	for len(p) > 0 {
 		ok, err := r.avail()
 		if err != nil {
@@ -141,7 +141,7 @@ func (r *reader) next() (code uint16, err error) {
 		}
 	}
 	var h [8]byte
-	if err := r.take(h[:4]); err != nil {
+	if err := r.readBytes(h[:4]); err != nil {
 		return 0, err
 	}
 	n, code := int64(be.Uint16(h[:])), be.Uint16(h[2:])
@@ -159,7 +159,7 @@ func (r *reader) next() (code uint16, err error) {
 	if size != 0 && size != 4 && size != 6 && size != 8 {
 		return 0, fmt.Errorf("the server sent an object with a length of %d bytes", size)
 	}
-	if err := r.take(h[:size]); err != nil {
+	if err := r.readBytes(h[:size]); err != nil {
 		return 0, err
 	}
 	r.left = 0

@@ -49,7 +49,7 @@ func (c *Conn) Query(ctx context.Context, sql string) (*Rows, error) {
 }
 
 func (c *Conn) query(ctx context.Context, sql string, block uint32) (*Rows, error) {
-	section, err := c.take()
+	section, err := c.reserveSection()
 	if err != nil {
 		return nil, err
 	}
@@ -215,14 +215,14 @@ func (r *Rows) more() ([]byte, error) {
 		if err != nil || code == 0 {
 			return nil, err
 		}
-		if err := r.take(code); err != nil {
+		if err := r.handleObject(code); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// take handles an object of the replies, other than a large value.
-func (r *Rows) take(code uint16) error {
+// handleObject handles an object of the replies, other than a large value.
+func (r *Rows) handleObject(code uint16) error {
 	switch code {
 	case cpQRYDTA:
 		r.inData = true

@@ -146,8 +146,8 @@ func (c *Conn) card() (*sqlca, error) {
 	return ca, nil
 }
 
-// take reserves a section for a query or a statement.
-func (c *Conn) take() (int, error) {
+// reserveSection reserves a section for a query or a statement.
+func (c *Conn) reserveSection() (int, error) {
 	if c.sections == maxSections {
 		return 0, errors.New("too many queries at a time in one session")
 	}

@@ -299,7 +299,7 @@ func (r *Rows) external() error {
 		case code == cpEXTDTA:
 			return nil
 		}
-		if err := r.take(code); err != nil {
+		if err := r.handleObject(code); err != nil {
 			return err
 		}
 	}
