@@ -40,7 +40,7 @@ func (d *distances) add(r *tidemark.LogRecord, now int64) {
 			d.stop(&d.chunks[n-1], now)
 		}
 		if n == maxChunks {
-			d.settle(d.chunks[:n/2])
+			d.countChunks(d.chunks[:n/2])
 			d.chunks = append(d.chunks[:0], d.chunks[n/2:]...)
 		}
 		d.chunks = append(d.chunks, chunk{place: r.Place, begin: now})
@@ -66,13 +66,13 @@ func (d *distances) checkpoint(redo uint64) {
 	for n < len(d.chunks) && d.chunks[n].middle() < redo {
 		n++
 	}
-	d.settle(d.chunks[:n])
+	d.countChunks(d.chunks[:n])
 	d.chunks = append(d.chunks[:0], d.chunks[n:]...)
 	d.redo = redo
 }
 
-// settle counts chunks by their distance from the last redo point.
-func (d *distances) settle(chunks []chunk) {
+// countChunks counts chunks by their distance from the last redo point.
+func (d *distances) countChunks(chunks []chunk) {
 	for _, c := range chunks {
 		if d.redo == 0 || c.middle() < d.redo {
 			continue
@@ -89,7 +89,7 @@ func (d *distances) settle(chunks []chunk) {
 }
 
 func (d *distances) gap() {
-	d.settle(d.chunks)
+	d.countChunks(d.chunks)
 	d.chunks, d.redo = d.chunks[:0], 0
 }
 
@@ -98,7 +98,7 @@ func (d *distances) finish(now int64) []Distance {
 	if n := len(d.chunks); n > 0 {
 		d.stop(&d.chunks[n-1], now)
 	}
-	d.settle(d.chunks)
+	d.countChunks(d.chunks)
 	var out []Distance
 	for i, b := range d.bins {
 		if b.bytes == 0 || !d.known {

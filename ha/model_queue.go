@@ -152,7 +152,7 @@ func (p *queueModel) push(e event) { p.events.push(e) }
 func (p *queueModel) step() {
 	served := p.local.next(p.now)
 	if len(p.events) == 0 || served < p.events[0].at {
-		c := p.local.take()
+		c := p.local.removeDone()
 		p.now = served
 		p.written(c)
 		return

@@ -182,8 +182,8 @@ func (s *station) next(now float64) float64 {
 	return now + max(0, s.inWork[0].at-s.progress)/s.speed()
 }
 
-// take removes the first that is done.
-func (s *station) take() commit {
+// removeDone removes the first that is done.
+func (s *station) removeDone() commit {
 	s.progress = max(s.progress, s.inWork[0].at)
 	return s.inWork.pop().who
 }

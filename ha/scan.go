@@ -229,7 +229,7 @@ func (p *Profiler) tick(t int64) {
 	if p.opt.Counted {
 		p.marks.add(t, p.place, p.grouper.counts)
 	}
-	p.txs.settle(t, p.bytes)
+	p.txs.setBegins(t, p.bytes)
 	p.openAt = len(p.txs.open)
 }
 

@@ -124,9 +124,9 @@ func (t *transactions) drop(id uint64) {
 	delete(t.open, id)
 }
 
-// settle sets the begin of transactions that began since the last timestamp: it assumes that the
+// setBegins sets the begin of transactions that began since the last timestamp: it assumes that the
 // log grew evenly over time.
-func (t *transactions) settle(now, bytes int64) {
+func (t *transactions) setBegins(now, bytes int64) {
 	for _, x := range t.begun {
 		if x.settled {
 			continue

@@ -60,7 +60,7 @@ func Watch(ctx context.Context, p Primary, spec LiveSpec) (*LiveReport, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.look(r)
+		w.record(r)
 		if len(w.all) > 1 && r.At.Sub(w.all[0].At) >= spec.For {
 			break
 		}
@@ -95,7 +95,7 @@ type watching struct {
 	lag     *float64
 }
 
-func (w *watching) look(r tidemark.Replication) {
+func (w *watching) record(r tidemark.Replication) {
 	w.all = append(w.all, r)
 	w.waiting += float64(len(r.Waiting))
 	now := map[int64]wait{}

@@ -129,7 +129,7 @@ func (p *Proxy) carry(to, from net.Conn, rate *pace) {
 			n, err := from.Read(b)
 			if n > 0 {
 				line = *p.line.Load() // it may have changed while nothing arrived
-				sent := rate.take(line.Rate, n)
+				sent := rate.reserve(line.Rate, n)
 				if parcels.Put(p.ctx, nil, parcel{b[:n], sent.Add(line.Delay / 2)}) != nil || p.queue(line.Rate, sent) != nil {
 					return
 				}
@@ -185,8 +185,8 @@ type pace struct {
 	free time.Time
 }
 
-// take returns the moment at which n more bytes will have been sent.
-func (p *pace) take(rate float64, n int) time.Time {
+// reserve returns the moment at which n more bytes will have been sent.
+func (p *pace) reserve(rate float64, n int) time.Time {
 	now := time.Now()
 	if rate <= 0 {
 		return now

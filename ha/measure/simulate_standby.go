@@ -129,8 +129,8 @@ func (x *standbyRun) ack(a ack) error {
 	return err
 }
 
-// take reads a frame with its payload, and waits for it in state WaitWork.
-func (x *standbyRun) take(c *flow.Clock) (frame, error) {
+// nextFrame reads a frame with its payload, and waits for it in state WaitWork.
+func (x *standbyRun) nextFrame(c *flow.Clock) (frame, error) {
 	defer c.Enter(c.Enter(flow.WaitWork))
 	x.c.SetReadDeadline(time.Now().Add(pauseTime))
 	f, err := readFrame(x.r)
@@ -160,7 +160,7 @@ func (x *standbyRun) serial(g *flow.Group) {
 	g.Go("receiver", func(ctx context.Context, c *flow.Clock) error {
 		defer buffer.Close()
 		for {
-			f, err := x.take(c)
+			f, err := x.nextFrame(c)
 			if err != nil {
 				return err
 			}
@@ -206,7 +206,7 @@ func (x *standbyRun) stream(g *flow.Group) {
 	g.Go("receiver", func(ctx context.Context, c *flow.Clock) error {
 		defer applied.Close()
 		for synced := uint64(0); ; {
-			f, err := x.take(c)
+			f, err := x.nextFrame(c)
 			if err != nil {
 				return err
 			}
