@@ -94,14 +94,14 @@ func (c *Clock) Enter(s State) State {
 	}
 	c.mu.Lock()
 	old := c.state
-	c.settle()
+	c.account()
 	c.state = s
 	c.mu.Unlock()
 	return old
 }
 
-// settle adds the time since the last change to the state in which it was spent.
-func (c *Clock) settle() {
+// account adds the time since the last change to the state in which it was spent.
+func (c *Clock) account() {
 	if c.ended {
 		return
 	}
@@ -131,7 +131,7 @@ func (c *Clock) Stop() {
 		return
 	}
 	c.mu.Lock()
-	c.settle()
+	c.account()
 	c.ended = true
 	c.mu.Unlock()
 }
@@ -143,7 +143,7 @@ func (c *Clock) Snapshot() Times {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settle()
+	c.account()
 	t := c.n
 	t.Total = c.since
 	t.IO, t.Working = c.spent[IO], c.spent[Working]

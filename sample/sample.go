@@ -134,7 +134,7 @@ func (s *Sampler) watch(ctx context.Context, subject Subject) {
 		}
 		since := time.Since(looked)
 		looked = time.Now()
-		idle, err := s.look(ctx, subject, since)
+		idle, err := s.sampleOnce(ctx, subject, since)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -172,9 +172,9 @@ func (s *Sampler) note(text string) {
 // errNothing means that no worker is in its I/O.
 var errNothing = errors.New("nothing to look at")
 
-// look asks a server once, and counts what it finds for the time since the look before. It is idle
-// if no session had anything to do.
-func (s *Sampler) look(ctx context.Context, subject Subject, since time.Duration) (idle bool, err error) {
+// sampleOnce asks a server once, and counts what it finds for the time since the look before. It is
+// idle if no session had anything to do.
+func (s *Sampler) sampleOnce(ctx context.Context, subject Subject, since time.Duration) (idle bool, err error) {
 	before, after := map[string][]flow.State{}, map[string][]flow.State{}
 	waiting := false
 	for _, role := range subject.Roles {

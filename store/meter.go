@@ -98,7 +98,7 @@ type watchedObject struct {
 }
 
 func (o *watchedObject) Write(p []byte) (int, error) {
-	if err := o.s.p.take(o.ctx, len(p)); err != nil {
+	if err := o.s.p.wait(o.ctx, len(p)); err != nil {
 		return 0, err
 	}
 	begun := time.Now()
@@ -141,7 +141,7 @@ func (r *watchedReader) Read(p []byte) (int, error) {
 	begun := time.Now()
 	n, err := r.ReadCloser.Read(p)
 	r.s.m.note(begun, false, n, err)
-	if werr := r.s.p.take(r.ctx, n); werr != nil && (err == nil || err == io.EOF) {
+	if werr := r.s.p.wait(r.ctx, n); werr != nil && (err == nil || err == io.EOF) {
 		return n, werr
 	}
 	return n, err

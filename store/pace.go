@@ -27,8 +27,8 @@ func NewPace(bytesPerSecond int64) *Pace {
 	return &Pace{rate: float64(bytesPerSecond)}
 }
 
-// take waits until n bytes may pass.
-func (b *Pace) take(ctx context.Context, n int) error {
+// wait waits until n bytes may pass.
+func (b *Pace) wait(ctx context.Context, n int) error {
 	if b == nil {
 		return nil
 	}

@@ -51,8 +51,8 @@ func Watch(f func(*Error)) (stop func()) {
 	}
 }
 
-// tell notifies all watchers, and reports whether there are any.
-func tell(e *Error) bool {
+// notify notifies all watchers, and reports whether there are any.
+func notify(e *Error) bool {
 	watchers.Lock()
 	defer watchers.Unlock()
 	for _, f := range watchers.all {
@@ -72,7 +72,7 @@ func run(f func()) (e *Error) {
 		if e, is = v.(*Error); !is { // re-raised by a Group that f has waited for
 			e = &Error{Value: v, Stack: debug.Stack()}
 		}
-		if !tell(e) {
+		if !notify(e) {
 			panic(v)
 		}
 	}()

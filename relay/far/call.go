@@ -58,8 +58,8 @@ func (c *call) put(b *tidemark.Batch) bool {
 	}
 }
 
-// take is that of a Write.
-func (c *call) take() (b *tidemark.Batch, err error) {
+// nextBatch is the take of a Write.
+func (c *call) nextBatch() (b *tidemark.Batch, err error) {
 	select { // all that has arrived counts
 	case b = <-c.batches:
 	default:
@@ -178,7 +178,7 @@ func (c *call) do(ctx context.Context) (err error) {
 		if req.Rejects {
 			req.Write.Reject = c.reject
 		}
-		res.Written, err = db.Write(ctx, req.Lane, *req.Write, c.take)
+		res.Written, err = db.Write(ctx, req.Lane, *req.Write, c.nextBatch)
 	case "begin":
 		err = db.Begin(ctx, req.Run)
 	case "marks":

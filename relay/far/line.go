@@ -210,7 +210,7 @@ func (l *line) sendRows(in *rows, room *window, ended <-chan struct{}) error {
 			in.fail(err)
 			return l.w.send(frameAbort, nil, nil)
 		}
-		if !room.take(cost(len(b.Data)), ended) {
+		if !room.acquire(cost(len(b.Data)), ended) {
 			b.Release()
 			return nil
 		}
@@ -238,7 +238,7 @@ func (l *line) receive(in *rows, room *window) (*result, error) {
 				return nil, err
 			}
 			if room != nil {
-				room.give(n)
+				room.grant(n)
 			}
 		case kind == frameReject && in != nil && in.reject != nil:
 			var row reject
@@ -269,7 +269,7 @@ type window struct {
 	more chan struct{}
 }
 
-func (w *window) give(n int) {
+func (w *window) grant(n int) {
 	w.mu.Lock()
 	w.left += n
 	w.mu.Unlock()
@@ -279,8 +279,8 @@ func (w *window) give(n int) {
 	}
 }
 
-// take waits for room; false means that the call has ended.
-func (w *window) take(n int, ended <-chan struct{}) bool {
+// acquire waits for room; false means that the call has ended.
+func (w *window) acquire(n int, ended <-chan struct{}) bool {
 	for {
 		w.mu.Lock()
 		has := w.left >= n
