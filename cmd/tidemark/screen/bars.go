@@ -42,7 +42,7 @@ func (w *barWatcher) Running(p job.Progress) {
 		every(150*time.Millisecond, done, func() {
 			columns, rows := w.term.size()
 			t := sum(p)
-			w.forecast.look(t, p.Elapsed(), time.Now())
+			w.forecast.update(t, p.Elapsed(), time.Now())
 			w.term.Show(frame(columns, rows, t, p.Moving(), w.name, w.forecast, time.Now()))
 		})
 	})

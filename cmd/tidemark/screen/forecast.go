@@ -50,7 +50,7 @@ type forecast struct {
 	mean        float64 // bytes of rows a second, since the start
 }
 
-func (f *forecast) look(t tally, elapsed time.Duration, now time.Time) {
+func (f *forecast) update(t tally, elapsed time.Duration, now time.Time) {
 	if elapsed < f.elapsed { // it is counted anew once all definitions are created
 		f.rows, f.place, f.steps = rate{}, rate{}, rate{}
 	}

@@ -88,7 +88,7 @@ func TestForecast(t *testing.T) {
 				x.heavy.Largest = 0
 			}
 		}
-		f.look(x, time.Duration(s)*time.Second, now)
+		f.update(x, time.Duration(s)*time.Second, now)
 		if f.share < last-0.02 || f.share > 1 {
 			t.Errorf("after %d s: share %.3f, and %.3f before", s, f.share, last)
 		}
@@ -119,7 +119,7 @@ func TestForecastOfManyTables(t *testing.T) {
 			x.Done = int64(x.TablesDone) * 8192
 			x.Bytes = x.Done
 		}
-		f.look(x, time.Duration(elapsed)*time.Second, start.Add(time.Duration(s)*time.Second))
+		f.update(x, time.Duration(elapsed)*time.Second, start.Add(time.Duration(s)*time.Second))
 		if f.share < last || f.share <= 0 || f.share > 1 {
 			t.Errorf("after %d s: share %.3f, and %.3f before", s, f.share, last)
 		}

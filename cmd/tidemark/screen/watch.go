@@ -313,7 +313,7 @@ func (w *lineWatcher) Running(p job.Progress) {
 }
 
 func (w *lineWatcher) line(t tally, elapsed time.Duration) string {
-	w.forecast.look(t, elapsed, time.Now())
+	w.forecast.update(t, elapsed, time.Now())
 	s := Clock(elapsed)
 	if t.Defined == t.Define {
 		s = fmt.Sprintf("%s  %s rows  %s  %s/s", s, Commas(t.Rows), Bytes(t.Bytes), Bytes(int64(w.forecast.speed)))
