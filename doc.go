@@ -63,6 +63,7 @@
 //	   store backup/repo backup/logs      where backups and servers' logs are kept, and in what form
 //	   backup/dump                        logical backups: rows and definitions as objects for people
 //	2  change                             what a log says: transactions, rows, groups, conflicts
+//	   engine                             what engines differ in: a row of traits for each
 //	   mysqltype                          how MySQL spells types
 //	   sqltext                            SQL as tokens
 //	   db2/text                           what Db2 and its tools print, as figures

@@ -34,6 +34,9 @@ var rooms = map[string]room{
 
 	"change": {floor: 20, imports: "."},
 
+	// What engines differ in.
+	"engine": {floor: 20, imports: "."},
+
 	// How one engine's types are spelled, for the server and for dump files.
 	"mysqltype": {floor: 20, imports: "."},
 
@@ -76,15 +79,15 @@ var rooms = map[string]room{
 
 	// Where backups are kept, and in what form.
 	"store":       {floor: 30, imports: ". internal/crash internal/roundtrip flow internal/plainfile"},
-	"backup/repo": {floor: 31, imports: ". store internal/spool internal/crash flow"},
+	"backup/repo": {floor: 31, imports: ". engine store internal/spool internal/crash flow"},
 	"backup/logs": {floor: 32, imports: ". backup/repo postgres/wal internal/crash flow"},
-	"backup/dump": {floor: 32, imports: ". flow backup/repo"},
+	"backup/dump": {floor: 32, imports: ". engine flow backup/repo"},
 
 	// Verbs see engines through interfaces of their own.
-	"mapping": {floor: 30, imports: "."},
-	"ddl":     {floor: 30, imports: ". mysqltype change"},
-	"load":    {floor: 30, imports: ". flow internal/crash"},
-	"diff":    {floor: 30, imports: ". change flow internal/escape"},
+	"mapping": {floor: 30, imports: ". engine"},
+	"ddl":     {floor: 30, imports: ". engine mysqltype change"},
+	"load":    {floor: 30, imports: ". engine flow internal/crash"},
+	"diff":    {floor: 30, imports: ". engine change flow internal/escape"},
 
 	// A dump file as a side of a comparison.
 	"diff/dumped": {floor: 31, imports: ". internal/crash"},
@@ -92,10 +95,10 @@ var rooms = map[string]room{
 	"lag":        {floor: 30},
 	"define":     {floor: 30, imports: "."},
 	"catalog":    {floor: 30, imports: ". internal/filelock internal/plainfile"},
-	"advisor":    {floor: 31, imports: ". flow sample db2/text"},
-	"sample":     {floor: 30, imports: ". flow"},
+	"advisor":    {floor: 31, imports: ". engine flow sample db2/text"},
+	"sample":     {floor: 30, imports: ". engine flow"},
 	"db2/advise": {floor: 32, imports: ". advisor db2/text internal/crash"},
-	"capture":    {floor: 30, imports: ". change flow internal/crash"},
+	"capture":    {floor: 30, imports: ". engine change flow internal/crash"},
 	"apply":      {floor: 30, imports: ". change flow internal/crash internal/spool"},
 	"ha":         {floor: 30, imports: "."},
 	"backup":     {floor: 33, imports: ". flow store backup/repo internal/spool internal/crash"},
@@ -111,27 +114,27 @@ var rooms = map[string]room{
 	"relay": {floor: 30, imports: ". internal/crash internal/plainfile"},
 
 	// Databases beside which it stands.
-	"relay/far": {floor: 45, imports: ". flow internal/crash load engines"},
+	"relay/far": {floor: 45, imports: ". engine flow internal/crash load engines"},
 
 	// What measures for ha, and what prints it.
 	"ha/measure": {floor: 31, imports: ". flow ha internal/crash"},
 	"ha/report":  {floor: 31, imports: "ha"},
 
 	// Where engines and verbs join.
-	"engines": {floor: 40, imports: ". db2 db2/schema load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/define postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
-	"job":     {floor: 50, imports: ". job/notice mysqltype change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines diff/dumped internal/crash internal/plainfile"},
+	"engines": {floor: 40, imports: ". engine db2 db2/schema load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/define postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
+	"job":     {floor: 50, imports: ". engine job/notice mysqltype change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines diff/dumped internal/crash internal/plainfile"},
 
 	// What of a copy people may notice later.
-	"job/notice": {floor: 45, imports: ". mysqltype"},
+	"job/notice": {floor: 45, imports: ". engine mysqltype"},
 
 	// How long a copy will take.
 	"job/forecast": {floor: 55, imports: ". catalog flow job load"},
 
 	// Transactions for tests of servers.
-	"job/workload": {floor: 55, imports: ". catalog flow job"},
+	"job/workload": {floor: 55, imports: ". engine catalog flow job"},
 
 	// The life of a stream, which begins with a copy.
-	"job/stream": {floor: 55, imports: ". mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/contact job/stream/described job/stream/limit job/stream/loading job/stream/making job/stream/monitor job/stream/point advisor sample internal/crash"},
+	"job/stream": {floor: 55, imports: ". engine mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/contact job/stream/described job/stream/limit job/stream/loading job/stream/making job/stream/monitor job/stream/point advisor sample internal/crash"},
 
 	// What limits it, and what is written of it.
 	"job/stream/limit":   {floor: 54, imports: ". advisor capture flow load job sample"},
@@ -145,7 +148,7 @@ var rooms = map[string]room{
 	"job/stream/contact": {floor: 54, imports: "."},
 
 	// What a capture says of its source to an apply elsewhere.
-	"job/stream/described": {floor: 54, imports: ". change queue"},
+	"job/stream/described": {floor: 54, imports: ". engine change queue"},
 
 	// The moments at which it begins and ends.
 	"job/stream/point": {floor: 54, imports: ". change engines"},
@@ -154,13 +157,13 @@ var rooms = map[string]room{
 	"cmd/tidemark/option":    {floor: 57, imports: "."},
 	"cmd/tidemark/address":   {floor: 57, imports: ". relay internal/plainfile"},
 	"cmd/tidemark/help":      {floor: 58, imports: ". cmd/tidemark/option"},
-	"cmd/tidemark/manual":    {floor: 59, imports: ". cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream job/stream/monitor"},
+	"cmd/tidemark/manual":    {floor: 59, imports: ". engine cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream job/stream/monitor"},
 	"cmd/tidemark/notation":  {floor: 58, imports: ". ha cmd/tidemark/option internal/plainfile"},
 	"cmd/tidemark/metrics":   {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},
-	"cmd/tidemark/holdings":  {floor: 58, imports: ". backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
+	"cmd/tidemark/holdings":  {floor: 58, imports: ". engine backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
 	"cmd/tidemark/bundle":    {floor: 58, imports: ". catalog cmd/tidemark/screen job load"},
-	"cmd/tidemark/screen":    {floor: 57, imports: ". flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store sqltext job/workload"},
+	"cmd/tidemark/screen":    {floor: 57, imports: ". engine flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store sqltext job/workload"},
 	"cmd/tidemark":           {floor: 60, imports: ". advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream job/stream/point internal/filelock internal/crash mysql/server postgres/physical job/workload internal/plainfile"},
 
 	"proof/ddl": {floor: 90},
