@@ -6,9 +6,11 @@
 package advisor
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/sample"
 )
@@ -146,13 +148,13 @@ func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 	return limit, advice
 }
 
-// scanLimit is the verdict on a dump file whose scanner limits: it parses the file, and makes each
-// table before it reads on.
+// scanLimit is the verdict on a dump file whose scanner limits: it parses the file, and makes the
+// tables before it reads their rows.
 func scanLimit(t flow.Times, starved float64) (limit string, advice []string) {
 	if t.Working >= t.IO {
 		return fmt.Sprintf("Parsing the file limits: its scanner worked %.0f%% of its time; the writers waited for rows %.0f%%.", 100*share(t.Working, t.Total), 100*starved), nil
 	}
-	limit = fmt.Sprintf("Making the tables of the file limits: its scanner makes them one after another, and waited for the target %.0f%% of its time; the writers waited for rows %.0f%%.", 100*share(t.IO, t.Total), 100*starved)
+	limit = fmt.Sprintf("Making the tables of the file limits: its scanner waited for the target %.0f%% of its time; the writers waited for rows %.0f%%.", 100*share(t.IO, t.Total), 100*starved)
 	if waitsFar(t) {
 		advice = append(advice, fmt.Sprintf("Run tidemark nearer to the target: it would gain at most %s.", secs(t.RoundTripTime)))
 	}
@@ -180,10 +182,13 @@ func buildAdvice(s shape, f Facts, tail time.Duration) []string {
 	if gain := tail - ideal; gain > 0 && idle < 0.6 {
 		return []string{fmt.Sprintf("Raise --finishers from %d to %d: it would gain at most %s, if the target has spare CPU.", n, n+1, secs(gain))}
 	}
-	if f.Target != "postgres" {
-		return []string{"One index takes most of that time: more memory for sorting on the server (innodb_sort_buffer_size; on MySQL 8 innodb_ddl_buffer_size and innodb_ddl_threads) would shorten it."}
-	}
-	return []string{"One index takes most of that time: more memory for it (--index-memory) or more parallel workers (--index-workers) would shorten it."}
+	return []string{"One index takes most of that time: " + cmp.Or(indexHelp[engine.Family(f.Target)], "more memory for sorting on the server") + " would shorten it."}
+}
+
+// indexHelp is what builds an index sooner, by the family of the target.
+var indexHelp = map[string]string{
+	engine.Postgres: "more memory for it (--index-memory) or more parallel workers (--index-workers)",
+	engine.MySQL:    "more memory for sorting on the server (innodb_sort_buffer_size; on MySQL 8 innodb_ddl_buffer_size and innodb_ddl_threads)",
 }
 
 func share(a, b time.Duration) float64 {

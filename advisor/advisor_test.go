@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 		{"refused LOAD DATA", report(times(10, 3, 7, 0), times(10, 9.5, 0, 0.5), times(11, 2, 0, 9)), Facts{Lanes: 2, Methods: map[string]int{"INSERT": 3}},
 			"Writing the target limits", "3 tables were written by multi-row INSERT"},
 		{"a file of many tables", scanned(times(10, 9, 0, 1)), Facts{Lanes: 2, LanesFixed: true},
-			"Making the tables of the file limits: its scanner makes them one after another, and waited for the target 90% of its time; the writers waited for rows 90%.", ""},
+			"Making the tables of the file limits: its scanner waited for the target 90% of its time; the writers waited for rows 90%.", ""},
 		{"a file that is far from its target", scanned(withTrips(times(10, 9, 0, 1), 400, 20)), Facts{Lanes: 2, LanesFixed: true},
 			"Making the tables of the file limits", "Run tidemark nearer to the target: it would gain at most 8.0 s."},
 		{"a file of much SQL", scanned(withTrips(times(10, 1, 0, 1), 0, 0)), Facts{Lanes: 2, LanesFixed: true},

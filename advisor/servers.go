@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/sample"
 )
@@ -56,7 +57,7 @@ func (c *serverCase) evidence(kinds ...tidemark.WaitKind) string {
 
 func (c *serverCase) setting(name string) string { return c.server.Settings[name] }
 
-func (c *serverCase) postgres() bool { return c.engine == "postgres" }
+func (c *serverCase) postgres() bool { return c.engine == engine.Postgres }
 
 // A reason is what a rule concludes.
 type reason struct {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/sample"
 )
 
@@ -357,7 +358,7 @@ func spilled(f *StreamFacts) *reason {
 
 // oldTransaction: it keeps the source's log.
 func oldTransaction(f *StreamFacts) *reason {
-	if f.Source != "postgres" || f.Open < 10*time.Minute || f.LogKept < 64<<20 {
+	if !engine.Of(f.Source).KeepsLog || f.Open < 10*time.Minute || f.LogKept < 64<<20 {
 		return nil
 	}
 	return &reason{evidence: fmt.Sprintf("a transaction of %s has been open for %s; the source keeps %s of its log", f.OpenBy, f.Open.Round(time.Minute), size(f.LogKept)),

@@ -12,20 +12,27 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
-// NewFilter returns the filter of moves from a source of an engine's family (postgres or mysql);
-// nil if they have none.
+// How values of an engine's columns are compared here, by its family, and how its log gets the old
+// values of rows.
+var comparisons = map[string]struct {
+	basis  func(t *tidemark.Table, c *tidemark.Column) basis
+	remedy string
+}{
+	engine.Postgres: {postgresBasis, "On the source: ALTER TABLE ... REPLICA IDENTITY FULL; then start over with --anew."},
+	engine.MySQL:    {mysqlBasis, "On the source: SET GLOBAL binlog_row_image = 'FULL', let programs that are connected connect again, and start over with --anew."},
+}
+
+// NewFilter returns the filter of moves from a source of an engine's family; nil if they have none.
 //
 // Kind Unsupported: a filter whose comparison could differ from the source's for any value. These
 // are raw SQL, text under a collation that does not compare bytes, unknown types, and values that
 // the source would have to round or truncate to the column's type.
 func NewFilter(family string, moves []tidemark.Move) (*Filter, error) {
-	f := &Filter{tables: map[tidemark.TableID]*tableFilter{}, relations: map[uint32]*filtering{}, told: family == "mysql",
-		remedy: "On the source: ALTER TABLE ... REPLICA IDENTITY FULL; then start over with --anew."}
-	if f.told {
-		f.remedy = "On the source: SET GLOBAL binlog_row_image = 'FULL', let programs that are connected connect again, and start over with --anew."
-	}
+	f := &Filter{tables: map[tidemark.TableID]*tableFilter{}, relations: map[uint32]*filtering{}, told: !engine.Of(family).OldKeysOnly,
+		remedy: comparisons[family].remedy}
 	for i := range moves {
 		m := &moves[i]
 		if len(m.Filter) == 0 {
@@ -68,10 +75,13 @@ func planned(family string, t *tidemark.Table, f tidemark.Filter) (out test, err
 	case len(f.Conditions) == 0:
 		return refuse("it has no condition")
 	}
-	b := basisOf(family, t, c)
+	b := unknown("its engine is " + family)
+	if basis := comparisons[family].basis; basis != nil {
+		b = basis(t, c)
+	}
 	out.scale = b.scale
 	for _, given := range f.Conditions {
-		if given.Op == "null" && family == "mysql" && c.NotNull && isDate(c.Type.Kind) {
+		if given.Op == "null" && engine.Of(family).ZeroDates && c.NotNull && isDate(c.Type.Kind) {
 			return refuse("of a date that is NOT NULL, IS NULL finds 0000-00-00")
 		}
 		cond, why := b.condition(given)
@@ -132,10 +142,7 @@ func unknown(why string) basis { return basis{why: why} }
 // arguments matches the arguments in a type's name.
 var arguments = regexp.MustCompile(`\([0-9, -]*\)`)
 
-func basisOf(family string, t *tidemark.Table, c *tidemark.Column) basis {
-	if family == "mysql" {
-		return mysqlBasis(t, c)
-	}
+func postgresBasis(_ *tidemark.Table, c *tidemark.Column) basis {
 	switch name := arguments.ReplaceAllString(c.Type.Native, ""); {
 	case c.Type.Kind == tidemark.Enum:
 		return oneOf(c.Type.Labels)

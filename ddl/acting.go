@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // Acting returns the tables whose changes may change rows of one of moves without a record in the
@@ -12,7 +13,7 @@ import (
 // and those that these reference in the same way. Kind Unsupported: a load could not make up for
 // the missing records.
 func Acting(source string, id tidemark.TableID, moves map[tidemark.TableID]*tidemark.Move) (all []tidemark.TableID, _ error) {
-	if tidemark.Family(source) != "mysql" {
+	if !engine.Of(source).HidesCascades {
 		return nil, nil
 	}
 	refused := func(text string) error {

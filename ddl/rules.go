@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // A Kind is a kind of definition change.
@@ -73,7 +74,7 @@ const (
 // A Rule is what happens to a kind of change between engines.
 type Rule struct {
 	Kind     Kind
-	From, To string // engines, or families separated by commas; "" is any
+	From, To string // families of engines; "" is any
 	Verdict  Verdict
 	How      string // Goes, Stays: how, for the manual
 	// Logged rules apply if the log has definitions at their position (replicate --follow-ddl).
@@ -84,8 +85,8 @@ type Rule struct {
 }
 
 const (
-	pg          = "postgres"
-	my          = "mysql,mariadb"
+	pg          = engine.Postgres
+	my          = engine.MySQL
 	changeThere = "Change the table on the target in the same way"
 )
 
@@ -199,8 +200,8 @@ func Kinds() (out []Kind) {
 	return out
 }
 
-func isOf(list, engine string) bool {
-	return list == "" || slices.Contains(strings.Split(list, ","), engine)
+func isOf(family, name string) bool {
+	return family == "" || family == engine.Family(name)
 }
 
 // A Change is a change of one table's definition.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
@@ -177,11 +178,11 @@ const file = "file"
 // chooseFormat returns the cheapest format for the servers in which equal values are equal bytes;
 // if there is none, text with normal forms.
 func (t *table) chooseFormat(opt Options) {
-	fam := tidemark.Family(opt.SourceEngine)
-	alike := fam != "" && fam == tidemark.Family(opt.TargetEngine)
+	of := engine.Of(opt.SourceEngine)
+	alike := of.Family != "" && of.Family == engine.Family(opt.TargetEngine)
 	written := opt.SourceEngine == file || opt.TargetEngine == file
 	pol := policy{zeroDates: opt.ZeroDates, unheld: opt.NoNumberIsNull}
-	binary, raw := alike && fam == "postgres" && len(t.columns[0]) > 0, true
+	binary, raw := alike && of.Binary && len(t.columns[0]) > 0, true
 	var makers [2][]maker
 	for i := range t.columns[0] {
 		a, b := t.columns[0][i].Type, t.columns[1][i].Type
@@ -199,8 +200,8 @@ func (t *table) chooseFormat(opt Options) {
 	switch {
 	case raw && binary:
 		t.format = tidemark.CopyBinary
-	case raw && alike && fam == "mysql" && len(t.columns[0]) > 0:
-		t.format = tidemark.LoadData
+	case raw && alike && len(t.columns[0]) > 0:
+		t.format = of.Text
 	default:
 		t.format = tidemark.CopyText
 	}

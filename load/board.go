@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
@@ -103,7 +104,7 @@ const (
 
 func newBoard(p *Plan, done map[int]bool, objects []*tidemark.Object, lanes int) *board {
 	b := &board{left: make([]int, len(p.Moves)), ofMove: make([]*work, len(p.Moves)), expected: make([]int64, len(p.Moves)),
-		progress: progress{kinds: map[string]*KindBuild{}, running: map[*work]bool{}}, active: lanes, lanes: lanes, byID: make(map[string]*work, len(objects)), at: map[int]int{}, owner: p.Owner, feed: feed{feeding: -1, unfed: map[int]bool{}, has: map[int]int{}}, gone: map[int]bool{}, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
+		progress: progress{kinds: map[string]*KindBuild{}, running: map[*work]bool{}}, active: lanes, lanes: lanes, byID: make(map[string]*work, len(objects)), at: map[int]int{}, owner: p.Owner, feed: feed{feeding: -1, unfed: map[int]bool{}, has: map[int]int{}}, gone: map[int]bool{}, rejected: map[int]bool{}, keysWait: engine.Of(p.Target).KeysBeforeForeignKeys}
 	b.cond = sync.NewCond(&b.mu)
 	b.pending = make([]*task, 0, len(p.Ranges)-len(done))
 	for i := range p.Ranges {

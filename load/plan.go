@@ -10,6 +10,7 @@ import (
 	"sort"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // An Origin is the database that a plan was made of, without what it has.
@@ -70,12 +71,12 @@ const (
 // total. PostgreSQL gains from a table in one piece, because rows can be written frozen into a
 // table that the same transaction has emptied (COPY FREEZE); the others gain nothing from long
 // transactions.
-func rangeTarget(bytes, total int64, lanes int, postgres bool) int64 {
+func rangeTarget(bytes, total int64, lanes int, cheap bool) int64 {
 	if lanes == 0 {
 		lanes = 2 // as many as a run begins with
 	}
 	share := total / int64(lanes)
-	if !postgres {
+	if !cheap {
 		return min(max(share/4, minRange), midRange)
 	}
 	if bytes <= min(share+share/4, maxRange) {
@@ -238,7 +239,7 @@ func (p *Plan) referred(states []tidemark.TableState) error {
 // be created: those of an earlier copy prevent dropping its tables.
 func (p *Plan) Views() (out []tidemark.TableID) {
 	for i := range p.Objects {
-		if o := &p.Objects[i]; p.Source == "postgres" && p.Target == "postgres" && (o.Kind == "view" || o.Kind == "materialized view") {
+		if o := &p.Objects[i]; p.Source == p.Target && engine.Of(p.Target).ViewsHoldTables && (o.Kind == "view" || o.Kind == "materialized view") {
 			out = append(out, o.Table)
 		}
 	}
@@ -325,7 +326,7 @@ func (p *Plan) Retarget(move int, opt PlanOptions) {
 	}
 	m := &p.Moves[move]
 	if m.Split.Target = opt.RangeBytes; m.Split.Target == 0 {
-		m.Split.Target = rangeTarget(m.From.Bytes, p.total, opt.Lanes, p.Target == "postgres")
+		m.Split.Target = rangeTarget(m.From.Bytes, p.total, opt.Lanes, engine.Of(p.Target).CheapRanges)
 	}
 	m.Split.Max = 10000
 }
@@ -388,10 +389,11 @@ func (p *Plan) into(r *tidemark.Range) tidemark.TableID {
 // pickFormat chooses the fastest format that both ends of a move support. A table that existed on
 // the target may have other types, so only text is safe there.
 func pickFormat(m *tidemark.Move, from, to string, fresh bool) tidemark.Format {
-	if !fresh || tidemark.Family(from) != tidemark.Family(to) {
+	if !fresh || engine.Family(from) != engine.Family(to) {
 		return tidemark.CopyText
 	}
-	if from == "postgres" && m.Lob.Mode == tidemark.LimitedLob {
+	of := engine.Of(from)
+	if m.Lob.Mode == tidemark.LimitedLob && of.Binary {
 		return tidemark.CopyText // values are truncated as text
 	}
 	src, dst := m.Columns(), m.To.Stored()
@@ -406,13 +408,10 @@ func pickFormat(m *tidemark.Move, from, to string, fresh bool) tidemark.Format {
 		}
 		portable = portable && a.Portable
 	}
-	switch {
-	case tidemark.Family(from) == "mysql":
-		return tidemark.LoadData
-	case from == "postgres" && portable && len(src) > 0:
+	if of.Binary && portable && len(src) > 0 {
 		return tidemark.CopyBinary
 	}
-	return tidemark.CopyText
+	return of.Text
 }
 
 func plural(n int, one, many string) string {

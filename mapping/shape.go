@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // shape derives s.to from s.from: names, columns, types, keys and indexes. Foreign keys come later,
@@ -233,7 +234,7 @@ func (a *applier) text(s *shape, sql *string, who, what string) (gone string) {
 	if *sql == "" || !s.renamed {
 		return ""
 	}
-	out, gone := rewrite(*sql, s.columns, s.from, isMySQL(a.db.Engine))
+	out, gone := rewrite(*sql, s.columns, s.from, engine.Of(a.db.Engine).MySQLSyntax)
 	if gone == "" && !strings.EqualFold(out, *sql) {
 		a.p.find(tidemark.Note, who, "", "%s is rewritten for the new names of columns: %s", what, out)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // dmsTypes are the type words of DMS, each with its logical type.
@@ -175,12 +176,10 @@ func splitType(s string) (word string, args []int64, unsigned bool, err error) {
 	return word, args, unsigned, nil
 }
 
-func isMySQL(engine string) bool { return engine == "mysql" || engine == "mariadb" }
-
 // dmsTypeOf returns what DMS calls a column type that it reads from an engine. Of words that differ
 // only in the width of a character it returns one: string also represents wstring, clob nclob.
-func dmsTypeOf(t *tidemark.Type, engine string) []string {
-	mysql := isMySQL(engine)
+func dmsTypeOf(t *tidemark.Type, source string) []string {
+	mysql := engine.Of(source).MySQLTypes
 	switch t.Kind {
 	case tidemark.Bool:
 		// PostgreSQL's boolean is CHAR(5) to DMS unless MapBooleanAsBoolean is set.

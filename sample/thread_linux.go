@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // A thread is a server's thread on this machine at a moment: proc(5), and for schedstat
@@ -27,7 +28,7 @@ type thread struct {
 
 // servers are the programs whose threads are looked at: a number that a distant server tells is
 // that of another thread here.
-var servers = []string{"postgres", "mariadbd", "mysqld"}
+var servers = engine.Programs()
 
 // threadOf looks at a thread; ok is false if it is not one of a database server here.
 func threadOf(id int, now time.Time) (t thread, ok bool) {
