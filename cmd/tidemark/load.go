@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,8 +68,8 @@ func parseTransactions(v string) (float64, error) {
 func parseTypes(v string) (out []string, err error) {
 	for t := range strings.SplitSeq(v, ",") {
 		t = strings.TrimSpace(t)
-		if _, ok := workload.Types[t]; !ok {
-			return nil, fmt.Errorf("%q is none of int, bigint, decimal, text, long, time", t)
+		if !slices.Contains(workload.Kinds, t) {
+			return nil, fmt.Errorf("%q is none of %s", t, strings.Join(workload.Kinds, ", "))
 		}
 		out = append(out, t)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
 )
@@ -72,9 +73,9 @@ const lateAfter = time.Second
 
 // A running load.
 type running struct {
-	spec   Spec
-	db     job.Database
-	mysql  bool
+	spec Spec
+	db   job.Database
+	dialect
 	tables []tidemark.TableID
 	names  []string // quoted
 
@@ -96,7 +97,11 @@ func Run(ctx context.Context, env job.Env, spec Spec) (string, *Report, error) {
 		return "", nil, err
 	}
 	defer db.Close()
-	r := &running{spec: spec, db: db, mysql: tidemark.Family(db.Name()) == "mysql"}
+	sql, ok := dialects[engine.Family(db.Name())]
+	if !ok {
+		return "", nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: tidemark.MaskURL(spec.URL), Err: fmt.Errorf("transactions for %s are not written", engine.Of(db.Name()).Title), Hint: "Give the URL of a PostgreSQL, MySQL or MariaDB database."}
+	}
+	r := &running{spec: spec, db: db, dialect: sql}
 	run, err := env.Record(ctx, "load", tidemark.MaskURL(spec.URL), "", r.progress, func(ctx context.Context) (any, error) {
 		err := r.do(ctx)
 		r.finish()
@@ -189,21 +194,32 @@ func (r *running) create(ctx context.Context) error {
 	return nil
 }
 
-// Types are the kinds of columns, with their types on PostgreSQL and on MySQL.
-var Types = map[string][2]string{
-	"int": {"integer", "int"}, "bigint": {"bigint", "bigint"}, "decimal": {"numeric(12,2)", "decimal(12,2)"},
-	"text": {"varchar(64)", "varchar(64)"}, "long": {"text", "text"}, "time": {"timestamp(3)", "datetime(3)"},
+// Kinds are the kinds of columns.
+var Kinds = []string{"int", "bigint", "decimal", "text", "long", "time"}
+
+// A dialect is the SQL of an engine.
+type dialect struct {
+	types      map[string]string // by kind
+	commenting string            // follows a table's definition; "": a statement does
+	begin, end []string          // around the statements of a transaction, if Exec does not make one of them
+	failed     []string          // after a transaction that failed
+}
+
+var dialects = map[string]dialect{
+	engine.Postgres: {types: map[string]string{"int": "integer", "bigint": "bigint", "decimal": "numeric(12,2)", "text": "varchar(64)", "long": "text", "time": "timestamp(3)"}},
+	engine.MySQL: {types: map[string]string{"int": "int", "bigint": "bigint", "decimal": "decimal(12,2)", "text": "varchar(64)", "long": "text", "time": "datetime(3)"},
+		commenting: " COMMENT='" + comment + "'", begin: []string{"START TRANSACTION"}, end: []string{"COMMIT"},
+		failed: []string{"ROLLBACK"}}, // where the server has not done so
 }
 
 func (r *running) definition(name string) []string {
 	columns := []string{"id bigint PRIMARY KEY"}
 	for i := range r.spec.Columns {
-		t := Types[r.kind(i)]
-		columns = append(columns, fmt.Sprintf("c%d %s", i+1, t[map[bool]int{true: 1}[r.mysql]]))
+		columns = append(columns, fmt.Sprintf("c%d %s", i+1, r.types[r.kind(i)]))
 	}
 	sql := "CREATE TABLE " + name + " (" + strings.Join(columns, ", ") + ")"
-	if r.mysql {
-		return []string{sql + " COMMENT='" + comment + "'"}
+	if r.commenting != "" {
+		return []string{sql + r.commenting}
 	}
 	return []string{sql, "COMMENT ON TABLE " + name + " IS '" + comment + "'"}
 }
@@ -254,8 +270,8 @@ func (r *running) session(ctx, timed context.Context, n int) error {
 			if kind := tidemark.KindOf(err); kind != tidemark.Transient {
 				return err
 			}
-			if r.mysql {
-				_ = r.db.Exec(ctx, n, []string{"ROLLBACK"}) // where the server has not done so
+			if len(r.dialect.failed) > 0 {
+				_ = r.db.Exec(ctx, n, r.dialect.failed)
 			}
 			r.failed(err)
 			due = due.Add(pause)
@@ -308,10 +324,7 @@ func (w *writer) transaction(changes []change) []string {
 	for _, c := range changes {
 		out = append(out, c.sql)
 	}
-	if w.mysql {
-		return slices.Concat([]string{"START TRANSACTION"}, out, []string{"COMMIT"})
-	}
-	return out
+	return slices.Concat(w.begin, out, w.end)
 }
 
 func (w *writer) insert(at int, key int64) string {
