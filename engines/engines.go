@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/db2"
 	db2schema "github.com/tidemarkdb/tidemark/db2/schema"
 	"github.com/tidemarkdb/tidemark/diff"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mysql"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
@@ -100,6 +101,18 @@ func Open(ctx context.Context, url string, opt Options) (Database, error) {
 	}
 	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, db2://user@host/DB."}
 }
+
+// DumpedBy returns the engine whose server wrote a dump file, by the version that the file names:
+// "10.11.14-MariaDB".
+func DumpedBy(version string) string {
+	if strings.Contains(strings.ToLower(version), "maria") {
+		return engine.MariaDB
+	}
+	return engine.MySQL
+}
+
+// SystemDatabase reports whether a database of a dump file belongs to its server.
+func SystemDatabase(name string) bool { return sqlfile.IsSystem(name) }
 
 // OpenDump opens a dump file as a script of tables, rows and statements; all: of all statements
 // that it has, not only those that belong to a dump.

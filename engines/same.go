@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	pgserver "github.com/tidemarkdb/tidemark/postgres/server"
 )
@@ -60,7 +61,7 @@ func Relate(ctx context.Context, a, b any) (k tidemark.Kinship, fold func(tidema
 			})
 		}
 	case my:
-		if tidemark.Family(other.Name()) == "mysql" {
+		if engine.Family(other.Name()) == engine.MySQL {
 			var lower bool
 			k, lower, err = a.Relate(ctx, func(ctx context.Context, name string) (server.Sight, error) {
 				s, err := other.Look(ctx, Lock{Name: name})

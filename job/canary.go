@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // The canary's table is on the source, where transactions of ours write if its owner allows it. Its
@@ -23,6 +24,42 @@ type canary struct {
 	db   Database
 	id   tidemark.TableID
 	name string // quoted
+	canarySQL
+}
+
+// canarySQL is what an engine runs for it.
+type canarySQL struct {
+	// clear takes the lock, and then drops the table if it is ours: its copy was killed. With the
+	// lock elsewhere, or a table of others, it does nothing.
+	clear  []string
+	create []string // creates the table
+	unlock []string // releases the lock
+}
+
+// canaries are that, by the family of the source, for a table by its quoted name.
+var canaries = map[string]func(name string) canarySQL{engine.Postgres: postgresCanary, engine.MySQL: mysqlCanary}
+
+func postgresCanary(name string) canarySQL {
+	literal := "'" + strings.ReplaceAll(name, "'", "''") + "'"
+	lock := "hashtextextended('tidemark canary ' || " + literal + ", 0)"
+	return canarySQL{
+		clear: []string{"DO $tidemark$ BEGIN IF pg_try_advisory_lock(" + lock + ") THEN IF obj_description(to_regclass(" + literal + "), 'pg_class') = '" +
+			canaryComment + "' THEN DROP TABLE " + name + "; END IF; END IF; END $tidemark$"},
+		create: []string{"CREATE TABLE " + name + " (n int PRIMARY KEY)", "COMMENT ON TABLE " + name + " IS '" + canaryComment + "'"},
+		unlock: []string{"SELECT pg_advisory_unlock(" + lock + ")"},
+	}
+}
+
+func mysqlCanary(name string) canarySQL {
+	const lock = "CONCAT('tidemark canary ', MD5(DATABASE()))"
+	return canarySQL{
+		clear: []string{"DO GET_LOCK(" + lock + ", 0)",
+			"SET @tidemark = IF(IS_USED_LOCK(" + lock + ") = CONNECTION_ID() AND EXISTS (SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" +
+				canaryTable + "' AND TABLE_COMMENT = '" + canaryComment + "'), 'DROP TABLE " + canaryTable + "', 'DO 0')",
+			"PREPARE tidemark FROM @tidemark", "EXECUTE tidemark", "DEALLOCATE PREPARE tidemark"},
+		create: []string{"CREATE TABLE " + name + " (n int PRIMARY KEY) COMMENT = '" + canaryComment + "'"},
+		unlock: []string{"DO RELEASE_LOCK(" + lock + ")"},
+	}
 }
 
 // canaryOn returns the table of a source; not ok: it cannot have one.
@@ -31,52 +68,14 @@ func canaryOn(src origin) (c canary, ok bool) {
 	if !ok || db.Default() == "" {
 		return c, false
 	}
+	sql, ok := canaries[engine.Family(db.Name())]
+	if !ok {
+		return c, false
+	}
 	c = canary{db: db, id: tidemark.TableID{Schema: db.Default(), Name: canaryTable}}
 	c.name = TableName(db, c.id)
+	c.canarySQL = sql(c.name)
 	return c, true
-}
-
-func (c canary) mysql() bool { return tidemark.Family(c.db.Name()) == "mysql" }
-
-// lock is the expression of the lock's name, or with PostgreSQL of its number.
-func (c canary) lock() string {
-	if c.mysql() {
-		return "CONCAT('tidemark canary ', MD5(DATABASE()))"
-	}
-	return "hashtextextended('tidemark canary ' || " + c.literal() + ", 0)"
-}
-
-// literal is the table's name as a string of PostgreSQL.
-func (c canary) literal() string { return "'" + strings.ReplaceAll(c.name, "'", "''") + "'" }
-
-// clear takes the lock, and then drops the table if it is ours: its copy was killed. With the lock
-// elsewhere, or a table of others, it does nothing.
-func (c canary) clear() []string {
-	if c.mysql() {
-		return []string{"DO GET_LOCK(" + c.lock() + ", 0)",
-			"SET @tidemark = IF(IS_USED_LOCK(" + c.lock() + ") = CONNECTION_ID() AND EXISTS (SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '" +
-				canaryTable + "' AND TABLE_COMMENT = '" + canaryComment + "'), 'DROP TABLE " + canaryTable + "', 'DO 0')",
-			"PREPARE tidemark FROM @tidemark", "EXECUTE tidemark", "DEALLOCATE PREPARE tidemark"}
-	}
-	return []string{"DO $tidemark$ BEGIN IF pg_try_advisory_lock(" + c.lock() + ") THEN IF obj_description(to_regclass(" + c.literal() + "), 'pg_class') = '" +
-		canaryComment + "' THEN DROP TABLE " + c.name + "; END IF; END IF; END $tidemark$"}
-}
-
-// create creates the table.
-func (c canary) create() []string {
-	create := "CREATE TABLE " + c.name + " (n int PRIMARY KEY)"
-	if c.mysql() {
-		return []string{create + " COMMENT = '" + canaryComment + "'"}
-	}
-	return []string{create, "COMMENT ON TABLE " + c.name + " IS '" + canaryComment + "'"}
-}
-
-// unlock releases the lock.
-func (c canary) unlock() []string {
-	if c.mysql() {
-		return []string{"DO RELEASE_LOCK(" + c.lock() + ")"}
-	}
-	return []string{"SELECT pg_advisory_unlock(" + c.lock() + ")"}
 }
 
 // startCanary gives a small transaction on the source, which shows what its users feel: one that
@@ -100,8 +99,8 @@ func startCanary(ctx context.Context, c *copying) (do func(context.Context) erro
 	if !ok {
 		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: "--source-canary", Err: fmt.Errorf("the source's URL names no database for its table"), Hint: "Name a database, or leave out --source-canary."}
 	}
-	if err = t.db.Exec(ctx, 0, t.clear()); err == nil {
-		err = t.db.Exec(ctx, 0, t.create())
+	if err = t.db.Exec(ctx, 0, t.clear); err == nil {
+		err = t.db.Exec(ctx, 0, t.create)
 	}
 	if tidemark.KindOf(err) == tidemark.Exists {
 		err = &tidemark.Error{Kind: tidemark.Exists, Op: "copy", Object: "table " + t.id.String(), Err: errors.New("another copy of this source uses it, or it is not of tidemark"), Hint: "Wait until that copy has ended, or leave out --source-canary."}
@@ -114,7 +113,7 @@ func startCanary(ctx context.Context, c *copying) (do func(context.Context) erro
 			n++
 			return t.db.Exec(ctx, 0, []string{fmt.Sprintf("INSERT INTO %s VALUES (%d)", t.name, n)})
 		}, func() {
-			_ = t.db.Exec(context.WithoutCancel(ctx), 0, append([]string{"DROP TABLE " + t.name}, t.unlock()...)) // the next copy drops it
+			_ = t.db.Exec(context.WithoutCancel(ctx), 0, append([]string{"DROP TABLE " + t.name}, t.unlock...)) // the next copy drops it
 		}, nil
 }
 
@@ -134,7 +133,7 @@ func dropLeft(ctx context.Context, c *copying) {
 	if !ok || !c.left.Load() {
 		return
 	}
-	if err := t.db.Exec(ctx, 0, append(t.clear(), t.unlock()...)); err != nil {
+	if err := t.db.Exec(ctx, 0, append(t.clear, t.unlock...)); err != nil {
 		if e := (*tidemark.Error)(nil); errors.As(err, &e) && e.Err != nil {
 			err = e.Err // without the statement
 		}

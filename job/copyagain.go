@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -81,7 +82,7 @@ func (c *resuming) do(ctx context.Context) (*Report, error) {
 	if err := c.finished(ctx); err != nil {
 		return nil, err
 	}
-	c.kept = keepWhole(c.p, c.done, tidemark.Family(c.src.Name()) == "mysql")
+	c.kept = keepWhole(c.p, c.done, engine.Of(c.src.Name()).HidesCascades)
 	c.reportKept()
 	if slices.Contains(c.kept, false) {
 		if err := c.renew(ctx); err != nil {

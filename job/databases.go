@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
 )
 
 // fileEnd stands for the file where the schemas of the two sides are matched. Like a server's URL,
@@ -16,7 +17,7 @@ type fileEnd struct {
 	several bool // each keeps its name
 }
 
-func (fileEnd) Name() string { return "mysql" }
+func (fileEnd) Name() string { return engines.DumpedBy("") }
 
 func (f fileEnd) Default() string {
 	if f.several {
@@ -25,15 +26,12 @@ func (f fileEnd) Default() string {
 	return "file"
 }
 
-// systemDatabases belong to a server, not to its users.
-var systemDatabases = map[string]bool{"mysql": true, "sys": true, "performance_schema": true, "information_schema": true}
-
 // system reports whether a database of the file is skipped, and says so once.
 func (im *importJob) system(schema string) bool {
-	name := strings.ToLower(schema)
-	if !systemDatabases[name] {
+	if !engines.SystemDatabase(schema) {
 		return false
 	}
+	name := strings.ToLower(schema)
 	if !im.told["database "+name] {
 		im.told["database "+name] = true
 		im.find([]tidemark.Finding{{Severity: tidemark.Note, Object: "database " + schema, Text: "belongs to the server that was dumped, and was skipped",
@@ -93,7 +91,7 @@ func (im *importJob) lookAhead(ctx context.Context, first string) (bool, error) 
 		if p.Kind == tidemark.Rows {
 			dump.Done(p)
 		}
-		if p.Kind == tidemark.Define && p.Table.Schema != first && !systemDatabases[strings.ToLower(p.Table.Schema)] && im.spec.Rules.Wants(p.Table) {
+		if p.Kind == tidemark.Define && p.Table.Schema != first && !engines.SystemDatabase(p.Table.Schema) && im.spec.Rules.Wants(p.Table) {
 			return true, nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/define"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
@@ -72,7 +73,7 @@ type namer interface {
 // created from their logical shape on both sides, and all else on the target is taken from its own
 // definition.
 func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across bool) []tidemark.Object {
-	if !across || tidemark.Family(db.Engine) != tidemark.Family(tgt.Name()) {
+	if !across || engine.Family(db.Engine) != engine.Family(tgt.Name()) {
 		objects, _ := tgt.Render(db, moves)
 		return objects
 	}
@@ -89,7 +90,7 @@ func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across
 	}
 	shapes, _ := tgt.Render(&bare, logical)
 	objects = slices.DeleteFunc(objects, func(o tidemark.Object) bool {
-		return inShape(o.Kind) && !(o.Kind == "sequence value" && tidemark.Family(tgt.Name()) == "mysql") // of a sequence, there
+		return inShape(o.Kind) && !(o.Kind == "sequence value" && engine.Of(tgt.Name()).SequencesApart)
 	})
 	return append(shapes, objects...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/diff"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mapping"
 	"github.com/tidemarkdb/tidemark/sample"
@@ -294,10 +295,10 @@ func keyOf(m *tidemark.Move) (key []int) {
 // Clip gives a name as the target keeps it: PostgreSQL cuts names to 63 bytes, at
 // a character (NAMEDATALEN, "Identifiers and Key Words").
 func Clip(tgt Destination, name string) string {
-	if tgt.Name() != "postgres" || len(name) <= 63 {
+	n := engine.Of(tgt.Name()).NameBytes
+	if n == 0 || len(name) <= n {
 		return name
 	}
-	n := 63
 	for !utf8.RuneStart(name[n]) {
 		n--
 	}

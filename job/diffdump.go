@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/diff/dumped"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // A dumpDiff is a dump file and the database with which it is compared: as if the file had been
@@ -57,7 +58,7 @@ func (d *dumpDiff) inspect(ctx context.Context, env Env, spec DiffSpec) error {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "diff", Object: im.dump.Name(), Err: errors.New("a comparison reads the dump several times, and a pipe can be read once"), Hint: "Write it to a file first."}
 	}
 	v, alike := d.live.(versioner)
-	alike = alike && tidemark.Family(d.live.Name()) == "mysql"
+	alike = alike && engine.Of(d.live.Name()).RunsDumps
 	if k, ok := d.live.(dateKeeper); ok {
 		k.DatesAsWritten()
 	}

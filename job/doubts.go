@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/engines"
 )
 
@@ -17,7 +18,7 @@ type ValueLook struct {
 
 // doubts finds the values for which the target has no place.
 func (c *Checked) doubts(ctx context.Context, src, tgt End, moves []tidemark.Move, spec *CopySpec, look ValueLook) (err error) {
-	if tidemark.Family(src.Name()) == tidemark.Family(tgt.Name()) {
+	if engine.Family(src.Name()) == engine.Family(tgt.Name()) {
 		return nil
 	}
 	if !look.Read {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job/notice"
 	"github.com/tidemarkdb/tidemark/load"
 )
@@ -79,7 +81,7 @@ func openImport(ctx context.Context, env Env, spec CopySpec, open func(path stri
 }
 
 func newImport(env Env, spec CopySpec, tgt Destination, dump Dump, again func() (Dump, error)) *importJob {
-	if v, ok := tgt.(versioner); ok && tidemark.Family(tgt.Name()) == "mysql" {
+	if v, ok := tgt.(versioner); ok && engine.Of(tgt.Name()).RunsDumps {
 		dump.For(tgt.Name(), v.Version())
 	}
 	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
@@ -339,11 +341,8 @@ func (im *importJob) whole(m *tidemark.Move) error {
 // database gives a part of the file in the form of a database.
 func (im *importJob) database(tables []*tidemark.Table, objects []tidemark.Object) *tidemark.Database {
 	db := &tidemark.Database{Engine: im.tgt.Name(), Version: im.dump.Server(), Tables: tables, Objects: slices.Concat(im.schemasOf(tables), objects), Piecewise: true}
-	switch {
-	case strings.Contains(strings.ToLower(db.Version), "maria"):
-		db.Engine = "mariadb"
-	case db.Version != "" || tidemark.Family(db.Engine) != "mysql":
-		db.Engine = "mysql"
+	if db.Version != "" || !im.Speaks() {
+		db.Engine = engines.DumpedBy(db.Version)
 	}
 	return db
 }
@@ -360,7 +359,7 @@ func adopt(objects []tidemark.Object, id tidemark.TableID) []tidemark.Object {
 
 // fromTarget takes the definition of a table that the file only fills.
 func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidemark.Table, error) {
-	if tidemark.Family(im.tgt.Name()) == "mysql" {
+	if im.Speaks() {
 		id := p.Table
 		if id.Schema == "" {
 			id.Schema = im.tgt.Default()
@@ -380,7 +379,7 @@ func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidema
 // the file defines it. A column whose character set the file leaves to the database needs
 // conversion: its bytes must pass through a known one.
 func (im *importJob) format(m *tidemark.Move, fresh bool) tidemark.Format {
-	if tidemark.Family(im.tgt.Name()) != "mysql" || !m.Direct || !fresh {
+	if !im.Speaks() || !m.Direct || !fresh {
 		return tidemark.CopyText
 	}
 	for _, c := range m.Columns() {
@@ -502,7 +501,7 @@ func programName(sql, otherwise string) string {
 }
 
 // Speaks reports whether the target runs the SQL of a dump.
-func (im *importJob) Speaks() bool { return tidemark.Family(im.tgt.Name()) == "mysql" }
+func (im *importJob) Speaks() bool { return engine.Of(im.tgt.Name()).RunsDumps }
 
 // Rows runs what is waiting, up to the triggers of a table whose rows come after them: the file
 // means these rows to fire them.

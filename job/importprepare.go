@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -112,7 +113,7 @@ func readByName(im *importJob, err error) error {
 // they can be cleared one by one.
 func clearAhead(ctx context.Context, im *importJob) error {
 	im.ahead = true
-	if tidemark.Family(im.tgt.Name()) == "mysql" || im.dump.Stamp() == "" {
+	if engine.Of(im.tgt.Name()).ForeignKeysOff || im.dump.Stamp() == "" {
 		return nil
 	}
 	survey, err := readFurther(ctx, im, "reading the file ahead, for the tables that the target has")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job/notice"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mapping"
@@ -32,7 +33,8 @@ func planAll(ctx context.Context, src load.Source, tgt Destination, db *tidemark
 // notCarried names the views and routines of a MySQL source that another engine cannot run. What a
 // PostgreSQL source has besides tables, the target's renderer names.
 func notCarried(db *tidemark.Database, tgt End, moves []tidemark.Move) []tidemark.Finding {
-	if tidemark.Family(db.Engine) != "mysql" || tidemark.Family(tgt.Name()) == "mysql" {
+	of := engine.Of(db.Engine)
+	if !of.UnnamedRoutines || of.Family == engine.Family(tgt.Name()) {
 		return nil
 	}
 	asTable := map[string]bool{}
@@ -82,7 +84,7 @@ func sameColumns(ctx context.Context, src load.Source, tgt Destination, p *load.
 			same = same && there.Type.Native == c.Type.Native && there.Type.Charset == c.Type.Charset
 		}
 		p.Findings = append(p.Findings, needed(tgt, t, m.To)...)
-		if k, ok := src.(load.FormatHolder); ok && same && tidemark.Family(p.Source) == tidemark.Family(p.Target) {
+		if k, ok := src.(load.FormatHolder); ok && same && engine.Family(p.Source) == engine.Family(p.Target) {
 			p.Formats[at[m]] = k.Kept()
 		}
 	}
@@ -92,7 +94,7 @@ func sameColumns(ctx context.Context, src load.Source, tgt Destination, p *load.
 // ApplyRules selects and maps the tables of db. Large objects go only between PostgreSQL servers.
 func ApplyRules(rules *mapping.Rules, db *tidemark.Database, src, tgt End, schema string) ([]tidemark.Move, []tidemark.Finding, error) {
 	moves, findings, err := rules.Apply(db, schemaDefaults(src, tgt, schema))
-	if err != nil || tgt.Name() == "postgres" {
+	if err != nil || engine.Of(tgt.Name()).LargeObjects {
 		return moves, findings, err
 	}
 	kept := moves[:0]
@@ -116,13 +118,14 @@ type End interface {
 func schemaDefaults(src, tgt End, chosen string) mapping.Defaults {
 	from, to := src.Name(), tgt.Name()
 	into := tgt.Default()
-	d := mapping.Defaults{Translated: tidemark.Family(from) != tidemark.Family(to), DirectAcrossSchemas: tidemark.Family(from) == "mysql"}
+	databases := engine.Of(from).SchemasAreDatabases
+	d := mapping.Defaults{Translated: engine.Family(from) != engine.Family(to), DirectAcrossSchemas: databases}
 	switch {
 	case chosen != "":
 		into = chosen
-	case from == to && (from == "postgres" || from == "db2"):
+	case from == to && !databases:
 		into = ""
-	case tidemark.Family(from) == "mysql" && src.Default() == "":
+	case databases && src.Default() == "":
 		into = "" // several databases: each keeps its name
 	}
 	d.Schema = func(source string) string {

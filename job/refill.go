@@ -7,6 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/dump"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/load"
 )
@@ -58,10 +59,10 @@ func (s *backupOrigin) Name() string { return s.Database.Engine }
 
 // Default is the database that unqualified names were in; "" if a whole server was backed up.
 func (s *backupOrigin) Default() string {
-	if tidemark.Family(s.Name()) == "mysql" {
-		return s.m.Database
+	if of := engine.Of(s.Name()); !of.SchemasAreDatabases {
+		return of.DefaultSchema
 	}
-	return "public"
+	return s.m.Database
 }
 
 // Access finds nothing: who can read the repository can read all of it.

@@ -105,12 +105,6 @@ type Clocks struct {
 	CommitStep float64 `json:"source_commit_step,omitempty"`
 }
 
-// commitSteps are the units that matter, by engine.
-var commitSteps = map[string]float64{"mariadb": 1}
-
-// CommitStep is that of an engine's log.
-func CommitStep(engine string) float64 { return commitSteps[engine] }
-
 // TableCounts are the tables of a stream by their states.
 type TableCounts struct {
 	TablesActive  int `json:"tables_active"`

@@ -40,7 +40,7 @@ func (s judge) decide(st *Statement) {
 		st.Kind = Void
 		return
 	}
-	if isSystem(st.Database) && st.Kind != Set && st.Kind != Other {
+	if IsSystem(st.Database) && st.Kind != Set && st.Kind != Other {
 		return // all of that database is skipped
 	}
 	ok, what := false, ""
@@ -106,8 +106,8 @@ func (s judge) label(st *Statement) string {
 	return words[0]
 }
 
-// isSystem reports whether a database belongs to the server.
-func isSystem(database string) bool {
+// IsSystem reports whether a database belongs to the server.
+func IsSystem(database string) bool {
 	return slices.Contains(systemDatabases, strings.ToLower(database)) || strings.EqualFold(database, "information_schema")
 }
 
@@ -233,7 +233,7 @@ func (s judge) creates(st *Statement, l *sqltext.Reader) bool {
 	}
 	l.Accept("IF", "NOT", "EXISTS")
 	name := Statement{}
-	if !readName(&name, l) || isSystem(name.Database) {
+	if !readName(&name, l) || IsSystem(name.Database) {
 		return false
 	}
 	if name.Database != "" {
@@ -258,7 +258,7 @@ func (s judge) fires(st *Statement, l *sqltext.Reader) bool {
 		return false
 	}
 	on := Statement{}
-	if !readName(&on, l) || isSystem(on.Database) || !l.Accept("FOR", "EACH", "ROW") {
+	if !readName(&on, l) || IsSystem(on.Database) || !l.Accept("FOR", "EACH", "ROW") {
 		return false
 	}
 	st.Refuse = s.session.impure(l, inBody)
@@ -268,7 +268,7 @@ func (s judge) fires(st *Statement, l *sqltext.Reader) bool {
 // setval reads SELECT or DO SETVAL(sequence, values), by which mariadb-dump writes sequences.
 func (s judge) setval(l *sqltext.Reader, verb sqltext.Token) bool {
 	name := Statement{}
-	if !verb.Is("SELECT") && !verb.Is("DO") || !l.Accept("SETVAL", "(") || !readName(&name, l) || isSystem(name.Database) {
+	if !verb.Is("SELECT") && !verb.Is("DO") || !l.Accept("SETVAL", "(") || !readName(&name, l) || IsSystem(name.Database) {
 		return false
 	}
 	for !l.Accept(")") {

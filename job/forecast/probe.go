@@ -531,7 +531,7 @@ func (p *probe) small(ctx context.Context) error {
 		}
 	}
 	p.rates.Object = p.rates.Define
-	if p.tgt.Name() == "postgres" { // small ranges share a transaction
+	if _, ok := p.tgt.(load.Bundler); ok { // small ranges share a transaction
 		p.rates.Small /= rangesTogether
 	}
 	return nil

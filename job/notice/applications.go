@@ -7,7 +7,14 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
+
+// pairs are what looks for that between two families.
+var pairs = map[[2]string]func(a *noticed, bools bool){
+	{engine.MySQL, engine.Postgres}: (*noticed).fromMySQL,
+	{engine.Postgres, engine.MySQL}: (*noticed).fromPostgres,
+}
 
 // Applications finds what an application may notice though every row is equal: each thing once,
 // with the number of columns that it concerns. doc/manual/after-the-copy.md says what to do.
@@ -19,11 +26,8 @@ func Applications(source string, moves []tidemark.Move, target string, bools boo
 			a.table(m)
 		}
 	}
-	switch source, target := tidemark.Family(source), tidemark.Family(target); {
-	case source == "mysql" && target == "postgres":
-		a.fromMySQL(bools)
-	case source == "postgres" && target == "mysql":
-		a.fromPostgres()
+	if find := pairs[[2]string{engine.Family(source), engine.Family(target)}]; find != nil {
+		find(a, bools)
 	}
 	return a.findings
 }
@@ -145,7 +149,7 @@ func (a *noticed) fromMySQL(bools bool) {
 }
 
 // fromPostgres is for copies from PostgreSQL into MySQL or MariaDB.
-func (a *noticed) fromPostgres() {
+func (a *noticed) fromPostgres(bool) {
 	a.add(tidemark.Warning, len(a.asText), "types that only PostgreSQL has become text, without their operators"+in(a.asText), "")
 	a.add(tidemark.Warning, len(a.bools), "boolean becomes tinyint(1): drivers return 1 and 0"+in(a.bools), "")
 	a.add(tidemark.Warning, len(a.instants), "timestamptz becomes datetime in UTC, whatever the session's time zone"+in(a.instants), "Run the application in UTC.")

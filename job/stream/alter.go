@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
@@ -167,7 +168,7 @@ func isKey(m *tidemark.Move, column string) bool {
 // redoes reports whether a table of the target repeats the source's statements from the log.
 func (b *binder) redoes(m *tidemark.Move) bool {
 	_, ok := b.r.tgt.(redoer)
-	return ok && tidemark.Family(b.r.shape.Name()) == "mysql" && ddl.PlainColumns(m)
+	return ok && engine.Of(b.r.shape.Name()).MySQLSyntax && ddl.PlainColumns(m)
 }
 
 // redo runs an action on the target's table.

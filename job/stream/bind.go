@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -112,7 +113,7 @@ func (b *binder) describeTarget() error {
 // cascades reports whether foreign keys of the target have to act: the log of MySQL does not
 // contain what those of the source did.
 func (b *binder) cascades() bool {
-	if tidemark.Family(b.r.shape.Name()) != "mysql" {
+	if !engine.Of(b.r.shape.Name()).HidesCascades {
 		return false
 	}
 	for _, t := range b.tables {
@@ -171,7 +172,7 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 	if err != nil {
 		return nil, err
 	}
-	if b.r.shape.Name() == "postgres" && rel.Identity != 'f' && b.r.conflict(m).Rule.Checks(tidemark.UpdateChange) {
+	if engine.Of(b.r.shape.Name()).OldKeysOnly && rel.Identity != 'f' && b.r.conflict(m).Rule.Checks(tidemark.UpdateChange) {
 		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: rel.Table.String(), Err: errors.New("its log no longer has the old values of a changed row, which its conflict rule checks"), Hint: "On the source: ALTER TABLE " + rel.Table.String() + " REPLICA IDENTITY FULL"}
 	}
 	unknown := func(i int) bool { return !gone[i] && b.unknown(m, rel.Columns[i]) }

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // planFilter makes the filter of a stream whose source cannot filter its log itself, if the log
@@ -17,7 +18,7 @@ func (r *stream) planFilter(ctx context.Context, moves []tidemark.Move) (err err
 	if r.from == nil || r.from.FiltersRows() { // capture has filtered what is in a queue
 		return nil
 	}
-	if r.filter, err = capture.NewFilter(tidemark.Family(r.src.Name()), moves); err != nil || r.filter == nil {
+	if r.filter, err = capture.NewFilter(engine.Family(r.src.Name()), moves); err != nil || r.filter == nil {
 		return err
 	}
 	teller, ok := r.from.(capture.FilteredRowSource)

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
@@ -63,14 +64,14 @@ func (r *stream) knownTables(ctx context.Context) []catalog.StreamTable {
 	return known
 }
 
-// samePostgres reports whether definitions can be replicated as they are.
-func (r *stream) samePostgres() bool {
-	return r.shape.Name() == "postgres" && r.into().Name() == "postgres"
+// carriesSchema reports whether definitions can be replicated as they are.
+func (r *stream) carriesSchema() bool {
+	return r.shape.Name() == r.into().Name() && engine.Of(r.shape.Name()).LogsSchema
 }
 
 // asLogged gives tables the columns that the log reported last: the source may have others by now.
 func (r *stream) asLogged(ctx context.Context, db *tidemark.Database) {
-	if !r.samePostgres() || r.rec.Name == "" {
+	if !r.carriesSchema() || r.rec.Name == "" {
 		return
 	}
 	for _, x := range r.knownTables(ctx) {

@@ -41,7 +41,7 @@ func (f *following) all(was *change.Definition) error {
 		return nil
 	}
 	var ok bool
-	if f.tgt, ok = f.b.r.tgt.(alterer); !ok || !f.b.r.samePostgres() {
+	if f.tgt, ok = f.b.r.tgt.(alterer); !ok || !f.b.r.carriesSchema() {
 		return f.across(was)
 	}
 	for _, c := range ddl.Follow(f.id, was, f.is) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/loading"
@@ -159,7 +160,7 @@ func (r *session) lostQueue(ctx context.Context, log *queue.Log) error {
 // records of the log, if everything up to end is in the queue: the records are needed if the queue
 // is lost, from the target's log position on.
 func (r *session) keepNoted(log *queue.Log) func(ctx context.Context, end uint64) uint64 {
-	if tidemark.Family(r.src.Name()) != "mysql" {
+	if !engine.Of(r.src.Name()).KeepsRecords {
 		return nil
 	}
 	var first uint64

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -33,7 +34,7 @@ func (r *setup) freeName(ctx context.Context) error {
 
 // KeepsLog tells whether the source of a URL keeps its log for a stream that is not running.
 func KeepsLog(source string) string {
-	if strings.HasPrefix(source, "postgres") {
+	if engine.OfURL(source).KeepsLog {
 		return "The source keeps its log until the stream resumes, or until --remove"
 	}
 	return "The source does not wait: it removes its log at the age that its settings say (binlog_expire_logs_seconds)"

@@ -3,9 +3,9 @@ package stream
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // moveTarget takes over another URL of the target. If that were another database, its rows would be
@@ -19,7 +19,7 @@ func (r *setup) moveTarget(ctx context.Context) error {
 	if was == is {
 		return nil
 	}
-	if scheme := func(url string) bool { return strings.HasPrefix(url, "postgres") }; scheme(was) != scheme(is) {
+	if engine.OfURL(was).Family != engine.OfURL(is).Family {
 		return r.refuse(tidemark.Invalid, "has the target "+was+", and a stream cannot move to another engine", "Start a new stream with another --name.")
 	}
 	r.rec.Target = is

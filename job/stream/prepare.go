@@ -2,12 +2,13 @@ package stream
 
 import (
 	"context"
-	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/engine"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 )
 
 // preparing gives what is done with each transaction before anything else.
@@ -70,7 +71,7 @@ func (r *session) prepare(stream capture.Stream, moves []tidemark.Move) {
 		columns := linksOf(moves)
 		teller.KeepOldReferences(func(id tidemark.TableID) []string { return columns[id] })
 	}
-	if keeper, ok := stream.(capture.RawDateStream); ok && r.into().Name() != "postgres" {
+	if keeper, ok := stream.(capture.RawDateStream); ok && engine.Of(r.into().Name()).ZeroDates {
 		keeper.KeepDates()
 	}
 	if spooler, ok := stream.(capture.Spooler); ok {

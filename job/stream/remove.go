@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // An ender is a target that can forget how far a stream was applied.
@@ -98,7 +99,7 @@ func (r *setup) isSomewhere(ctx context.Context) error {
 			}
 		}
 	}
-	if r.from != nil && r.src.Name() == "postgres" {
+	if r.from != nil && engine.Of(r.src.Name()).KeepsLog {
 		if _, err := r.from.Begins(ctx, r.spec.Name, time.Time{}); tidemark.KindOf(err) != tidemark.NotFound {
 			return err
 		}

@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"maps"
 	"slices"
 	"time"
@@ -12,10 +11,12 @@ import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/limit"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 )
 
 // A session is the time between two connections to source and target, or to that of its half.
@@ -55,7 +56,7 @@ func (r *session) work(ctx context.Context) outcome {
 	h := &link{}
 	defer h.close()
 	now := time.Now()
-	s := &sampler{name: r.record(), role: r.spec.Role, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.process.held, subs: r.subs, tables: &r.process.fresh, step: job.CommitStep(r.shape.Name())}
+	s := &sampler{name: r.record(), role: r.spec.Role, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.process.held, subs: r.subs, tables: &r.process.fresh, step: engine.Of(r.shape.Name()).CommitStep}
 	if r.process.last != nil {
 		s.inherit(r.process.last)
 	}

@@ -3,14 +3,15 @@ package stream
 import (
 	"context"
 	"errors"
-	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/described"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 )
 
 // A setup begins a stream, resumes the copy before it, or removes it.
@@ -131,7 +132,7 @@ func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
 		return nil, err
 	}
 	adopts := !r.spec.From.IsZero() && !r.spec.From.Now
-	if !adopts && r.src.Name() == "postgres" {
+	if !adopts && engine.Of(r.src.Name()).KeepsLog {
 		if _, err := r.from.Begins(ctx, r.spec.Name, time.Time{}); err == nil {
 			return nil, r.isHeld()
 		} else if tidemark.KindOf(err) != tidemark.NotFound {
@@ -147,7 +148,7 @@ func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
 		err = nil // the slot from whose log it is to begin
 	}
 	if err != nil {
-		if tidemark.KindOf(err) == tidemark.Exists && r.src.Name() == "postgres" {
+		if tidemark.KindOf(err) == tidemark.Exists && engine.Of(r.src.Name()).KeepsLog {
 			err = r.isHeld()
 		}
 		if derr := r.env.Catalog.DropStream(context.WithoutCancel(ctx), r.record()); derr != nil {

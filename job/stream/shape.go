@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
@@ -250,10 +251,10 @@ func (f *fit) retyped(c, is ddl.OutlineColumn) error {
 		if err != nil || c.Native == "" || x == nil || x.Type.Native == c.Native {
 			return err
 		}
-		if k := x.Type.Kind; tidemark.Family(f.b.r.shape.Name()) == "mysql" && (k == tidemark.Enum || k == tidemark.Set) && mysqltype.Parse(c.Native).Kind == k {
+		if k := x.Type.Kind; engine.Of(f.b.r.shape.Name()).MySQLTypes && (k == tidemark.Enum || k == tidemark.Set) && mysqltype.Parse(c.Native).Kind == k {
 			return nil // the log reports when it gets other labels
 		}
-		if n := mysqltype.LogInteger; tidemark.Family(f.b.r.shape.Name()) == "mysql" && n(c.Native) == is.Type && n(x.Type.Native) != is.Type {
+		if n := mysqltype.LogInteger; engine.Of(f.b.r.shape.Name()).MySQLTypes && n(c.Native) == is.Type && n(x.Type.Native) != is.Type {
 			return nil // the row is older than what the source has now
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/described"
 )
@@ -171,15 +171,13 @@ func (r *stream) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Findin
 // one machine.
 func (r *stream) record() string { return RecordOf(r.spec.Name, r.spec.Role) }
 
-// into is what is known of the target. A capture needs to know only whether it is PostgreSQL.
+// into is what is known of the target. A capture knows its URL.
 func (r *stream) into() job.End {
 	if r.tgt != nil {
 		return r.tgt
 	}
-	if strings.HasPrefix(r.spec.Copy.Target, "postgres") {
-		return described.Target{Engine: "postgres", Schema: "public"}
-	}
-	return described.Target{Engine: "mysql"}
+	of := engine.OfURL(r.spec.Copy.Target)
+	return described.Target{Engine: of.Name, Schema: of.DefaultSchema}
 }
 
 // describe gives the source's selected tables as they are now, and the stopped ones of subs, if

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/loading"
@@ -161,8 +162,8 @@ func tableNamed(s catalog.Stream, known []catalog.StreamTable, action, name stri
 	case dotted:
 		return tidemark.TableID{Schema: schema, Name: rest}, nil
 	}
-	id := tidemark.TableID{Schema: "public", Name: name}
-	if u, err := url.Parse(s.Source); err == nil && !slices.Contains([]string{"postgres", "postgresql"}, u.Scheme) {
+	id := tidemark.TableID{Schema: engine.OfURL(s.Source).DefaultSchema, Name: name}
+	if u, err := url.Parse(s.Source); err == nil && id.Schema == "" {
 		id.Schema = strings.Trim(u.Path, "/")
 	}
 	return id, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // A Description is what a capture reports about its source, as JSON.
@@ -53,7 +54,7 @@ func NewID() uint32 { return 1 + rand.Uint32N(math.MaxUint32) }
 // Differs reports whether the stream is from another source than one with this identity and default
 // schema, which a server of MySQL has many of. What is not known does not differ.
 func (d *Description) Differs(identity, schema string) bool {
-	if tidemark.Family(d.Database.Engine) == "mysql" && d.Schema != "" && schema != "" && d.Schema != schema {
+	if engine.Of(d.Database.Engine).SchemasAreDatabases && d.Schema != "" && schema != "" && d.Schema != schema {
 		return true
 	}
 	return identity != "" && d.Stream.Server != "" && identity != d.Stream.Server
