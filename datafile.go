@@ -49,6 +49,7 @@ type DataSet struct {
 	Checksums   bool   // pages have some
 	LogFile     int64  // bytes of a file of the server's log
 	System      string // identifies the data: copies of it have the same
+	Engine      string // by its name
 	Version     string // of the server: 15.18
 	Major       int    // 15
 	Start       string // the log position from which a restored copy must be recovered

@@ -43,7 +43,7 @@ func TestCandidates(t *testing.T) {
 		ids[w.ID] = name
 	}
 	for b, want := range map[Basis][]string{LastFull: {"full"}, LastAny: {"delta", "full"}} {
-		j := &basis{repo: r, opt: Options{Basis: b}, set: &tidemark.DataSet{System: "1"}}
+		j := &basis{repo: r, opt: Options{Basis: b}, set: &tidemark.DataSet{Engine: "postgres", System: "1"}}
 		all, why, err := j.candidates(t.Context())
 		var got []string
 		for i, m := range all {

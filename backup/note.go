@@ -145,7 +145,7 @@ func (j *basis) goOn(ctx context.Context) error {
 	var why []string
 	for _, m := range all {
 		named := j.opt.Resume != ResumeLast
-		if named && !strings.HasPrefix(m.ID, j.opt.Resume) || !named && (m.SystemID != j.set.System || m.Engine != "postgres") {
+		if named && !strings.HasPrefix(m.ID, j.opt.Resume) || !named && (m.SystemID != j.set.System || m.Engine != j.set.Engine) {
 			continue
 		}
 		if len(why) == triedMost {
@@ -171,7 +171,7 @@ func (j *basis) goOn(ctx context.Context) error {
 // goOnWith resumes m, or returns why that is impossible.
 func (j *basis) goOnWith(ctx context.Context, m *repo.Manifest) (why string, err error) {
 	switch {
-	case m.SystemID != j.set.System || m.Engine != "postgres":
+	case m.SystemID != j.set.System || m.Engine != j.set.Engine:
 		return "it is of another cluster", nil
 	case m.VersionNum/10000 != j.set.Major:
 		return "it is of " + m.Version, nil

@@ -147,7 +147,7 @@ func (j *basis) candidates(ctx context.Context) (all []*repo.Manifest, why []str
 	var fit []*repo.Manifest
 	for _, m := range all {
 		// A logical backup records no log that it needs.
-		if m.SystemID != j.set.System || m.Engine != "postgres" || len(m.Ranges) == 0 || m.Kind == repo.Partial || j.opt.Basis == LastFull && m.Kind != repo.Full {
+		if m.SystemID != j.set.System || m.Engine != j.set.Engine || len(m.Ranges) == 0 || m.Kind == repo.Partial || j.opt.Basis == LastFull && m.Kind != repo.Full {
 			if j.opt.Parent != "" {
 				why = append(why, "it is not a complete physical backup of this cluster, or not a full one")
 			}

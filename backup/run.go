@@ -428,7 +428,7 @@ func (j *Job) publish(ctx context.Context, end *tidemark.DataEnd) (*Result, erro
 // manifest returns what is known from the beginning.
 func (j *Job) manifest() repo.Manifest {
 	set := j.set
-	return repo.Manifest{Kind: repo.Full, Label: j.opt.Label, Tool: j.opt.Tool, Source: j.opt.Origin, Server: j.opt.Server, Engine: "postgres", Version: set.Version, VersionNum: set.Major * 10000, SystemID: set.System,
+	return repo.Manifest{Kind: repo.Full, Label: j.opt.Label, Tool: j.opt.Tool, Source: j.opt.Origin, Server: j.opt.Server, Engine: set.Engine, Version: set.Version, VersionNum: set.Major * 10000, SystemID: set.System,
 		Standby: set.Standby, Checksums: set.Checksums, PageSize: set.PageSize, LogSize: set.LogFile, Owner: repo.Owner(set.Owner), Databases: set.Databases}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // Names of a backup's objects, except those of rows.
@@ -66,12 +67,7 @@ type moved struct {
 }
 
 // FormatOf returns the text format for rows of an engine.
-func FormatOf(engine string) tidemark.Format {
-	if tidemark.Family(engine) == "mysql" {
-		return tidemark.LoadData
-	}
-	return tidemark.CopyText
-}
+func FormatOf(name string) tidemark.Format { return engine.Of(name).Text }
 
 // rowsPath returns the path of a range's nth object. It includes the table's name, for people,
 // unless the repository hides names.

@@ -6,11 +6,17 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // How statements and rows reach a server, by the family of its engine.
-var clients = map[string]struct{ example, shell string }{
-	"postgres": {"psql -h HOST -U USER -d DATABASE", `export PGCLIENTENCODING=UTF8
+var clients = map[string]struct {
+	example string
+	needs   string // what has to be there, for the README
+	joined  bool   // it takes all statements of a session in one argument
+	shell   string
+}{
+	engine.Postgres: {"psql -h HOST -U USER -d DATABASE", "\nThe database has to be there, and empty; roles are not in the backup.\n", false, `export PGCLIENTENCODING=UTF8
 export PGOPTIONS="-c DateStyle=ISO,YMD -c IntervalStyle=iso_8601 -c TimeZone=UTC -c lc_monetary=C ${PGOPTIONS:-}"
 send() { $CLIENT -X -q -o /dev/null -v ON_ERROR_STOP=1 "$@"; }
 load() {
@@ -26,7 +32,8 @@ finish() {
 	check
 }
 `},
-	"mysql": {"mysql -h HOST -u USER -pPASSWORD", `SET="SET foreign_key_checks=0, unique_checks=0, time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+	engine.MySQL: {"mysql -h HOST -u USER -pPASSWORD",
+		"\nDatabases are made if they are not there, and their tables must not be. The server has to allow\nLOAD DATA LOCAL (SET GLOBAL local_infile = ON). MariaDB's client is called mariadb.\n", true, `SET="SET foreign_key_checks=0, unique_checks=0, time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 send() { $CLIENT --default-character-set=utf8mb4 --binary-mode --comments --show-warnings --local-infile=1 --init-command="$SET" "$@"; }
 load() { unpack "$1" | send -e "$2"; check; }
 finish() {
@@ -43,7 +50,7 @@ const incomplete = 16
 
 // shell returns the script that restores everything.
 func (d *Writer) shell(c Content) []byte {
-	client := clients[tidemark.Family(c.Database.Engine)]
+	client := clients[engine.Family(c.Database.Engine)]
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "#!/bin/sh\n# Restores %s as of %s. README.txt says how to run it.\nset -eu\n", strings.ReplaceAll(whatOf(c), "\n", " "), c.Position.Text)
 	fmt.Fprintf(&b, ": \"${CLIENT:?set the command that connects to the server: CLIENT='%s'}\"\n", client.example)
@@ -62,7 +69,7 @@ func (d *Writer) shell(c Content) []byte {
 		r := &d.rows[i]
 		fmt.Fprintf(&b, "load %s%s", r.Path, suffix)
 		sql := c.Script.LoadStatements(&c.Moves[r.Move], &r.Range)
-		if tidemark.Family(c.Database.Engine) == "mysql" {
+		if client.joined {
 			sql = []string{strings.Join(sql, "; ")}
 		}
 		for _, s := range sql {
@@ -79,24 +86,14 @@ func (d *Writer) shell(c Content) []byte {
 
 func whatOf(c Content) string {
 	if c.Database.Name == "" {
-		return "all databases of a " + engineName(c.Database.Engine) + " server"
+		return "all databases of a " + engine.Of(c.Database.Engine).Title + " server"
 	}
-	return engineName(c.Database.Engine) + " database " + c.Database.Name
-}
-
-func engineName(engine string) string {
-	switch engine {
-	case "mysql":
-		return "MySQL"
-	case "mariadb":
-		return "MariaDB"
-	}
-	return "PostgreSQL"
+	return engine.Of(c.Database.Engine).Title + " database " + c.Database.Name
 }
 
 // readme explains how to restore by hand. Anyone may read it, so it has no names.
 func (d *Writer) readme(c Content) []byte {
-	client := clients[tidemark.Family(c.Database.Engine)]
+	client := clients[engine.Family(c.Database.Engine)]
 	var b strings.Builder
 	fmt.Fprintf(&b, `This folder is logical backup %s of tidemark, of a %s %s server.
 Restore it with tidemark restore, or with the standard programs as below.
@@ -113,7 +110,7 @@ its end, with exit code 16, and makes the rest.
 
 Where this is a bucket, fetch the folder first. Then, in it, with zstd and the client program:
 
-`, d.w.ID, engineName(c.Database.Engine), c.Database.Version, map[tidemark.Format]string{tidemark.CopyText: "COPY", tidemark.LoadData: "LOAD DATA (CHARACTER SET binary)"}[FormatOf(c.Database.Engine)])
+`, d.w.ID, engine.Of(c.Database.Engine).Title, c.Database.Version, map[tidemark.Format]string{tidemark.CopyText: "COPY", tidemark.LoadData: "LOAD DATA (CHARACTER SET binary)"}[FormatOf(c.Database.Engine)])
 	if d.open {
 		fmt.Fprintf(&b, "  CLIENT='%s' sh restore.sh\n\nor single tables: restore.sh has the command of each.\n", client.example)
 	} else {
@@ -124,11 +121,6 @@ Where this is a bucket, fetch the folder first. Then, in it, with zstd and the c
 Each object with .age is a file of age for that identity: age -d -i identity FILE.zst.age | zstd -d.
 `, client.example)
 	}
-	switch tidemark.Family(c.Database.Engine) {
-	case "postgres":
-		b.WriteString("\nThe database has to be there, and empty; roles are not in the backup.\n")
-	default:
-		b.WriteString("\nDatabases are made if they are not there, and their tables must not be. The server has to allow\nLOAD DATA LOCAL (SET GLOBAL local_infile = ON). MariaDB's client is called mariadb.\n")
-	}
+	b.WriteString(client.needs)
 	return []byte(b.String())
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // Cluster identifies the server of a backup: its system identifier, or host and port for servers
@@ -21,7 +22,7 @@ func (m *Manifest) Cluster() string {
 	if m.SystemID != "" {
 		return m.SystemID
 	}
-	if system, _, ok := strings.Cut(m.Position.Stamp, " "); ok && m.Engine == "postgres" {
+	if system, _, ok := strings.Cut(m.Position.Stamp, " "); ok && engine.Of(m.Engine).StampsSystem {
 		return system
 	}
 	if u, err := url.Parse(m.Source); err == nil && u.Host != "" {
@@ -34,7 +35,7 @@ func (m *Manifest) Cluster() string {
 // 7388...)".
 func (m *Manifest) Origin() string {
 	text := cmp.Or(m.Source, m.Engine)
-	if id := m.Cluster(); m.Engine == "postgres" && id != m.Source {
+	if id := m.Cluster(); engine.Of(m.Engine).StampsSystem && id != m.Source {
 		text += ", system identifier " + id
 	}
 	if m.Server == "" {

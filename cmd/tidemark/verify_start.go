@@ -21,7 +21,7 @@ import (
 // and that its tables, indexes and pages are intact.
 func (o *verifyOptions) restoreAndStart(cmd *cobra.Command, r *repo.Repo, m *repo.Manifest) (_ *screen.StartedBackup, err error) {
 	ctx, begun := cmd.Context(), time.Now()
-	if m.Engine != "postgres" || m.BackupLabel == "" {
+	if m.BackupLabel == "" {
 		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore and start", Object: m.ID, Err: errors.New("it is not a backup of a PostgreSQL server's files"), Hint: "Name a backup that was made without --logical."}
 	}
 	base := o.dir

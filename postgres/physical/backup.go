@@ -136,7 +136,7 @@ func (d *dataFolder) Elsewhere(ctx context.Context) (why string, err error) {
 
 // newSet returns what is known about the data before anything is read.
 func (d *dataFolder) newSet() *tidemark.DataSet {
-	set := &tidemark.DataSet{System: strconv.FormatUint(d.system, 10), Version: d.e.Version(), Major: d.e.Major, Standby: d.standby,
+	set := &tidemark.DataSet{Engine: "postgres", System: strconv.FormatUint(d.system, 10), Version: d.e.Version(), Major: d.e.Major, Standby: d.standby,
 		PageSize: d.page, Checksums: d.checksums, LogFile: d.segmentSize, Databases: d.facts.names}
 	if !d.checksums {
 		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: d.e.Object,

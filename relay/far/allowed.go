@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // harmless are the options of a URL that do not change where a connection leads, nor which files
@@ -66,15 +67,10 @@ func placeOf(text string) (p place, err error) {
 	if err != nil {
 		return p, errors.New("it is not a URL")
 	}
-	scheme, port := "", ""
-	switch strings.ToLower(u.Scheme) {
-	case "postgres", "postgresql":
-		scheme, port = "postgres", "5432"
-	case "mysql", "mariadb":
-		scheme, port = "mysql", "3306"
-	}
+	of := engine.OfURL(text)
+	port := of.Port
 	switch {
-	case scheme == "":
+	case port == "":
 		return p, errors.New("it is of no engine")
 	case u.Host == "":
 		return p, errors.New("it names no host")
@@ -85,5 +81,5 @@ func placeOf(text string) (p place, err error) {
 	if strings.Contains(u.Host, ",") { // of several servers
 		host, port = u.Host, ""
 	}
-	return place{scheme + "://" + net.JoinHostPort(strings.ToLower(host), port), strings.Trim(u.Path, "/"), u.Query()}, nil
+	return place{of.Name + "://" + net.JoinHostPort(strings.ToLower(host), port), strings.Trim(u.Path, "/"), u.Query()}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
 // A Choice tells which backups are meant, in a repository with those of several servers and
@@ -101,7 +102,7 @@ func (c Choice) Latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*
 			other = otherForm(r, m)
 		}
 	}
-	foreign := func(m *repo.Manifest) bool { return tidemark.Family(m.Engine) != c.Into }
+	foreign := func(m *repo.Manifest) bool { return engine.Family(m.Engine) != c.Into }
 	if own := slices.DeleteFunc(slices.Clone(fit), foreign); logical && len(own) > 0 {
 		fit = own
 	}
@@ -178,9 +179,7 @@ func (c Choice) Named(all []*repo.Manifest, name string) (string, error) {
 // otherForm is the error of a backup that does not fit the target.
 func otherForm(r *repo.Repo, m *repo.Manifest) error {
 	if m.Form == repo.Logical {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is a logical backup: it has definitions and rows, not the files of a server"), Hint: "Restore it into a database: tidemark restore " + r.AnyPlace() + " " + m.ID + " " + engineURL[tidemark.Family(m.Engine)]}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is a logical backup: it has definitions and rows, not the files of a server"), Hint: "Restore it into a database: tidemark restore " + r.AnyPlace() + " " + m.ID + " " + engine.Of(m.Engine).Example()}
 	}
 	return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it has the files of a server, not definitions and rows"), Hint: "Restore it into an empty folder, and start a server there. For a backup that restores into a database, use tidemark backup --logical."}
 }
-
-var engineURL = map[string]string{"postgres": "postgres://user@host/db", "mysql": "mysql://user@host/db"}

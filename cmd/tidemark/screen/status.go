@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream"
 )
@@ -102,7 +103,7 @@ func printKept(w io.Writer, x StreamState) {
 		return
 	}
 	line := "  the source keeps " + Bytes(s.LogKept) + " of its log for it"
-	if !strings.HasPrefix(x.Source, "postgres") {
+	if !engine.OfURL(x.Source).KeepsLog {
 		line = "  " + Bytes(s.LogKept) + " of the source's log is behind it"
 	}
 	if s.LogRoom >= 0 {
