@@ -406,6 +406,51 @@ func TestGroundFloorImportsTheStandardLibraryOnly(t *testing.T) {
 	}
 }
 
+// engineRooms are those that may know which engine they are of, or for. In those of ha, each way to
+// commit belongs to an engine.
+var engineRooms = regexp.MustCompile("^(postgres|mysql|mariadb|db2|sqlfile|sqltext|mysqltype|engine|engines|ha|cmd/tidemark/address|proof|script|internal/(testdb|demo))(/|$)")
+
+// engineTexts advise people on the settings of one engine, or take its name from them.
+var engineTexts = []string{"advisor/servers.go", "cmd/tidemark/ha_options.go", "cmd/tidemark/ha_calculate.go", "cmd/tidemark/ha_db2.go"}
+
+// Outside the rooms of engines nothing is decided by an engine's name, since the next engine would
+// compile there, and be treated as one of those that are named. Traits decide (package engine), or
+// a table that has a row for each engine.
+func TestNobodyComparesEngines(t *testing.T) {
+	names := []string{`"postgres"`, `"postgresql"`, `"mysql"`, `"mariadb"`, `"db2"`}
+	constant := func(e ast.Expr) bool {
+		s, ok := e.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		x, ok := s.X.(*ast.Ident)
+		return ok && x.Name == "engine" && slices.Contains([]string{"Postgres", "MySQL", "MariaDB", "Db2"}, s.Sel.Name)
+	}
+	for _, s := range sources(t) {
+		if s.test || engineRooms.MatchString(s.pkg) || slices.Contains(engineTexts, s.path) {
+			continue
+		}
+		say := func(n ast.Node, what string) { t.Errorf("%s:%d %s", s.path, s.set.Position(n.Pos()).Line, what) }
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				if slices.Contains(names, n.Value) {
+					say(n, "has the name of an engine, "+n.Value+": ask for a trait (engine.Of)")
+				}
+			case *ast.BinaryExpr:
+				if (n.Op == token.EQL || n.Op == token.NEQ) && (constant(n.X) || constant(n.Y)) {
+					say(n, "compares an engine: ask for a trait (engine.Of)")
+				}
+			case *ast.CaseClause:
+				if slices.ContainsFunc(n.List, constant) {
+					say(n, "distinguishes engines: ask for a trait (engine.Of), or make a table")
+				}
+			}
+			return true
+		})
+	}
+}
+
 // Nothing happens on import.
 func TestNoInit(t *testing.T) {
 	for _, s := range sources(t) {

@@ -34,14 +34,6 @@ type Database struct {
 	Piecewise bool `json:",omitempty"`
 }
 
-// Family returns the engine whose SQL an engine speaks: "mysql" for MariaDB too.
-func Family(engine string) string {
-	if engine == "mariadb" {
-		return "mysql"
-	}
-	return engine
-}
-
 // A TableID names a table on one server. On MySQL the schema is the database.
 type TableID struct {
 	Schema string `json:"schema"`
