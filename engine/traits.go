@@ -27,6 +27,7 @@ type Traits struct {
 	Title   string   // for people
 	Schemes []string // of its URLs; the first is the usual one
 	Port    string   // its usual port, if relays may connect to it
+	Example string   // a URL for messages
 	Program string   // what its server is called among the processes of a machine
 	Names
 	Rows
@@ -77,7 +78,7 @@ type Log struct {
 
 var table = []Traits{
 	{
-		Name: Postgres, Family: Postgres, Title: "PostgreSQL", Schemes: []string{"postgres", "postgresql"}, Port: "5432", Program: "postgres",
+		Name: Postgres, Family: Postgres, Title: "PostgreSQL", Schemes: []string{"postgres", "postgresql"}, Example: "postgres://user@host/db", Port: "5432", Program: "postgres",
 		Names:       Names{Quote: `"`, DefaultSchema: "public", NameBytes: 63},
 		Rows:        Rows{Text: tidemark.CopyText, Binary: true, LargeObjects: true, CheapRanges: true},
 		Definitions: Definitions{KeysBeforeForeignKeys: true, ViewsHoldTables: true},
@@ -86,7 +87,7 @@ var table = []Traits{
 	mysql(MySQL, "MySQL", "mysqld", 0),
 	mysql(MariaDB, "MariaDB", "mariadbd", 1),
 	{
-		Name: Db2, Family: Db2, Title: "Db2", Schemes: []string{"db2"},
+		Name: Db2, Family: Db2, Title: "Db2", Schemes: []string{"db2"}, Example: "db2://user@host/DB",
 		Names: Names{Quote: `"`},
 		Rows:  Rows{Text: tidemark.CopyText},
 	},
@@ -94,7 +95,7 @@ var table = []Traits{
 
 func mysql(name, title, program string, commitStep float64) Traits {
 	return Traits{
-		Name: name, Family: MySQL, Title: title, Schemes: []string{name}, Port: "3306", Program: program,
+		Name: name, Family: MySQL, Title: title, Schemes: []string{name}, Example: name + "://user@host/db", Port: "3306", Program: program,
 		Names:       Names{Quote: "`", MySQLSyntax: true, SchemasAreDatabases: true},
 		Rows:        Rows{Text: tidemark.LoadData, MySQLTypes: true, ZeroDates: true},
 		Definitions: Definitions{ForeignKeysOff: true, SequencesApart: true, RunsDumps: true, UnnamedRoutines: true},
@@ -109,7 +110,7 @@ func Of(name string) Traits {
 			return table[i]
 		}
 	}
-	return Traits{Name: name, Family: name, Title: name}
+	return Traits{Name: name, Family: name, Title: name, Names: Names{Quote: `"`}}
 }
 
 // OfURL returns the traits of the engine that a URL, masked or not, names by its scheme: of MySQL
@@ -126,25 +127,17 @@ func OfURL(url string) Traits {
 	return Traits{}
 }
 
-// Example returns a URL of the engine for messages; "" if it is not known.
-func (t Traits) Example() string {
-	if len(t.Schemes) == 0 {
-		return ""
-	}
-	return t.Schemes[0] + "://user@host/db"
-}
-
 // Family returns the engine whose SQL an engine speaks: MySQL for MariaDB too.
 func Family(name string) string { return Of(name).Family }
 
-// Members returns the names of the engines of a family.
-func Members(family string) (names []string) {
+// Members returns the engines of a family, the one that it is named after first.
+func Members(family string) (all []Traits) {
 	for i := range table {
 		if table[i].Family == family {
-			names = append(names, table[i].Name)
+			all = append(all, table[i])
 		}
 	}
-	return names
+	return all
 }
 
 // Programs returns what the servers of all engines are called among the processes of a machine.

@@ -8,7 +8,7 @@ func TestTraits(t *testing.T) {
 		if family.Name != x.Family || family.Family != x.Family {
 			t.Errorf("%s is of the family %q, which has no row of its own", x.Name, x.Family)
 		}
-		if x.Title == "" || x.Quote == "" || x.Example() == "" {
+		if x.Title == "" || x.Quote == "" || x.Example == "" {
 			t.Errorf("%s lacks a title, a quote or a scheme", x.Name)
 		}
 		for _, scheme := range x.Schemes {

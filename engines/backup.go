@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
@@ -55,17 +54,23 @@ type FilesOptions struct {
 
 // OpenFiles connects to a server for a backup of its files.
 func OpenFiles(ctx context.Context, url string, opt FilesOptions) (Files, error) {
-	scheme, _, _ := strings.Cut(url, "://")
-	switch strings.ToLower(scheme) {
-	case "postgres", "postgresql":
-	case "mysql", "mariadb":
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("files of MySQL and MariaDB are not copied"), Hint: "PostgreSQL's are. --logical backs up its rows and definitions."}
-	default:
-		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db; the files of the whole server are backed up, whatever the database."}
+	e := byURL(url)
+	hint := "PostgreSQL's are."
+	if e != nil && e.Logical {
+		hint += " --logical backs up its rows and definitions."
 	}
-	if opt.Via == ViaProtocol && opt.Dir != "" {
+	switch {
+	case e == nil:
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write " + urls(func(e *Engine) bool { return e.Files != nil }) + "; the files of the whole server are backed up, whatever the database."}
+	case e.Files == nil:
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("files of " + e.servers() + " are not copied"), Hint: hint}
+	case opt.Via == ViaProtocol && opt.Dir != "":
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: opt.Dir, Err: errors.New("--data-dir and --via protocol exclude each other"), Hint: "Leave out --data-dir or --via protocol."}
 	}
+	return e.Files(ctx, url, opt)
+}
+
+func postgresFiles(ctx context.Context, url string, opt FilesOptions) (Files, error) {
 	e, err := postgres.Open(ctx, url, opt.Engine.Postgres)
 	if err != nil {
 		return nil, err

@@ -6,20 +6,18 @@ package engines
 import (
 	"context"
 	"errors"
-	neturl "net/url"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/db2"
-	db2schema "github.com/tidemarkdb/tidemark/db2/schema"
+	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/engine"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mysql"
-	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/postgres"
-	pgschema "github.com/tidemarkdb/tidemark/postgres/schema"
 	"github.com/tidemarkdb/tidemark/sqlfile"
 )
 
@@ -72,34 +70,87 @@ type Database interface {
 	Destination
 }
 
+// An Engine is what the program can do with one kind of server, as parts. A part that is nil is
+// what it cannot do.
+type Engine struct {
+	Name string // of its traits (package engine)
+	// Open connects to a database by its URL.
+	Open func(ctx context.Context, url string, opt Options) (Database, error)
+	// Types are how columns of other engines become its own.
+	Types func() TypeMap
+	// Dialect turns its definitions into a source's. It is for one comparison.
+	Dialect func(source, target *tidemark.Database, across bool) define.Dialect
+	// Place parses a position in its log, or the GTID of one transaction.
+	Place func(text string) (place uint64, gtid string, err error)
+	// LogFiles opens files of its log, and ServerLog the log of a server.
+	LogFiles  func(paths []string, retrieve string) (*Log, error)
+	ServerLog func(ctx context.Context, url string, part tidemark.LogRange, opt Options) (*Log, error)
+	// Primary opens a server whose standbys are watched: see OpenPrimary.
+	Primary func(ctx context.Context, url, replica string, opt Options) (p measure.Primary, behind func(context.Context) (float64, error), close func() error, err error)
+	// Files connects to a server for a backup of its files: see OpenFiles.
+	Files func(ctx context.Context, url string, opt FilesOptions) (Files, error)
+	// Logical: its rows and definitions can be backed up (dump.Scripter).
+	Logical bool
+}
+
+// list is the one list of engines. What a MySQL URL leads to can be a MariaDB server.
+var list = []*Engine{&postgresEngine, &mysqlEngine, &db2Engine}
+
+// byName returns the engine of this name, or of another of its family; nil if there is none.
+func byName(name string) *Engine {
+	for _, e := range list {
+		if e.Name == engine.Family(name) {
+			return e
+		}
+	}
+	return nil
+}
+
+// byURL returns the engine that a URL names by its scheme; nil if there is none.
+func byURL(url string) *Engine {
+	if !strings.Contains(url, "://") {
+		return nil
+	}
+	return byName(engine.OfURL(url).Name)
+}
+
+// urls gives example URLs of the engines that have a part.
+func urls(has func(*Engine) bool) string {
+	var all []string
+	for _, e := range list {
+		if !has(e) {
+			continue
+		}
+		for _, of := range engine.Members(e.Name) {
+			all = append(all, of.Example)
+		}
+	}
+	if n := len(all) - 1; n > 0 {
+		return strings.Join(all[:n], ", ") + " or " + all[n]
+	}
+	return all[0]
+}
+
+// servers gives the names of an engine's servers, for people: "MySQL and MariaDB".
+func (e *Engine) servers() string {
+	var all []string
+	for _, of := range engine.Members(e.Name) {
+		all = append(all, of.Title)
+	}
+	return strings.Join(all, " and ")
+}
+
 // Open connects to a database by its URL; the scheme picks the engine.
 func Open(ctx context.Context, url string, opt Options) (Database, error) {
-	scheme, _, ok := strings.Cut(url, "://")
-	switch strings.ToLower(scheme) {
-	case "postgres", "postgresql":
-		e, err := postgres.Open(ctx, url, opt.Postgres)
-		if err != nil {
-			return nil, err
-		}
-		return pg{e}, nil
-	case "mysql", "mariadb":
-		e, err := mysql.Open(ctx, url, opt.MySQL)
-		if err != nil {
-			return nil, err
-		}
-		return my{e, database(url)}, nil
-	case "db2":
-		e, err := db2.Open(ctx, url, opt.MySQL.Warn)
-		if err != nil {
-			return nil, err
-		}
-		return d2{e}, nil
+	if e := byURL(url); e != nil {
+		return e.Open(ctx, url, opt)
 	}
-	if !ok || scheme == "file" {
+	hint := "Write " + urls(func(*Engine) bool { return true }) + "."
+	if scheme, _, ok := strings.Cut(url, "://"); !ok || scheme == "file" {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database, which is needed here"),
-			Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db or db2://user@host/DB. A dump file can be the source of copy and check, and one side of diff: load it into a database first."}
+			Hint: hint + " A dump file can be the source of copy and check, and one side of diff: load it into a database first."}
 	}
-	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: "Write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, db2://user@host/DB."}
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine supports"), Hint: hint}
 }
 
 // DumpedBy returns the engine whose server wrote a dump file, by the version that the file names:
@@ -130,50 +181,14 @@ type TypeMap struct {
 type TypeRule struct{ From, To, Note string }
 
 // TypeMaps returns the tables, as the engines' renderers follow them.
-func TypeMaps() []TypeMap {
-	toPostgres, toMySQL, toDb2 := TypeMap{Title: "MySQL, MariaDB and Db2 to PostgreSQL"}, TypeMap{Title: "PostgreSQL and Db2 to MySQL and MariaDB"}, TypeMap{Title: "PostgreSQL, MySQL and MariaDB to Db2"}
-	for _, r := range pgschema.TypeMap(false) {
-		toPostgres.Rules = append(toPostgres.Rules, TypeRule{r.Source, r.Target, r.Why})
+func TypeMaps() (all []TypeMap) {
+	for _, e := range list {
+		all = append(all, e.Types())
 	}
-	for _, r := range schema.TypeMap() {
-		toMySQL.Rules = append(toMySQL.Rules, TypeRule{r.From, r.To, r.Loses})
-	}
-	for _, r := range db2schema.TypeMap() {
-		toDb2.Rules = append(toDb2.Rules, TypeRule{r.From, r.To, r.Loses})
-	}
-	return []TypeMap{toPostgres, toMySQL, toDb2}
+	return all
 }
 
-type pg struct{ *postgres.Engine }
-
-type my struct {
-	*mysql.Engine
-	db string
-}
-
-// database returns the database that a URL names.
-func database(raw string) string {
-	u, err := neturl.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimPrefix(u.Path, "/")
-}
-
-func (e my) Default() string { return e.db }
-
-// DatesAsWritten makes Read emit dates such as 0000-00-00 unchanged, whatever Options.ZeroDates
-// says. Call it before Read.
-func (e my) DatesAsWritten() { e.Engine.Bulk.KeepDates.Store(true) }
-
-func (e pg) Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Database, error) {
-	return e.Describe(ctx, among(names))
-}
-
-func (e my) Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Database, error) {
-	return e.Describe(ctx, among(names))
-}
-
+// among selects tables by their names.
 func among(names []tidemark.TableID) func(tidemark.TableID) bool {
 	wanted := make(map[tidemark.TableID]bool, len(names))
 	for _, id := range names {

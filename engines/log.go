@@ -11,12 +11,9 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/internal/archive"
-	"github.com/tidemarkdb/tidemark/mysql"
-	"github.com/tidemarkdb/tidemark/mysql/binlog"
-	"github.com/tidemarkdb/tidemark/postgres"
-	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // LogOptions control how a log is opened.
@@ -58,30 +55,17 @@ func OpenLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) 
 	if opt.From != "" || opt.Until != "" {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: paths[0], Err: errors.New("files are scanned whole"), Hint: "Give only the files that are wanted, or the URL of a server, or leave out --from and --until."}
 	}
-	engine := ""
+	var of *Engine
 	for i, p := range paths {
-		if scheme, rest, ok := strings.Cut(p, ":"); ok && logSchemes[scheme] != "" {
-			engine, paths[i] = logSchemes[scheme], rest
+		scheme, rest, ok := strings.Cut(p, ":")
+		if e := byName(engine.OfURL(scheme).Name); ok && e != nil && e.LogFiles != nil {
+			of, paths[i] = e, rest
 		}
 	}
-	if engine == "" {
-		engine = logEngine(paths[0])
+	if of == nil {
+		of = byName(logEngine(paths[0]))
 	}
-	if engine == "mysql" {
-		f, err := binlog.Open(paths, binlog.Options{Retrieve: opt.Retrieve})
-		return &Log{Log: f, Engine: engine, Grouped: true}, err
-	}
-	f, err := wal.Open(paths, wal.Options{Retrieve: opt.Retrieve})
-	return &Log{Log: f, Engine: engine}, err
-}
-
-var logSchemes = map[string]string{"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
-
-// FamilyOf returns the family of the servers that a URL may name: "postgres" or "mysql"; "" for
-// any other URL.
-func FamilyOf(url string) string {
-	scheme, _, _ := strings.Cut(url, "://")
-	return logSchemes[strings.ToLower(scheme)]
+	return of.LogFiles(paths, opt.Retrieve)
 }
 
 func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) {
@@ -89,30 +73,19 @@ func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, e
 	if len(paths) > 1 || opt.Retrieve != "" {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("a server has one log, and it is read without a command"), Hint: "Give its URL alone, without --retrieve."}
 	}
-	engine := FamilyOf(url)
-	part, err := logRange(engine, opt)
+	e := byURL(url)
+	if e == nil || e.ServerLog == nil {
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("no engine that has a log to scan"), Hint: "Give files of a log, or write " + urls(func(e *Engine) bool { return e.ServerLog != nil }) + "."}
+	}
+	part, err := logRange(e, opt)
 	if err != nil {
 		return nil, err
 	}
-	switch engine {
-	case "postgres":
-		e, err := postgres.Open(ctx, url, opt.Engine.Postgres)
-		if err != nil {
-			return nil, err
-		}
-		return &Log{Log: e.ScanLog(part), Engine: "postgres", Live: true, close: e.Close}, nil
-	case "mysql":
-		e, err := mysql.Open(ctx, url, opt.Engine.MySQL)
-		if err != nil {
-			return nil, err
-		}
-		return &Log{Log: e.ScanLog(part), Engine: "mysql", Grouped: true, Live: true, close: e.Close}, nil
-	}
-	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("no engine that has a log to scan"), Hint: "Give files of a log, or write postgres://user@host/db, mysql://user@host or mariadb://user@host."}
+	return e.ServerLog(ctx, url, part, opt.Engine)
 }
 
 // logRange parses the positions in the options.
-func logRange(engine string, opt LogOptions) (r tidemark.LogRange, err error) {
+func logRange(e *Engine, opt LogOptions) (r tidemark.LogRange, err error) {
 	r.For = opt.For
 	for _, x := range []struct {
 		text string
@@ -122,7 +95,7 @@ func logRange(engine string, opt LogOptions) (r tidemark.LogRange, err error) {
 			continue
 		}
 		var gtid string
-		if *x.at, gtid, err = Place(engine, x.text); err != nil {
+		if *x.at, gtid, err = Place(e.Name, x.text); err != nil {
 			return r, err
 		}
 		if gtid != "" {
@@ -140,25 +113,25 @@ func logEngine(path string) string {
 	if entries, err := os.ReadDir(path); err == nil {
 		for _, e := range entries {
 			if binlogName.MatchString(archive.Plain(e.Name())) {
-				return "mysql"
+				return engine.MySQL
 			}
 		}
-		return "postgres"
+		return engine.Postgres
 	}
 	if f, err := archive.Open(path); err == nil {
 		defer f.Close()
 		head := make([]byte, 4)
 		if _, err := io.ReadFull(f, head); err == nil {
 			if string(head) == "\xfebin" {
-				return "mysql"
+				return engine.MySQL
 			}
 			if head[1] == 0xD1 { // all magic numbers of PostgreSQL's pages from version 12 on
-				return "postgres"
+				return engine.Postgres
 			}
 		}
 	}
 	if binlogName.MatchString(archive.Plain(filepath.Base(path))) {
-		return "mysql"
+		return engine.MySQL
 	}
-	return "postgres"
+	return engine.Postgres
 }

@@ -2,89 +2,90 @@ package engines
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 )
 
-// SourceNeeds reports what a stream of these moves requires of the server whose log it follows, and
-// what is missing.
-func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
-	switch e := db.(type) {
-	case pg:
-		return e.SourceNeeds(ctx, stream, moves)
-	case my:
-		source := &tidemark.Database{}
-		for i := range moves {
-			source.Tables = append(source.Tables, moves[i].From)
-		}
-		return e.SourceNeeds(ctx, stream, source)
+// What jobs may ask of an open database that its engine need not be able to do.
+type (
+	sourceNeeder interface {
+		SourceNeeds(ctx context.Context, stream string, moves []tidemark.Move) ([]tidemark.Need, error)
 	}
-	return nil, nil
+	targetNeeder interface {
+		TargetNeeds(ctx context.Context, stream string, moves []tidemark.Move, have *tidemark.Database) ([]tidemark.Need, error)
+	}
+	lobFinder interface {
+		Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error)
+	}
+	doubter interface {
+		Doubts(ctx context.Context, moves []tidemark.Move) ([]tidemark.Doubt, error)
+	}
+	limited interface {
+		LargestValue(ctx context.Context, bytes bool) (most int64, remedy string, err error)
+	}
+)
+
+var (
+	_ = []sourceNeeder{pg{}, my{}}
+	_ = []targetNeeder{pg{}, my{}}
+	_ = []lobFinder{pg{}, my{}}
+	_ = []doubter{pg{}, my{}}
+	_ = []limited{pg{}, my{}}
+)
+
+// cannot is the error of what tidemark does not do with the engine of a database, or with a file.
+func cannot(db any, op, what string) error {
+	of := "a file"
+	if e, ok := db.(interface{ Name() string }); ok {
+		of = engine.Of(e.Name()).Title
+	}
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: of, Err: errors.New(what + " is not supported"), Hint: "tidemark engines lists what is."}
+}
+
+// SourceNeeds reports what a stream of these moves requires of the server whose log it follows, and
+// what is missing. Kind Unsupported: its log cannot be followed.
+func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
+	if e, ok := db.(sourceNeeder); ok {
+		return e.SourceNeeds(ctx, stream, moves)
+	}
+	return nil, cannot(db, "replicate", "following its log")
 }
 
 // TargetNeeds reports what applying a stream of these moves requires of the server, and what is
-// missing: have is what the server has of the moves' targets.
+// missing: have is what the server has of the moves' targets. Kind Unsupported: it cannot be the
+// target of a stream.
 func TargetNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move, have *tidemark.Database) ([]tidemark.Need, error) {
-	switch e := db.(type) {
-	case pg:
-		there := map[tidemark.TableID]bool{}
-		for _, t := range have.Tables {
-			there[t.TableID] = true
-		}
-		var create, fill []tidemark.TableID
-		for i := range moves {
-			if id := moves[i].To.TableID; there[id] {
-				fill = append(fill, id)
-			} else {
-				create = append(create, id)
-			}
-		}
-		return e.Engine.TargetNeeds(ctx, stream, create, fill)
-	case my:
-		return e.TargetNeeds(ctx, stream, have)
+	if e, ok := db.(targetNeeder); ok {
+		return e.TargetNeeds(ctx, stream, moves, have)
 	}
-	return nil, nil
+	return nil, cannot(db, "replicate", "a stream into it")
 }
 
-// Lobs returns the largest values of columns of unlimited length: of all rows, or of a sample.
+// Lobs returns the largest values of columns of unlimited length: of all rows, or of a sample. Kind
+// Unsupported: they are not looked for.
 func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
-	switch e := db.(type) {
-	case pg:
-		return e.Engine.Lobs(ctx, moves, whole)
-	case my:
+	if e, ok := db.(lobFinder); ok {
 		return e.Lobs(ctx, moves, whole)
 	}
-	return nil, nil
+	return nil, cannot(db, "check", "finding its largest values")
 }
 
 // Doubts reads all rows of moves to another kind of server, and counts those with values that it
-// does not take, by column.
+// does not take, by column. Kind Unsupported: they are not looked for.
 func Doubts(ctx context.Context, db any, moves []tidemark.Move) ([]tidemark.Doubt, error) {
-	switch e := db.(type) {
-	case pg:
-		return e.Engine.Doubts(ctx, moves)
-	case my:
+	if e, ok := db.(doubter); ok {
 		return e.Doubts(ctx, moves)
 	}
-	return nil, nil
+	return nil, cannot(db, "check", "looking at its values")
 }
 
 // LargestValue returns the largest binary or text value in bytes that a database accepts, and how
-// to raise it.
+// to raise it; 0 if that is not known.
 func LargestValue(ctx context.Context, db any, bytes bool) (most int64, remedy string, err error) {
-	switch e := db.(type) {
-	case interface { // it is elsewhere
-		LargestValue(ctx context.Context, bytes bool) (most int64, remedy string, err error)
-	}:
+	if e, ok := db.(limited); ok {
 		return e.LargestValue(ctx, bytes)
-	case pg:
-		if bytes {
-			return 1<<29 - 1<<10, "", nil // as hex digits they are text
-		}
-		return 1<<30 - 1<<10, "", nil
-	case my:
-		most, err = e.LargestPacket(ctx)
-		return most - 1<<10, "SET GLOBAL max_allowed_packet = 1073741824 on the target.", err
 	}
 	return 0, "", nil
 }

@@ -28,50 +28,27 @@ type Looker interface {
 	Look(ctx context.Context, l Lock) (Sight, error)
 }
 
-func (e pg) Look(ctx context.Context, l Lock) (s Sight, err error) {
-	s.Postgres, err = e.Server.Look(ctx, l.Class, l.Object)
-	return s, err
+// A relater finds out how it is related to another database of its family. lower: both compare
+// names of tables in lower case.
+type relater interface {
+	Looker
+	relate(ctx context.Context, other Looker) (k tidemark.Kinship, lower bool, err error)
 }
-
-func (e my) Look(ctx context.Context, l Lock) (s Sight, err error) {
-	s.MySQL, err = server.Look(ctx, e.Server, l.Name)
-	return s, err
-}
-
-// Identity distinguishes servers, as that of a PostgreSQL database does.
-func (e my) Identity(ctx context.Context) (string, error) { return server.Identity(ctx, e.Server) }
 
 // Relate reports how two open databases are related, and returns how their servers compare table
-// names. Two of different kinds, and files, are unrelated.
+// names. Two of different kinds, files, and databases of engines that cannot find out are
+// unrelated.
 func Relate(ctx context.Context, a, b any) (k tidemark.Kinship, fold func(tidemark.TableID) tidemark.TableID, err error) {
 	fold = func(id tidemark.TableID) tidemark.TableID { return id }
-	other, ok := b.(Looker)
-	if !ok {
+	one, ok := a.(relater)
+	other, looks := b.(Looker)
+	if !ok || !looks || engine.Family(one.Name()) != engine.Family(other.Name()) {
 		return k, fold, nil
 	}
-	switch a := a.(type) {
-	case pg:
-		if a == b {
-			return tidemark.Same, fold, nil
-		}
-		if other.Name() == "postgres" {
-			k, err = a.Relate(ctx, func(ctx context.Context, class, object int32) (pgserver.Sight, error) {
-				s, err := other.Look(ctx, Lock{Class: class, Object: object})
-				return s.Postgres, err
-			})
-		}
-	case my:
-		if engine.Family(other.Name()) == engine.MySQL {
-			var lower bool
-			k, lower, err = a.Relate(ctx, func(ctx context.Context, name string) (server.Sight, error) {
-				s, err := other.Look(ctx, Lock{Name: name})
-				return s.MySQL, err
-			})
-			if lower {
-				fold = func(id tidemark.TableID) tidemark.TableID {
-					return tidemark.TableID{Schema: strings.ToLower(id.Schema), Name: strings.ToLower(id.Name)}
-				}
-			}
+	k, lower, err := one.relate(ctx, other)
+	if lower {
+		fold = func(id tidemark.TableID) tidemark.TableID {
+			return tidemark.TableID{Schema: strings.ToLower(id.Schema), Name: strings.ToLower(id.Name)}
 		}
 	}
 	return k, fold, err

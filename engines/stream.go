@@ -1,16 +1,12 @@
 package engines
 
 import (
-	"context"
+	"errors"
 	"regexp"
-	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
-	"github.com/tidemarkdb/tidemark/mysql/server"
-	pgstream "github.com/tidemarkdb/tidemark/postgres/stream"
-	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 var (
@@ -24,42 +20,14 @@ var (
 // same name after "tidemark_".
 var StreamName = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
 
-var gtids = regexp.MustCompile(`^(\d+-\d+-\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:(\w+:)?\d+)$`)
-
 // Place parses a position in the log of an engine: a place, or the GTID of one transaction.
-func Place(engine, text string) (place uint64, gtid string, err error) {
-	switch {
-	case engine == "postgres":
-		place, err = wal.ParseLSN(text)
-	case gtids.MatchString(strings.ToLower(text)):
-		return 0, strings.ToLower(text), nil
-	default:
-		place, err = server.ParsePlace(text)
+func Place(name, text string) (place uint64, gtid string, err error) {
+	e := byName(name)
+	if e == nil || e.Place == nil {
+		return 0, "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: text, Err: errors.New("is a position in a log that tidemark does not read")}
 	}
-	if err != nil {
+	if place, gtid, err = e.Place(text); err != nil {
 		err = &tidemark.Error{Op: "read", Object: text, Kind: tidemark.Invalid, Err: err, Hint: "PostgreSQL: 16/B374D848; MySQL and MariaDB: binlog.000003:1234, or the GTID of one transaction."}
 	}
-	return place, "", err
-}
-
-func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, after uint64) (capture.Stream, error) {
-	if err := e.CheckPublication(ctx, pgstream.SlotOf(stream), moves); err != nil {
-		return nil, err
-	}
-	if err := e.Continues(ctx, after); err != nil {
-		return nil, err
-	}
-	s, err := e.Engine.Follow(ctx, pgstream.SlotOf(stream), after)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (e my) Follow(ctx context.Context, stream string, _ []tidemark.Move, after uint64) (capture.Stream, error) {
-	s, err := e.Engine.Follow(ctx, stream, after)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return place, gtid, err
 }

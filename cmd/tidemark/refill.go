@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
-	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
@@ -66,7 +66,7 @@ func (o *restoreOptions) refill(cmd *cobra.Command, place, id, target string, ca
 		}
 	}
 	choice := o.Choice
-	choice.Into = engines.FamilyOf(target)
+	choice.Into = engine.OfURL(target).Family
 	m, err := choice.Backup(cmd.Context(), r, id, true)
 	if err != nil {
 		return err

@@ -179,7 +179,7 @@ func (c Choice) Named(all []*repo.Manifest, name string) (string, error) {
 // otherForm is the error of a backup that does not fit the target.
 func otherForm(r *repo.Repo, m *repo.Manifest) error {
 	if m.Form == repo.Logical {
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is a logical backup: it has definitions and rows, not the files of a server"), Hint: "Restore it into a database: tidemark restore " + r.AnyPlace() + " " + m.ID + " " + engine.Of(m.Engine).Example()}
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is a logical backup: it has definitions and rows, not the files of a server"), Hint: "Restore it into a database: tidemark restore " + r.AnyPlace() + " " + m.ID + " " + engine.Of(m.Engine).Example}
 	}
 	return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it has the files of a server, not definitions and rows"), Hint: "Restore it into an empty folder, and start a server there. For a backup that restores into a database, use tidemark backup --logical."}
 }

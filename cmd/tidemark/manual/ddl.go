@@ -16,7 +16,11 @@ func definitions(w io.Writer) {
 		if family == "" {
 			return "any"
 		}
-		return strings.Join(engine.Members(family), ", ")
+		var names []string
+		for _, of := range engine.Members(family) {
+			names = append(names, of.Name)
+		}
+		return strings.Join(names, ", ")
 	}
 	verdicts := map[ddl.Verdict]string{ddl.Goes: "replicated", ddl.Stays: "stays on the source", ddl.Stops: "**stops its table**", ddl.Offers: "announced"}
 	words := strings.NewReplacer("{table}", "TABLE", "{column}", "NAME", "{to}", "NEW")
