@@ -26,7 +26,10 @@ func (c *Checked) doubts(ctx context.Context, src, tgt End, moves []tidemark.Mov
 			Hint: "--values reads all rows for them."})
 		return nil
 	}
-	if c.Doubts, err = engines.Doubts(ctx, src, moves); err != nil {
+	if c.Doubts, err = engines.Doubts(ctx, src, moves); tidemark.KindOf(err) == tidemark.Unsupported {
+		c.Findings = append(c.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: "values", Text: "were not looked at: tidemark does not check those of " + engine.Of(src.Name()).Title})
+		return nil
+	} else if err != nil {
 		return err
 	}
 	for _, d := range c.Doubts {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/engines"
 )
 
@@ -20,11 +21,14 @@ const (
 
 // lobs finds the largest values of columns without a length, and tells which of them the copy would
 // truncate, or the target reject.
-func (c *Checked) lobs(ctx context.Context, src, tgt any, moves []tidemark.Move, spec *CopySpec, look LobLook) (err error) {
+func (c *Checked) lobs(ctx context.Context, src, tgt End, moves []tidemark.Move, spec *CopySpec, look LobLook) (err error) {
 	if look == LobsNone || look == "" {
 		return nil
 	}
-	if c.Lobs, err = engines.Lobs(ctx, src, moves, look == LobsWhole); err != nil {
+	if c.Lobs, err = engines.Lobs(ctx, src, moves, look == LobsWhole); tidemark.KindOf(err) == tidemark.Unsupported {
+		c.Findings = append(c.Findings, tidemark.Finding{Severity: tidemark.Note, Object: "large values", Text: "were not looked for: tidemark does not find those of " + engine.Of(src.Name()).Title})
+		return nil
+	} else if err != nil {
 		return err
 	}
 	column := map[[2]string]*tidemark.Move{}

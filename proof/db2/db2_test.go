@@ -90,11 +90,17 @@ func TestCopyToPostgres(t *testing.T) {
 		p := newProgram(t)
 		src, tgt := server.NewDatabase(t, "shop"), testdb.Postgres(t, 15).NewDatabase(t, "fromdb2")
 		testdb.Load(t, src, strings.NewReader(shop+grow(10)))
-		out := p.must("check", src, tgt, "-v")
-		for _, want := range []string{"locked in share mode"} {
+		out := p.must("check", src, tgt, "-v", "--values")
+		for _, want := range []string{"locked in share mode", "values: were not looked at: tidemark does not check those of Db2", "large values: were not looked for"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("check does not say %q:\n%s", want, out)
 			}
+		}
+		if code, out := p.run("check", src, tgt, "--replicate"); code != 1 || !strings.Contains(out, "changes cannot be captured from it") {
+			t.Errorf("check --replicate: %d\n%s", code, out)
+		}
+		if code, out := p.run("check", tgt, src, "--replicate"); code != 1 || !strings.Contains(out, "changes cannot be applied to it") {
+			t.Errorf("check --replicate: %d\n%s", code, out)
 		}
 		out = p.must("copy", src, tgt, "-v")
 		for _, want := range []string{"CALC.TWICE: the generated column is left out", "check CODE_CK of public.CUSTOMER: left out"} {
