@@ -105,8 +105,8 @@ type Write struct {
 	// truncate it in the same transaction (COPY FREEZE).
 	Fresh bool
 	// Reject, if not nil, is called with each row that the target refuses, and the reason; the row
-	// is skipped; an error from it stops the range. The row is in the batch's format. If nil the
-	// first bad row is an Error of Kind BadRow.
+	// is skipped; an error from it stops the range and is returned unchanged. The row is in the
+	// batch's format. If nil the first bad row is an Error of Kind BadRow.
 	Reject func(row []byte, reason string) error
 	// Statement, if not nil, makes the rows of this range; take gives one empty batch.
 	Statement *Statement

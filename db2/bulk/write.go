@@ -90,6 +90,13 @@ type writing struct {
 // Write takes batches until the last of a range, and commits them with their marker row. If the
 // connection breaks during the commit, the marker row decides.
 func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
+	var callers error // of take, or Reject
+	if reject := w.Reject; reject != nil {
+		w.Reject = func(row []byte, reason string) error {
+			callers = reject(row, reason)
+			return callers
+		}
+	}
 	k := &writing{e: e, w: w, object: "table " + w.Move.To.String(), done: tidemark.Written{Method: "parametrised INSERT"}}
 	if w.Format != tidemark.CopyText || w.Statement != nil {
 		return k.done, &tidemark.Error{Kind: tidemark.Unsupported, Op: "write", Object: k.object, Err: errors.New("a Db2 target takes rows as COPY text only")}
@@ -98,12 +105,11 @@ func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func(
 	if k.s, err = e.writer(ctx, lane); err != nil {
 		return k.done, err
 	}
-	var taken error
 	err = k.prepare(ctx)
 	if err == nil {
 		err = k.stream(ctx, func() (*tidemark.Batch, error) {
 			b, err := take()
-			taken = err
+			callers = err
 			return b, err
 		})
 	}
@@ -112,8 +118,8 @@ func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func(
 	}
 	e.rollback(k.s)
 	switch {
-	case taken != nil:
-		return tidemark.Written{}, taken
+	case callers != nil:
+		return tidemark.Written{}, callers
 	case ctx.Err() != nil:
 		return tidemark.Written{}, context.Cause(ctx)
 	case w.Run != "":

@@ -199,6 +199,9 @@ func TestBadRowsOfDb2(t *testing.T) {
 	if code == 0 || !strings.Contains(out, "Db2") && !strings.Contains(out, "SQLSTATE") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
+	if code, out = p.run("copy", src, tgt, "--prep", "drop", "--reject-limit", "2"); code != 14 || !strings.Contains(out, "reject-limit") {
+		t.Errorf("too many rejects: exit code %d\n%s", code, out)
+	}
 	if code, out = p.run("copy", src, tgt, "--prep", "drop", "--reject-limit", "10"); code != 0 && code != 15 && code != 16 {
 		t.Errorf("with rejects: exit code %d\n%s", code, out)
 	}
