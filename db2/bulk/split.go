@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"strconv"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/db2/server"
@@ -43,19 +44,30 @@ func (e *Bulk) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, e
 	}
 	defer back()
 	name := server.Quote(column)
-	rows, err := s.Strings(ctx, "SELECT MIN("+name+"), MAX("+name+") FROM "+server.QuoteTable(m.From.TableID))
+	bytes, counted := m.From.Bytes, ""
+	if bytes <= 0 && m.From.Rows < 0 { // an index tells the number of rows in a small part of the time of reading them
+		counted = ", SUM(CAST(1 AS BIGINT))"
+	}
+	rows, err := s.Strings(ctx, "SELECT MIN("+name+"), MAX("+name+")"+counted+" FROM "+server.QuoteTable(m.From.TableID))
 	if err != nil {
 		return nil, e.Fail("split", m.From.String(), err)
 	}
 	if len(rows) != 1 || rows[0][0] == nil || rows[0][1] == nil {
 		return whole, nil
 	}
+	if counted != "" && rows[0][2] != nil {
+		n, err := strconv.ParseInt(*rows[0][2], 10, 64)
+		if err != nil {
+			return nil, e.Fail("split", m.From.String(), err)
+		}
+		bytes = n * unknownRow
+	}
 	low, ok := new(big.Int).SetString(*rows[0][0], 10)
 	high, ok2 := new(big.Int).SetString(*rows[0][1], 10)
 	if !ok || !ok2 {
 		return whole, nil
 	}
-	return m.Between([]string{column}, cuts(low, high, count(m, low, high))), nil
+	return m.Between([]string{column}, cuts(low, high, count(m, bytes, low, high))), nil
 }
 
 // splitter lends a session that need not wait for a lock of a frozen table.
@@ -99,9 +111,8 @@ func splitColumn(t *tidemark.Table) string {
 // unknownRow is the bytes of a row where the catalogue has no statistics.
 const unknownRow = 200
 
-// count is how many ranges a table should have. Without statistics there are at most as many rows
-// as there are values of the key's first column, which is taken for their number.
-func count(m *tidemark.Move, low, high *big.Int) int64 {
+// count is how many ranges a table of so many bytes should have.
+func count(m *tidemark.Move, bytes int64, low, high *big.Int) int64 {
 	target, most := m.Split.Target, int64(m.Split.Max)
 	if target <= 0 {
 		target = splitTarget
@@ -109,16 +120,8 @@ func count(m *tidemark.Move, low, high *big.Int) int64 {
 	if most <= 0 {
 		most = splitMax
 	}
-	bytes := m.From.Bytes
-	values := new(big.Int).Sub(high, low)
-	if bytes <= 0 && m.From.Rows < 0 {
-		bytes = 1 << 40
-		if values.IsInt64() && values.Int64() < bytes/unknownRow {
-			bytes = values.Int64() * unknownRow
-		}
-	}
 	n := min(bytes/target+1, most)
-	if values.IsInt64() {
+	if values := new(big.Int).Sub(high, low); values.IsInt64() {
 		n = min(n, values.Int64()+1)
 	}
 	return max(n, 1)
