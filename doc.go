@@ -29,6 +29,7 @@
 //	   cmd/tidemark/holdings              what a repository of backups holds
 //	4  queue/jetstream queue/kafka        where a queue's messages are kept
 //	   engines                            the explicit list of engines, and what each can do
+//	   engines/enginetest                 what every engine has to do
 //	   relay/far                          the target of a copy, opened by a relay beside its server
 //	   job/notice                         what of a copy people may notice later
 //	3  postgres mysql db2 sqlfile         engines: they know words, and what both do alike

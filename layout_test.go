@@ -122,7 +122,10 @@ var rooms = map[string]room{
 
 	// Where engines and verbs join.
 	"engines": {floor: 40, imports: ". engine db2 db2/schema load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/define postgres/schema postgres/server postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
-	"job":     {floor: 50, imports: ". engine job/notice mysqltype change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines diff/dumped internal/crash internal/plainfile"},
+	// What every engine has to do.
+	"engines/enginetest": {floor: 45, imports: ". engine engines mapping internal/crash"},
+
+	"job": {floor: 50, imports: ". engine job/notice mysqltype change flow mapping load diff define capture catalog advisor sample store backup backup/repo backup/dump engines diff/dumped internal/crash internal/plainfile"},
 
 	// What of a copy people may notice later.
 	"job/notice": {floor: 45, imports: ". engine mysqltype"},
