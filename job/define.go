@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -33,6 +34,9 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 
 // compareDefinitions compares what moves would create on the target with what it has.
 func compareDefinitions(ctx context.Context, tgt Database, db *tidemark.Database, moves []tidemark.Move, rules *mapping.Rules, opt define.Options) (*define.Result, error) {
+	if of := tgt.Name(); !engines.Compares(of) {
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "diff", Object: "--definitions", Err: errors.New("definitions on " + engine.Of(of).Title + " are not compared"), Hint: "Leave out --definitions: rows are."}
+	}
 	there, err := tgt.Describe(ctx, nil)
 	if err != nil {
 		return nil, err
