@@ -10,6 +10,12 @@ import (
 
 // Every engine does what a copy needs, by the same tests.
 func TestConformance(t *testing.T) {
+	t.Run("csv", func(t *testing.T) {
+		enginetest.Run(t, func(t *testing.T) func() engines.Database {
+			url := "csv://" + t.TempDir()
+			return func() engines.Database { return open(t, url) }
+		})
+	})
 	for _, x := range []struct {
 		name   string
 		server func() *testdb.Server
@@ -23,14 +29,17 @@ func TestConformance(t *testing.T) {
 			server := x.server()
 			enginetest.Run(t, func(t *testing.T) func() engines.Database {
 				url := server.NewDatabase(t, "conform")
-				return func() engines.Database {
-					db, err := engines.Open(t.Context(), url, engines.Options{})
-					if err != nil {
-						t.Fatal(err)
-					}
-					return db
-				}
+				return func() engines.Database { return open(t, url) }
 			})
 		})
 	}
+}
+
+func open(t *testing.T, url string) engines.Database {
+	t.Helper()
+	db, err := engines.Open(t.Context(), url, engines.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
 }
