@@ -11,7 +11,7 @@
 //	   job/stream job/stream/limit        the life of a stream, and what limits it
 //	   job/stream/making                  the tables that it makes on the target
 //	   job/stream/loading                 what its catalogue keeps of each table
-//	   job/stream/monitor                 the tables that monitor it
+//	   job/stream/figure                  its figures, for Prometheus and the tables that monitor it
 //	   job/stream/contact                 whether its servers answer
 //	   job/stream/described               what a capture says of its source to an apply elsewhere
 //	   job/stream/point                   where it begins and ends

@@ -137,12 +137,12 @@ var rooms = map[string]room{
 	"job/workload": {floor: 55, imports: ". engine catalog flow job"},
 
 	// The life of a stream, which begins with a copy.
-	"job/stream": {floor: 55, imports: ". engine mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/contact job/stream/described job/stream/limit job/stream/loading job/stream/making job/stream/monitor job/stream/point advisor sample internal/crash"},
+	"job/stream": {floor: 55, imports: ". engine mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/contact job/stream/described job/stream/limit job/stream/loading job/stream/making job/stream/figure job/stream/point advisor sample internal/crash"},
 
 	// What limits it, and what is written of it.
-	"job/stream/limit":   {floor: 54, imports: ". advisor capture flow load job sample"},
-	"job/stream/making":  {floor: 54, imports: ". ddl engines job"},
-	"job/stream/monitor": {floor: 54, imports: ". job"},
+	"job/stream/limit":  {floor: 54, imports: ". advisor capture flow load job sample"},
+	"job/stream/making": {floor: 54, imports: ". ddl engines job"},
+	"job/stream/figure": {floor: 54, imports: ". job"},
 
 	// What its catalogue keeps of each table.
 	"job/stream/loading": {floor: 54, imports: ". catalog change"},
@@ -160,10 +160,10 @@ var rooms = map[string]room{
 	"cmd/tidemark/option":    {floor: 57, imports: "."},
 	"cmd/tidemark/address":   {floor: 57, imports: ". relay internal/plainfile"},
 	"cmd/tidemark/help":      {floor: 58, imports: ". cmd/tidemark/option"},
-	"cmd/tidemark/manual":    {floor: 59, imports: ". engine cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream job/stream/monitor"},
+	"cmd/tidemark/manual":    {floor: 59, imports: ". engine cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream job/stream/figure"},
 	"cmd/tidemark/notation":  {floor: 58, imports: ". ha cmd/tidemark/option internal/plainfile"},
-	"cmd/tidemark/metrics":   {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
-	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},
+	"cmd/tidemark/metrics":   {floor: 58, imports: ". job job/stream/figure cmd/tidemark/screen internal/crash"},
+	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog job/stream/figure cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},
 	"cmd/tidemark/holdings":  {floor: 58, imports: ". engine backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
 	"cmd/tidemark/bundle":    {floor: 58, imports: ". catalog cmd/tidemark/screen job load"},
 	"cmd/tidemark/screen":    {floor: 57, imports: ". engine flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store sqltext job/workload"},

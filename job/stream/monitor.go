@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
-	"github.com/tidemarkdb/tidemark/job/stream/monitor"
+	"github.com/tidemarkdb/tidemark/job/stream/figure"
 )
 
 // A monitored is a target that can hold monitor tables.
@@ -19,7 +19,7 @@ type monitored interface {
 // A monitorWriter writes samples to the monitor tables, on the target or elsewhere.
 type monitorWriter struct {
 	*stream
-	rows chan []monitor.Row // the next sample to write
+	rows chan []figure.Row // the next sample to write
 }
 
 // put writes a sample. A nil board writes none.
@@ -29,12 +29,12 @@ func (r *monitorWriter) put(s job.StreamStatus) {
 	}
 	s.Stream = r.spec.Name // also for a half, so that both are found by it
 	select {
-	case r.rows <- monitor.Rows(s, r.spec.Queue != directQueue):
+	case r.rows <- figure.Rows(s, r.spec.Queue != directQueue):
 	default: // the database is slower than samples come, or unavailable
 	}
 }
 
-func putRows(ctx context.Context, m monitored, rows []monitor.Row) error {
+func putRows(ctx context.Context, m monitored, rows []figure.Row) error {
 	for _, t := range rows {
 		if err := m.Monitor(ctx, t.Table, t.Columns); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (p *process) startMonitor(ctx context.Context) (stop func(), err error) {
 	if p.spec.MonitorTo == "" {
 		return func() {}, nil
 	}
-	p.monitor = &monitorWriter{stream: p.stream, rows: make(chan []monitor.Row, 1)}
+	p.monitor = &monitorWriter{stream: p.stream, rows: make(chan []figure.Row, 1)}
 	db, err := p.monitor.open(ctx)
 	if err != nil {
 		return nil, err
