@@ -227,7 +227,7 @@ func TestReplicateLosesItsSource(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			s := e.server(t)
-			src, dst, args := slowCopy(t, s, s, 512<<10, "2")
+			src, dst, args := slowCopy(t, s, s, 256<<10, "2") // it must not end before its sessions are ended
 			p := testdb.Start(t, args...)
 			soon(t, "a table is whole", func() bool { return p.Over() || strings.Contains(p.Text(), `"event":"table"`) })
 			if e.name == "postgres" {
