@@ -163,7 +163,7 @@ var rooms = map[string]room{
 	"cmd/tidemark/manual":    {floor: 59, imports: ". engine cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream job/stream/figure"},
 	"cmd/tidemark/notation":  {floor: 58, imports: ". ha cmd/tidemark/option internal/plainfile"},
 	"cmd/tidemark/metrics":   {floor: 58, imports: ". job job/stream/figure cmd/tidemark/screen internal/crash"},
-	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog job/stream/figure cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},
+	"cmd/tidemark/archiving": {floor: 59, imports: ". backup/logs backup/repo catalog cmd/tidemark/metrics cmd/tidemark/screen internal/crash postgres/physical postgres/wal"},
 	"cmd/tidemark/holdings":  {floor: 58, imports: ". engine backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
 	"cmd/tidemark/bundle":    {floor: 58, imports: ". catalog cmd/tidemark/screen job load"},
 	"cmd/tidemark/screen":    {floor: 57, imports: ". engine flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store sqltext job/workload"},

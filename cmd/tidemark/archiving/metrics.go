@@ -11,7 +11,6 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
-	"github.com/tidemarkdb/tidemark/job/stream/figure"
 )
 
 const prefix = "tidemark_archive_"
@@ -32,7 +31,7 @@ var figures = []metric{
 	{"bytes_total", "Bytes of these segments.", prometheus.CounterValue, func(_ *Watch, e Event) float64 { return float64(e.Bytes) }},
 	{"failures_total", "Lost connections and failed writes.", prometheus.CounterValue, func(_ *Watch, e Event) float64 { return float64(e.Failures) }},
 	{"damaged_segments_total", "Damaged segments of the server, in which a recovery would stop.", prometheus.CounterValue, func(w *Watch, _ Event) float64 { return float64(w.damaged) }},
-	{"last_timestamp_seconds", "When log was last archived.", prometheus.GaugeValue, func(w *Watch, _ Event) float64 { return figure.UnixSeconds(w.last) }},
+	{"last_timestamp_seconds", "When log was last archived.", prometheus.GaugeValue, func(w *Watch, _ Event) float64 { return metrics.UnixSeconds(w.last) }},
 	{"last_commit_timestamp_seconds", "Commit time of the last transaction in the archived segments.", prometheus.GaugeValue, func(w *Watch, _ Event) float64 { return float64(w.commit) / 1e6 }},
 }
 
@@ -120,7 +119,7 @@ func (b *BackupAges) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(backupsDesc, prometheus.GaugeValue, float64(b.n))
 	out <- prometheus.MustNewConstMetric(givenUpDesc, prometheus.GaugeValue, float64(b.Lost))
 	if b.n > 0 {
-		out <- prometheus.MustNewConstMetric(lastBackupDesc, prometheus.GaugeValue, figure.UnixSeconds(b.last))
+		out <- prometheus.MustNewConstMetric(lastBackupDesc, prometheus.GaugeValue, metrics.UnixSeconds(b.last))
 		out <- prometheus.MustNewConstMetric(backupAgeDesc, prometheus.GaugeValue, time.Since(b.last).Seconds())
 	}
 }

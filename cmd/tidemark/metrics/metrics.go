@@ -83,6 +83,30 @@ type streamCollector struct{ p job.StreamProgress }
 // Prefix begins the names of a stream's metrics.
 const Prefix = "tidemark_stream_"
 
+// UnixSeconds is a time as Prometheus has it; 0: never.
+func UnixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+// number is the value of a figure in a sample.
+func number(f figure.Figure, s *job.StreamStatus) float64 {
+	switch v := f.Of(s).(type) {
+	case time.Time:
+		return UnixSeconds(v)
+	case int64:
+		return float64(v)
+	case float64:
+		if f.Milli {
+			return v / 1000
+		}
+		return v
+	}
+	return 0 // a text is no metric
+}
+
 // BoolGauge is the value of a gauge: 1 for true, 0 for false.
 func BoolGauge(b bool) float64 {
 	if b {
@@ -125,7 +149,7 @@ func (c streamCollector) Collect(out chan<- prometheus.Metric) {
 		if m.Counter() {
 			kind = prometheus.CounterValue
 		}
-		out <- prometheus.MustNewConstMetric(metricDesc(m), kind, m.Of(&s), s.Stream)
+		out <- prometheus.MustNewConstMetric(metricDesc(m), kind, number(m, &s), s.Stream)
 	}
 	for _, state := range job.States {
 		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, BoolGauge(s.State == state), s.Stream, string(state))

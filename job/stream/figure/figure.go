@@ -37,33 +37,9 @@ func Metrics() (out []Figure) {
 // Counter reports whether its metric only grows.
 func (f Figure) Counter() bool { return strings.HasSuffix(f.Metric, "_total") }
 
-// Of returns the metric's value in a sample.
-func (f Figure) Of(s *job.StreamStatus) float64 {
-	switch v := stored(f.value(s)).(type) {
-	case time.Time:
-		return UnixSeconds(v)
-	case int64:
-		return float64(v)
-	case float64:
-		if f.Milli {
-			return v / 1000
-		}
-		return v
-	}
-	return 0
-}
-
-// UnixSeconds is a time as Prometheus has it; 0: never.
-func UnixSeconds(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixMilli()) / 1000
-}
-
-// stored is a value as a monitor table has it: a time, a whole number, a number, or a text.
-func stored(v any) any {
-	switch v := v.(type) {
+// Of returns the value in a sample: a time, an int64, a float64, or a text.
+func (f Figure) Of(s *job.StreamStatus) any {
+	switch v := f.value(s).(type) {
 	case bool:
 		if v {
 			return int64(1)
@@ -75,8 +51,9 @@ func stored(v any) any {
 		return int64(v)
 	case job.State:
 		return string(v)
+	default:
+		return v
 	}
-	return v
 }
 
 // What a sample says of the process that took it, if that does half of the stream.
@@ -114,7 +91,7 @@ func Tables() (out []Table) {
 			if name == "" {
 				continue
 			}
-			switch stored(f.value(&job.StreamStatus{})).(type) {
+			switch f.Of(&job.StreamStatus{}).(type) {
 			case time.Time:
 				kind = "time"
 			case int64:
@@ -148,7 +125,7 @@ func Rows(s job.StreamStatus, queued bool) (rows []Row) {
 		r := Row{Table: t.name}
 		for _, f := range all {
 			if name := t.column(&f); name != "" {
-				r.Columns = append(r.Columns, tidemark.Measure{Name: name, Value: stored(f.value(&s))})
+				r.Columns = append(r.Columns, tidemark.Measure{Name: name, Value: f.Of(&s)})
 			}
 		}
 		rows = append(rows, r)
