@@ -3,6 +3,7 @@ package engines
 import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/diff"
 	mystream "github.com/tidemarkdb/tidemark/mysql/stream"
 	pgstream "github.com/tidemarkdb/tidemark/postgres/stream"
 )
@@ -14,6 +15,22 @@ type (
 	PostgresStream = pgstream.Stream
 	MySQLStream    = mystream.Stream
 )
+
+// streamOf and repairer make interfaces of what an engine returns: nil if there was an error, which
+// a nil pointer in them would not be.
+func streamOf[S capture.Stream](s S, err error) (capture.Stream, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func repairer[R diff.Repairer](r R, err error) (diff.Repairer, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
 
 // Interfaces that verbs expect at run time of an open database, or of the stream that it returns.
 var (

@@ -10,25 +10,19 @@ import (
 
 // Every engine does what a copy needs, by the same tests.
 func TestConformance(t *testing.T) {
-	t.Run("csv", func(t *testing.T) {
-		enginetest.Run(t, func(t *testing.T) func() engines.Database {
-			url := "csv://" + t.TempDir()
-			return func() engines.Database { return open(t, url) }
-		})
-	})
 	for _, x := range []struct {
-		name   string
-		server func() *testdb.Server
+		name string
+		url  func(t *testing.T) string
 	}{
-		{"postgres", func() *testdb.Server { return testdb.Postgres(t, 15) }},
-		{"mysql", func() *testdb.Server { return testdb.MySQL(t) }},
-		{"mariadb", func() *testdb.Server { return testdb.MariaDB(t) }},
-		{"db2", func() *testdb.Server { return testdb.Derby(t, 16) }},
+		{"csv", func(t *testing.T) string { return "csv://" + t.TempDir() }},
+		{"postgres", func(t *testing.T) string { return testdb.Postgres(t, 15).NewDatabase(t, "conform") }},
+		{"mysql", func(t *testing.T) string { return testdb.MySQL(t).NewDatabase(t, "conform") }},
+		{"mariadb", func(t *testing.T) string { return testdb.MariaDB(t).NewDatabase(t, "conform") }},
+		{"db2", func(t *testing.T) string { return testdb.Derby(t, 16).NewDatabase(t, "conform") }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			server := x.server()
 			enginetest.Run(t, func(t *testing.T) func() engines.Database {
-				url := server.NewDatabase(t, "conform")
+				url := x.url(t)
 				return func() engines.Database { return open(t, url) }
 			})
 		})

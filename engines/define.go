@@ -12,7 +12,7 @@ func Compares(name string) bool {
 }
 
 // Definitions returns the dialect that turns a target's definitions into a source's. It is for one
-// comparison.
+// comparison, and for targets that Compares knows.
 func Definitions(source, target *tidemark.Database) define.Dialect {
 	return byName(target.Engine).Dialect(source, target, source.Engine != target.Engine)
 }

@@ -44,7 +44,7 @@ type Options struct {
 type Destination interface {
 	load.Target
 	load.Ledger
-	Looker // its Name is the kind of server: "postgres", "mysql" or "mariadb"
+	Looker // its Name is that of its traits (package engine)
 	// Default returns the schema (PostgreSQL) or database (MySQL) of tables without one; "" if each
 	// keeps its source's.
 	Default() string
@@ -98,8 +98,9 @@ var list = []*Engine{&postgresEngine, &mysqlEngine, &db2Engine}
 
 // byName returns the engine of this name, or of another of its family; nil if there is none.
 func byName(name string) *Engine {
+	family := engine.Family(name)
 	for _, e := range list {
-		if e.Name == engine.Family(name) {
+		if e.Name == family {
 			return e
 		}
 	}

@@ -74,11 +74,11 @@ func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, e
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("a server has one log, and it is read without a command"), Hint: "Give its URL alone, without --retrieve."}
 	}
 	e := byURL(url)
-	if e != nil && e.ServerLog == nil {
-		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("the log of " + e.servers() + " is not scanned")}
-	}
-	if e == nil {
+	switch {
+	case e == nil:
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("no engine that has a log to scan"), Hint: "Give files of a log, or write " + urls(func(e *Engine) bool { return e.ServerLog != nil }) + "."}
+	case e.ServerLog == nil:
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("the log of " + e.servers() + " is not scanned")}
 	}
 	part, err := logRange(e, opt)
 	if err != nil {

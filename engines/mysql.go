@@ -105,11 +105,7 @@ func (e my) Defined(ctx context.Context, names []tidemark.TableID) (*tidemark.Da
 }
 
 func (e my) Follow(ctx context.Context, stream string, _ []tidemark.Move, after uint64) (capture.Stream, error) {
-	s, err := e.Engine.Follow(ctx, stream, after)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return streamOf(e.Engine.Follow(ctx, stream, after))
 }
 
 func (e my) SourceNeeds(ctx context.Context, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
@@ -130,11 +126,7 @@ func (e my) LargestValue(ctx context.Context, _ bool) (most int64, remedy string
 }
 
 func (e my) Repair(ctx context.Context) (diff.Repairer, error) {
-	m, err := e.Engine.Repair(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return repairer(e.Engine.Repair(ctx))
 }
 
 func (e my) Look(ctx context.Context, l Lock) (s Sight, err error) {

@@ -35,18 +35,17 @@ var (
 	_ = []limited{pg{}, my{}}
 )
 
-// cannot is the error of what tidemark does not do with the engine of a database, or with a file.
-func cannot(db any, op, what string) error {
-	of := "a file"
-	if e, ok := db.(interface{ Name() string }); ok {
-		of = engine.Of(e.Name()).Title
-	}
-	return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: of, Err: errors.New(what + " is not supported"), Hint: "tidemark engines lists what is."}
+// A named database tells which engine it is of.
+type named interface{ Name() string }
+
+// cannot is the error of what tidemark does not do with the engine of a database.
+func cannot(db named, op, what string) error {
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: engine.Of(db.Name()).Title, Err: errors.New(what + " is not supported"), Hint: "tidemark engines lists what is."}
 }
 
 // SourceNeeds reports what a stream of these moves requires of the server whose log it follows, and
 // what is missing. Kind Unsupported: its log cannot be followed.
-func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
+func SourceNeeds(ctx context.Context, db named, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
 	if e, ok := db.(sourceNeeder); ok {
 		return e.SourceNeeds(ctx, stream, moves)
 	}
@@ -56,7 +55,7 @@ func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Mo
 // TargetNeeds reports what applying a stream of these moves requires of the server, and what is
 // missing: have is what the server has of the moves' targets. Kind Unsupported: it cannot be the
 // target of a stream.
-func TargetNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move, have *tidemark.Database) ([]tidemark.Need, error) {
+func TargetNeeds(ctx context.Context, db named, stream string, moves []tidemark.Move, have *tidemark.Database) ([]tidemark.Need, error) {
 	if e, ok := db.(targetNeeder); ok {
 		return e.TargetNeeds(ctx, stream, moves, have)
 	}
@@ -65,7 +64,7 @@ func TargetNeeds(ctx context.Context, db any, stream string, moves []tidemark.Mo
 
 // Lobs returns the largest values of columns of unlimited length: of all rows, or of a sample. Kind
 // Unsupported: they are not looked for.
-func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
+func Lobs(ctx context.Context, db named, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
 	if e, ok := db.(lobFinder); ok {
 		return e.Lobs(ctx, moves, whole)
 	}
@@ -74,7 +73,7 @@ func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tid
 
 // Doubts reads all rows of moves to another kind of server, and counts those with values that it
 // does not take, by column. Kind Unsupported: they are not looked for.
-func Doubts(ctx context.Context, db any, moves []tidemark.Move) ([]tidemark.Doubt, error) {
+func Doubts(ctx context.Context, db named, moves []tidemark.Move) ([]tidemark.Doubt, error) {
 	if e, ok := db.(doubter); ok {
 		return e.Doubts(ctx, moves)
 	}
@@ -83,7 +82,7 @@ func Doubts(ctx context.Context, db any, moves []tidemark.Move) ([]tidemark.Doub
 
 // LargestValue returns the largest binary or text value in bytes that a database accepts, and how
 // to raise it; 0 if that is not known.
-func LargestValue(ctx context.Context, db any, bytes bool) (most int64, remedy string, err error) {
+func LargestValue(ctx context.Context, db named, bytes bool) (most int64, remedy string, err error) {
 	if e, ok := db.(limited); ok {
 		return e.LargestValue(ctx, bytes)
 	}

@@ -86,11 +86,7 @@ func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, af
 	if err := e.Continues(ctx, after); err != nil {
 		return nil, err
 	}
-	s, err := e.Engine.Follow(ctx, pgstream.SlotOf(stream), after)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return streamOf(e.Engine.Follow(ctx, pgstream.SlotOf(stream), after))
 }
 
 func (e pg) TargetNeeds(ctx context.Context, stream string, moves []tidemark.Move, have *tidemark.Database) ([]tidemark.Need, error) {
@@ -117,11 +113,7 @@ func (e pg) LargestValue(_ context.Context, bytes bool) (most int64, remedy stri
 }
 
 func (e pg) Repair(ctx context.Context) (diff.Repairer, error) {
-	m, err := e.Engine.Repair(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return repairer(e.Engine.Repair(ctx))
 }
 
 func (e pg) Look(ctx context.Context, l Lock) (s Sight, err error) {

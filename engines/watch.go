@@ -16,11 +16,11 @@ var _ = []measure.Primary{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 // MariaDB, if its URL is given, since their primaries do not know its position.
 func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p measure.Primary, behind func(context.Context) (float64, error), close func() error, err error) {
 	e := byURL(url)
-	if e != nil && e.Primary != nil {
-		return e.Primary(ctx, url, replica, opt)
-	}
-	if e != nil {
+	switch {
+	case e == nil:
+		return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(url), Err: errors.New("no engine whose standbys can be watched"), Hint: "Write " + urls(func(e *Engine) bool { return e.Primary != nil }) + "."}
+	case e.Primary == nil:
 		return nil, nil, nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "check", Object: tidemark.MaskURL(url), Err: errors.New("standbys of " + e.servers() + " are not watched")}
 	}
-	return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(url), Err: errors.New("no engine whose standbys can be watched"), Hint: "Write " + urls(func(e *Engine) bool { return e.Primary != nil }) + "."}
+	return e.Primary(ctx, url, replica, opt)
 }

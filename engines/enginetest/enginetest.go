@@ -5,7 +5,6 @@ package enginetest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -366,7 +365,7 @@ func emitFails(t *testing.T, s *subject) {
 		b.Release()
 		return errOurs
 	})
-	if err != errOurs { //nolint:errorlint // unchanged is what is promised
+	if err != errOurs {
 		t.Errorf("Read returns %v, want emit's own error", err)
 	}
 	s.same("the same lane afterwards", s.read(s.db, 0, m, &tidemark.Range{ID: 1}), []string{row(1)})
@@ -377,7 +376,7 @@ func takeFails(t *testing.T, s *subject) {
 	moves, _ := s.create("thing")
 	s.must(s.db.Begin(t.Context(), "run"))
 	w := tidemark.Write{Run: "run", Move: &moves[0], Range: &tidemark.Range{ID: 1}}
-	if _, err := s.db.Write(t.Context(), 0, w, batches(w.Range, errOurs, row(1), row(2))); err != errOurs { //nolint:errorlint // unchanged
+	if _, err := s.db.Write(t.Context(), 0, w, batches(w.Range, errOurs, row(1), row(2))); err != errOurs {
 		t.Errorf("Write returns %v, want take's own error", err)
 	}
 	s.same("rows", s.all(moves[0].To.TableID), nil)
@@ -413,7 +412,7 @@ func rejected(t *testing.T, s *subject) {
 	}
 	s.same("rows", s.all(moves[0].To.TableID), []string{row(1), row(3)})
 	w.Reject = func([]byte, string) error { return errOurs }
-	if _, err := s.db.Write(t.Context(), 0, w, batches(w.Range, nil, row(5), bad)); err != errOurs { //nolint:errorlint // unchanged
+	if _, err := s.db.Write(t.Context(), 0, w, batches(w.Range, nil, row(5), bad)); err != errOurs {
 		t.Errorf("Write returns %v, want Reject's own error", err)
 	}
 	s.same("rows", s.all(moves[0].To.TableID), []string{row(1), row(3)})
@@ -513,7 +512,7 @@ func clearing(t *testing.T, s *subject) {
 			t.Errorf("%s emptied: %+v", id, st)
 		}
 	}
-	s.must(s.db.Clear(context.WithoutCancel(t.Context()), ids, true))
+	s.must(s.db.Clear(t.Context(), ids, true))
 	for _, id := range ids {
 		if st := s.inspect(id); st.Exists {
 			t.Errorf("%s dropped: %+v", id, st)
