@@ -68,8 +68,8 @@ func canaryOn(src origin) (c canary, ok bool) {
 	if !ok || db.Default() == "" {
 		return c, false
 	}
-	sql, ok := canaries[engine.Family(db.Name())]
-	if !ok {
+	sql := canaries[engine.Family(db.Name())]
+	if sql == nil {
 		return c, false
 	}
 	c = canary{db: db, id: tidemark.TableID{Schema: db.Default(), Name: canaryTable}}
@@ -94,6 +94,9 @@ func startCanary(ctx context.Context, c *copying) (do func(context.Context) erro
 			_, err := r.Inspect(ctx, one)
 			return err
 		}, func() {}, nil
+	}
+	if of := c.src.Name(); canaries[engine.Family(of)] == nil {
+		return nil, nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "copy", Object: "--source-canary", Err: fmt.Errorf("commits on %s are not timed", engine.Of(of).Title), Hint: "Leave out --source-canary."}
 	}
 	t, ok := canaryOn(c.src)
 	if !ok {
