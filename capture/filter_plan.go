@@ -76,8 +76,8 @@ func planned(family string, t *tidemark.Table, f tidemark.Filter) (out test, err
 		return refuse("it has no condition")
 	}
 	b := unknown("its engine is " + family)
-	if basis := comparisons[family].basis; basis != nil {
-		b = basis(t, c)
+	if compare := comparisons[family].basis; compare != nil {
+		b = compare(t, c)
 	}
 	out.scale = b.scale
 	for _, given := range f.Conditions {

@@ -21,11 +21,11 @@ func (r *stream) planFilter(ctx context.Context, moves []tidemark.Move) (err err
 	if r.filter, err = capture.NewFilter(engine.Family(r.src.Name()), moves); err != nil || r.filter == nil {
 		return err
 	}
-	teller, ok := r.from.(capture.FilteredRowSource)
+	source, ok := r.from.(capture.FilteredRowSource)
 	if !ok {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.src.Name(), Err: errors.New("its log does not hold enough for row filters"), Hint: "Remove the filters from the rules."}
 	}
-	return teller.TellsRows(ctx, moves)
+	return source.TellsRows(ctx, moves)
 }
 
 // keepFilters records the filters of tables that are new to a stream, and refuses to resume with a

@@ -64,12 +64,12 @@ func (r *session) prepare(stream capture.Stream, moves []tidemark.Move) {
 			keeper.KeepOldOf(r.filter.Columns)
 		}
 	}
-	if teller, ok := stream.(capture.ChangedOnlyStream); ok && r.spec.OnlyChanged {
-		teller.OnlyChanged(r.keeping(moves))
+	if x, ok := stream.(capture.ChangedOnlyStream); ok && r.spec.OnlyChanged {
+		x.OnlyChanged(r.keeping(moves))
 	}
-	if teller, ok := stream.(capture.LinkedRowStream); ok {
+	if x, ok := stream.(capture.LinkedRowStream); ok {
 		columns := linksOf(moves)
-		teller.KeepOldReferences(func(id tidemark.TableID) []string { return columns[id] })
+		x.KeepOldReferences(func(id tidemark.TableID) []string { return columns[id] })
 	}
 	if keeper, ok := stream.(capture.RawDateStream); ok && engine.Of(r.into().Name()).ZeroDates {
 		keeper.KeepDates()
