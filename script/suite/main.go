@@ -149,12 +149,22 @@ func goTest(ctx context.Context, group []string, r *recorder) {
 		}
 	}
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
-	cmd.Stderr = os.Stderr
-	// internal/testdb prints the processor time of a package.
-	cmd.Env = append(append(os.Environ(), env...), "TIDEMARK_CPU=1")
-	if !slices.Contains(args, "-race") { // which needs cgo; all else is compiled as in a release, and shared with it
-		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	cmd.Env = environment(slices.Contains(args, "-race"), env)
+	r.follow(cmd, group)
+}
+
+// environment returns that of a go test, and of the tests.
+func environment(race bool, own []string) []string {
+	out := append(append(os.Environ(), own...), "TIDEMARK_CPU=1") // internal/testdb prints the processor time of a package
+	if !race {                                                    // which needs cgo; all else is compiled as in a release, and shared with it
+		out = append(out, "CGO_ENABLED=0")
 	}
+	return out
+}
+
+// follow runs a command that prints what go test -json does for these arguments.
+func (r *recorder) follow(cmd *exec.Cmd, group []string) {
+	cmd.Stderr = os.Stderr
 	c := &command{recorder: r, args: group, running: map[[2]string]*test{}, failed: map[string]bool{}}
 	out, err := cmd.StdoutPipe()
 	if err == nil {

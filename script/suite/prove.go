@@ -32,6 +32,8 @@ type proving struct {
 	rows   [][]unit
 	commit string
 	seed   uint64
+	built  compiled
+	json   string // the program that makes JSON of what tests print
 
 	mu   sync.Mutex
 	left []unit // in order
@@ -122,7 +124,9 @@ func (p *proving) plan() error {
 		}
 	}
 	p.left = p.todo()
-	return nil
+	p.built.expect(p.left)
+	p.json, err = test2json(context.Background())
+	return err
 }
 
 // todo returns the units that are not proved at this code: first those that never were, then those
@@ -170,6 +174,7 @@ func (p *proving) work(ctx context.Context, more func() bool) error {
 		p.mu.Unlock()
 		started := time.Now()
 		got, said, err := p.run(ctx, u)
+		p.built.ran(u)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -210,7 +215,11 @@ func (p *proving) run(ctx context.Context, u unit) (proof, string, error) {
 	defer log.Close()
 	var said strings.Builder
 	r := newRecorder(&said, log)
-	goTest(ctx, u.args(p.top, p.seed), r)
+	if file := p.built.of(ctx, p.top, u); file != "" {
+		r.follow(u.test(ctx, p.top, file, p.json, p.seed), u.args(p.top, p.seed))
+	} else {
+		goTest(ctx, u.args(p.top, p.seed), r)
+	}
 	if ctx.Err() == nil {
 		_, err = r.judge(ctx, filepath.Join(p.top, "bin/prove", name+".unstable"))
 	}

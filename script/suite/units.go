@@ -53,10 +53,26 @@ func (u unit) key() string {
 // args returns the arguments of go test for the tree at top, after those that belong to its
 // environment.
 func (u unit) args(top string, seed uint64) []string {
+	out := append(u.variables(seed), u.build(top)...)
+	out = append(out, "-json", "-p", "1")
+	for _, arg := range u.choice() {
+		name, value, _ := strings.Cut(arg, "=")
+		out = append(out, name, value)
+	}
+	return append(out, path.Join(module, u.pkg))
+}
+
+// variables returns what belongs to its environment.
+func (u unit) variables(seed uint64) []string {
 	out := []string{fmt.Sprintf("TIDEMARK_SEED=%d", seed)}
 	if u.what == inFull {
 		out = append(out, "TIDEMARK_TEST=all", "TIDEMARK_STEPS=all")
 	}
+	return out
+}
+
+// build returns the arguments that say what is compiled, and how.
+func (u unit) build(top string) (out []string) {
 	dir := filepath.Clean(top)
 	if u.pkg == "bench" { // a module of its own
 		dir = filepath.Join(dir, "bench")
@@ -64,17 +80,23 @@ func (u unit) args(top string, seed uint64) []string {
 	if dir != "." {
 		out = append(out, "-C", dir)
 	}
-	out = append(out, "-json", "-count=1", "-vet=off", "-p", "1", "-parallel", "5", "-timeout", "90m")
+	out = append(out, "-vet=off")
 	if u.what == raced {
 		out = append(out, "-race")
 	}
+	return out
+}
+
+// choice returns the arguments that say which tests run, and how.
+func (u unit) choice() []string {
+	out := []string{"-count=1", "-parallel=5", "-timeout=90m"}
 	if len(u.tests) > 0 {
-		out = append(out, "-run", long.Pattern(u.tests))
+		out = append(out, "-run="+long.Pattern(u.tests))
 	}
 	if len(u.skip) > 0 {
-		out = append(out, "-skip", long.Pattern(u.skip))
+		out = append(out, "-skip="+long.Pattern(u.skip))
 	}
-	return append(out, path.Join(module, u.pkg))
+	return out
 }
 
 // A source is a package of the tree that has tests.
