@@ -1,6 +1,6 @@
-// Package enginetest is what every engine has to do as the source and target of copies, tested by
-// behaviour: the sentences of load.Source, load.Target, load.Ledger and engines.Destination. A new
-// engine runs it first.
+// Package enginetest is what every engine has to do as the source and target of copies and, if it
+// has these parts, of streams, tested by behaviour: the sentences of load.Source, load.Target,
+// load.Ledger, engines.Destination, capture.Source and apply.Target. A new engine runs it first.
 package enginetest
 
 import (
@@ -27,6 +27,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() engines.Database)) 
 	}{
 		{"Definitions", definitions}, {"Values", values}, {"Split", split}, {"Empty", empty}, {"View", view}, {"Emit", emitFails},
 		{"Take", takeFails}, {"Rejected", rejected}, {"Marks", marks}, {"Claims", claims}, {"Clear", clearing},
+		{"Follow", followed}, {"Apply", applied}, {"Unfit", unfit}, {"Fenced", fenced}, {"SideBySide", sideBySide},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			s := &subject{T: t, open: fresh(t)}
