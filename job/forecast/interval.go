@@ -15,7 +15,7 @@ const (
 	sureAtBest   = 0.12 // a probe that has moved as much as the job will
 	lessPerTen   = 0.05 // for each factor of ten that the job is larger than the probe
 	mostOfProbe  = 0.25
-	coldStart    = 1.0 // seconds by which any job may be off
+	coldStart    = 0.4 // seconds by which any job may be off
 	mostOfShort  = 0.5
 	ofPastRuns   = 0.25 // the last run of the same pair, scaled
 	ofGuess      = 2.5  // a factor: no server was asked

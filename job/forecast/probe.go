@@ -20,8 +20,11 @@ import (
 // What a probe takes as a sample.
 const (
 	leastBytes   = 8 << 20 // of all tables: below, a copy takes less time than a probe
-	sampleTables = 3       // the largest
+	sampleTables = 3       // the largest, and if these are small
+	mostSampled  = 12      // up to so many
+	enoughSample = 32 << 20
 	largestRange = 8 << 20 // bytes that it reads in one go, and commits
+	leastRange   = 2 << 20 // unless the table is smaller: a copy reads that in one go, too
 	leastSample  = 256 << 10
 	fewRanges    = 32 // into which a sampled table is split at least, if it is large enough
 	// shortHalf is how long half a trial must be to tell whether the servers are busy with others.
@@ -145,12 +148,14 @@ func (p *probe) choose(ctx context.Context) error {
 		return tooSmall(total)
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.plan.Moves[b].From.Bytes, p.plan.Moves[a].From.Bytes) })
+	var sum int64
 	for _, i := range order {
 		m := p.plan.Moves[i]
-		if len(p.samples) == sampleTables || m.From.Bytes < leastSample {
+		if n := len(p.samples); n == mostSampled || n >= sampleTables && sum >= enoughSample || m.From.Bytes < leastSample {
 			break
 		}
-		m.Split.Target, m.Split.Max = max(min(largestRange, m.From.Bytes/fewRanges), leastSample), 4096
+		sum += m.From.Bytes
+		m.Split.Target, m.Split.Max = max(min(largestRange, m.From.Bytes/fewRanges), leastRange), 4096
 		ranges, err := p.src.Split(ctx, &m)
 		if err != nil {
 			return err

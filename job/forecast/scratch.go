@@ -15,7 +15,7 @@ import (
 const (
 	scratchName    = "tidemark_probe_"
 	scratchComment = "scratch table of a forecast of tidemark: it may be dropped"
-	mostScratch    = 32 // of one probe
+	mostScratch    = 96 // of one probe
 )
 
 // scratch are the scratch tables on a target, and the claim to them.
