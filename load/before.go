@@ -31,7 +31,9 @@ type defining struct {
 	busy   map[string]bool    // IDs of those that are being created
 	tables map[tidemark.TableID]bool
 	err    error
-	short  bool // a server has no connection left
+	short  bool               // a server has no connection left
+	began  bool               // the patient one has a connection
+	early  []*tidemark.Object // created before that
 }
 
 func newDefining(r *Run, lanes int, objects []tidemark.Object, built map[string]bool) *defining {
@@ -70,7 +72,7 @@ func (d *defining) work(ctx context.Context, c *flow.Clock, lane int, patient bo
 			return d.run.madeBefore(ctx, some[n], err, took)
 		})
 		c.Enter(was)
-		d.done(some, back, err)
+		d.done(some, back, patient, err)
 		if len(back) > 0 {
 			most = 0
 		}
@@ -132,7 +134,7 @@ func (d *defining) waits(o *tidemark.Object) bool {
 }
 
 // done notes the end of objects that were taken; back are those that others have to create.
-func (d *defining) done(some, back []*tidemark.Object, err error) {
+func (d *defining) done(some, back []*tidemark.Object, patient bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range some {
@@ -141,8 +143,13 @@ func (d *defining) done(some, back []*tidemark.Object, err error) {
 	}
 	d.left = append(slices.Clip(back), d.left...)
 	d.err = cmp.Or(d.err, err)
-	if d.err == nil && len(back) == 0 {
-		d.release(some)
+	if len(back) == 0 {
+		d.early = append(d.early, some...)
+	}
+	d.began = d.began || patient
+	if d.began && d.err == nil && len(d.early) > 0 {
+		d.release(d.early)
+		d.early = nil
 	}
 	d.cond.Broadcast()
 }

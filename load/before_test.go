@@ -13,8 +13,9 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// definer is a finisher that first creates what the rows need. It has a connection that many times.
-func (w *world) definer(d *defining, b *board, connects int) func(context.Context, *flow.Clock) error {
+// definer is a finisher that first creates what the rows need. It has a connection that many times;
+// a patient one waits for it instead.
+func (w *world) definer(d *defining, b *board, connects int, patient bool) func(context.Context, *flow.Clock) error {
 	return func(ctx context.Context, c *flow.Clock) error {
 		for most := 4; ; {
 			some, err := d.next(ctx, c, 0, most, true)
@@ -35,8 +36,12 @@ func (w *world) definer(d *defining, b *board, connects int) func(context.Contex
 			w.mu.Unlock()
 			connects--
 			time.Sleep(time.Duration(len(some)) * time.Millisecond)
+			if patient && !w.waited {
+				w.waited = true
+				time.Sleep(50 * time.Millisecond)
+			}
 			if connects < 0 {
-				d.done(some, some, nil)
+				d.done(some, some, false, nil)
 				most = 0
 				continue
 			}
@@ -47,8 +52,9 @@ func (w *world) definer(d *defining, b *board, connects int) func(context.Contex
 				}
 				w.made[o.ID] = true
 			}
+			w.connected = w.connected || patient
 			w.mu.Unlock()
-			d.done(some, nil, nil)
+			d.done(some, nil, patient, nil)
 		}
 		w.mu.Lock()
 		for id, made := range w.made {
@@ -69,6 +75,13 @@ func (w *world) early(p *Plan, t *task) {
 	made, known := w.made[id]
 	if known && !made {
 		w.fault("range %d comes before its table", t.r.ID)
+	}
+	all := true
+	for _, made := range w.made {
+		all = all && made
+	}
+	if !w.connected && !all {
+		w.fault("range %d, whose lane keeps its connection, comes before the finisher that waits has one", t.r.ID)
 	}
 	for i := range p.Objects {
 		o := &p.Objects[i]
@@ -135,8 +148,8 @@ func TestRowsComeAfterWhatTheyNeed(t *testing.T) {
 					}
 				})
 			}
-			for _, n := range connects {
-				g.Go("Finisher", w.definer(d, b, n))
+			for i, n := range connects {
+				g.Go("Finisher", w.definer(d, b, n, i == 0))
 			}
 			if err := g.Wait(); err != nil {
 				w.fault("ended with %v", err)
@@ -170,7 +183,7 @@ func TestDefinitionsEndWithTheFirstError(t *testing.T) {
 			other <- err
 		}()
 		why := &tidemark.Error{Op: "create"}
-		d.done(some, nil, why)
+		d.done(some, nil, true, why)
 		if err := <-other; err != why {
 			t.Errorf("the other finisher ends with %v", err)
 		}

@@ -28,6 +28,8 @@ type world struct {
 	broken  map[string]bool // objects that cannot be created
 	made    map[string]bool
 	problem string
+
+	waited, connected bool // the finisher that waits for a connection: it did, and it has one
 }
 
 func (w *world) fault(format string, args ...any) {
