@@ -33,22 +33,38 @@ func promised(plan *load.Plan, followed []bool) promise {
 	p.from.Engine = cmp.Or(p.from.Engine, plan.Source) // plans of versions before have no From
 	stays := slices.Contains(followed, true)
 	ours := func(i int) bool { return plan.Fresh[i] && !(stays && followed[i]) }
-	for _, o := range plan.Objects {
-		if i, of := plan.Owner[o.Table.String()]; of && ours(i) || !of && !stays {
-			p.objects = append(p.objects, o)
-		}
-	}
-	for i := range plan.Moves {
-		if m := &plan.Moves[i]; ours(i) && m.From.Form != tidemark.LargeObjects {
-			p.moves = append(p.moves, *m)
-		}
-	}
+	p.objects = those(plan.Objects, func(o *tidemark.Object, _ int) bool {
+		i, of := plan.Owner[o.Table.String()]
+		return of && ours(i) || !of && !stays
+	})
+	p.moves = those(plan.Moves, func(m *tidemark.Move, i int) bool { return ours(i) && m.From.Form != tidemark.LargeObjects })
 	if stays {
 		p.others = parents(p.moves, plan.Moves)
 	} else { // other objects, such as views, are promised, too
 		p.others = notAmong(p.moves, plan.Moves)
 	}
 	return p
+}
+
+// those returns what keep selects: all itself if that is all, since there may be a hundred thousand
+// of them.
+func those[T any](all []T, keep func(x *T, i int) bool) []T {
+	n := 0
+	for i := range all {
+		if keep(&all[i], i) {
+			n++
+		}
+	}
+	if n == len(all) {
+		return slices.Clip(all)
+	}
+	out := make([]T, 0, n)
+	for i := range all {
+		if keep(&all[i], i) {
+			out = append(out, all[i])
+		}
+	}
+	return out
 }
 
 // notAmong returns those of all moves that are not among some.
@@ -110,6 +126,9 @@ func Lacking(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, 
 
 // without returns the promise without what could not be created.
 func (p promise) without(known []load.Failed) promise {
+	if len(known) == 0 {
+		return p
+	}
 	failed, rejected := map[string]bool{}, map[tidemark.TableID]bool{}
 	for i := range known {
 		o := &known[i].Object
@@ -117,8 +136,8 @@ func (p promise) without(known []load.Failed) promise {
 		rejected[o.Table] = rejected[o.Table] || o.Kind == "table"
 	}
 	p.failed = failed
-	p.objects = slices.DeleteFunc(p.objects, func(o tidemark.Object) bool { return failed[o.ID] || rejected[o.Table] })
-	p.moves = slices.DeleteFunc(p.moves, func(m tidemark.Move) bool { return rejected[m.To.TableID] })
+	p.objects = those(p.objects, func(o *tidemark.Object, _ int) bool { return !failed[o.ID] && !rejected[o.Table] })
+	p.moves = those(p.moves, func(m *tidemark.Move, _ int) bool { return !rejected[m.To.TableID] })
 	return p
 }
 
@@ -160,14 +179,9 @@ func (p proving) lacking(ctx context.Context) (out lack, err error) {
 	if !engines.Compares(p.tgt.Name()) {
 		return lack{}, nil
 	}
-	var native, shaped []tidemark.Move
-	for _, m := range p.moves {
-		if m.Direct && !p.shapes && p.from.Engine == p.tgt.Name() {
-			native = append(native, m)
-		} else {
-			shaped = append(shaped, m)
-		}
-	}
+	inText := func(m *tidemark.Move, _ int) bool { return m.Direct && !p.shapes && p.from.Engine == p.tgt.Name() }
+	native := those(p.moves, inText)
+	shaped := those(p.moves, func(m *tidemark.Move, i int) bool { return !inText(m, i) })
 	if len(native) > 0 {
 		out, err = p.lackingText(ctx, native, into(p.tgt, shaped))
 	}
@@ -188,7 +202,7 @@ func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped 
 	for id := range filled {
 		named[id] = true
 	}
-	var want []tidemark.Object
+	want := make([]tidemark.Object, 0, len(p.objects))
 	for _, o := range p.objects {
 		if id := ClipID(p.tgt, o.Table); shaped[id] == nil {
 			want, named[id] = append(want, o), true
@@ -198,11 +212,12 @@ func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped 
 	if err != nil {
 		return lack{}, err
 	}
-	have, _ := p.tgt.Render(there, onto(there.Tables, filled, true))
 	exists := map[string]bool{}
 	for i := range there.Objects {
 		exists[there.Objects[i].ID] = true
 	}
+	there.Handed = true // of many tables this is what takes most memory
+	have, _ := p.tgt.Render(there, onto(there.Tables, filled, true))
 	want = slices.DeleteFunc(want, func(o tidemark.Object) bool { return o.Kind == "schema" && exists[o.ID] })
 	return p.compare(&p.from, there, want, have), nil
 }
@@ -279,7 +294,8 @@ func into(tgt Destination, lists ...[]tidemark.Move) map[tidemark.TableID]*tidem
 }
 
 // onto returns moves onto themselves of those tables of the target that are filled.
-func onto(tables []*tidemark.Table, filled map[tidemark.TableID]*tidemark.Move, direct bool) (out []tidemark.Move) {
+func onto(tables []*tidemark.Table, filled map[tidemark.TableID]*tidemark.Move, direct bool) []tidemark.Move {
+	out := make([]tidemark.Move, 0, len(filled))
 	for _, t := range tables {
 		if filled[t.TableID] != nil {
 			out = append(out, ontoItself(t, direct))
