@@ -128,6 +128,14 @@ type Skipper interface {
 	Skip(places []string)
 }
 
+// A NamedTxStream is a Stream that emits only transactions that change something. It may begin or
+// end at another, and is asked for that.
+type NamedTxStream interface {
+	// EmitNamed emits the transaction with this GTID even if it changes none of the stream's
+	// tables. Call it before Run.
+	EmitNamed(gtid string)
+}
+
 // A RawDateStream is a Stream that by default converts invalid dates.
 type RawDateStream interface {
 	// KeepDates emits dates such as 0000-00-00 unchanged, for a target that can store them. Call it

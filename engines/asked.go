@@ -46,5 +46,6 @@ var (
 	_ = []capture.LinkedRowStream{(*MySQLStream)(nil)}
 	_ = []capture.Skipper{(*MySQLStream)(nil)}
 	_ = []capture.RawDateStream{(*MySQLStream)(nil)}
+	_ = []capture.NamedTxStream{(*MySQLStream)(nil)}
 	_ = []capture.Spooler{(*PostgresStream)(nil)}
 )

@@ -49,8 +49,16 @@ func (r *session) skipping() func(context.Context, *change.Tx) error {
 	return s.Pass
 }
 
-// prepare configures what a stream leaves out, and how.
-func (r *session) prepare(stream capture.Stream, moves []tidemark.Move) {
+// prepare configures what a stream leaves out, and how. gate is where it ends, if it does.
+func (r *session) prepare(stream capture.Stream, moves []tidemark.Move, gate *point.Gate) {
+	if x, ok := stream.(capture.NamedTxStream); ok {
+		if r.rec.From != "" {
+			x.EmitNamed(r.rec.From) // or it is a time
+		}
+		if gate != nil && gate.GTID != "" {
+			x.EmitNamed(gate.GTID)
+		}
+	}
 	if picker, ok := stream.(capture.TableFilter); ok {
 		wanted := map[tidemark.TableID]bool{}
 		for _, m := range moves {

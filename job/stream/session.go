@@ -238,7 +238,7 @@ func (r *session) enlist(s *sampler, p change.Progress, moves []tidemark.Move, l
 	opt := capture.Options{BreakLoops: r.spec.BreakLoops, Prepare: r.preparing(s, moves), Interval: r.spec.CommitInterval}
 	ends := capture.Options{Prepare: s.gate.Pass}
 	if h.stream != nil {
-		r.prepare(h.stream, moves)
+		r.prepare(h.stream, moves, s.gate)
 		h.stream = loads.feed
 	}
 	switch {

@@ -266,7 +266,7 @@ func (s *decoder) processEvent(ctx context.Context, ev, body []byte) error {
 		if err := s.headRead(ev); err != nil {
 			return err
 		}
-		return s.format(body)
+		return s.format(ctx, body)
 	case eventRotate:
 		return s.rotate(body)
 	}
@@ -351,14 +351,14 @@ func (s *decoder) packedQuery(ctx context.Context, body []byte, at time.Time) er
 
 // format processes the event at the beginning of each file. If it has a time, the server was
 // started then, and a transaction left open at the end of the file before was never committed.
-func (s *decoder) format(body []byte) error {
+func (s *decoder) format(ctx context.Context, body []byte) error {
 	if len(body) < 57 || body[56] != eventHeader {
 		return event.ErrEvent
 	}
 	if event.Little(body[52:56]) != 0 {
 		clear(s.maps) // table numbers restart
 		if s.open {
-			return s.rollback()
+			return s.rollback(ctx)
 		}
 	}
 	return nil

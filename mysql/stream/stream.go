@@ -76,8 +76,9 @@ type scope struct {
 // An assembly puts transactions together and emits them.
 type assembly struct {
 	cursor
-	emit func(*change.Tx) error
-	seek *seeking // set if it only searches
+	emit  func(*change.Tx) error
+	seek  *seeking        // set if it only searches
+	named map[string]bool // GTIDs of transactions that are emitted even if they change no table
 
 	open       bool // a group is under way
 	group      group
@@ -347,6 +348,15 @@ func (e *Source) WithoutOldRows(ctx context.Context, tables []tidemark.TableID) 
 func (s *Stream) KeepDates() {
 	s.zero = server.AsWritten
 	s.e.KeepDates.Store(true)
+}
+
+// EmitNamed emits the transaction with this GTID even if it changes none of the stream's tables.
+// Call it before Run.
+func (s *Stream) EmitNamed(gtid string) {
+	if s.named == nil {
+		s.named = map[string]bool{}
+	}
+	s.named[gtid] = true
 }
 
 // replica opens a session that can request the log: without events, it receives a heartbeat every

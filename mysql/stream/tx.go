@@ -105,7 +105,7 @@ func (s *assembly) emitPiece(ctx context.Context) error {
 
 // commit ends the transaction.
 func (s *assembly) commit(ctx context.Context) error {
-	if s.tx != nil && len(s.tx.Changes) > 0 || s.group.parts > 0 {
+	if s.tx != nil && len(s.tx.Changes) > 0 || s.group.parts > 0 || s.named[s.group.gtid] {
 		s.piece().End = s.note()
 		if err := s.emitPiece(ctx); err != nil {
 			return err
@@ -121,11 +121,19 @@ func (s *assembly) endGroup() {
 }
 
 // rollback drops a transaction: the log includes it if it changed non-transactional tables.
-func (s *assembly) rollback() error {
+func (s *assembly) rollback(ctx context.Context) error {
 	if s.group.parts > 0 {
 		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: errors.New("a transaction of more than 4 MB was rolled back after non-transactional tables had been changed in it"), Hint: "Copy the tables again, and keep MyISAM and InnoDB apart."}
 	}
 	s.unsay()
+	return s.drop(ctx)
+}
+
+// drop ends a group without what it has changed.
+func (s *assembly) drop(ctx context.Context) error {
+	if s.tx = nil; s.named[s.group.gtid] {
+		return s.commit(ctx)
+	}
 	s.endGroup()
 	return nil
 }
@@ -182,7 +190,7 @@ func (s *decoder) query(ctx context.Context, body []byte, at time.Time) error {
 		}
 		return s.commit(ctx)
 	case history.Rollback:
-		return s.rollback()
+		return s.rollback(ctx)
 	case history.Savepoint:
 		s.savepoint(st.Name)
 		return nil

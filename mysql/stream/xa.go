@@ -42,7 +42,7 @@ func (s *decoder) xa(ctx context.Context, st history.Statement, at time.Time) er
 		return s.commit(ctx)
 	case "ROLLBACK":
 		delete(s.waiting, st.Name)
-		s.endGroup()
+		return s.drop(ctx)
 	}
 	return nil // END, and what MariaDB calls PREPARE
 }
@@ -65,8 +65,7 @@ func (s *decoder) prepare(ctx context.Context, body []byte) error {
 	}
 	s.waiting[s.group.xid] = p
 	s.unsay() // its table descriptions are emitted after what follows
-	s.endGroup()
-	return nil
+	return s.drop(ctx)
 }
 
 // maxPrepared limits the memory of prepared XA transactions, in bytes.
