@@ -49,7 +49,9 @@ func States(w io.Writer, all []StreamState) {
 				done = "captured"
 			}
 			if x.Running {
-				Printf(w, "  %s\n", streamLine(*x.Last))
+				for _, line := range streamLines(*x.Last) {
+					Printf(w, "  %s\n", line)
+				}
 			} else {
 				Printf(w, "  last seen %s: %s\n", x.Last.Time.Local().Format("2006-01-02 15:04:05"), strings.TrimSpace(standing(*x.Last)))
 			}

@@ -75,8 +75,8 @@ func printClocks(w io.Writer, s job.StreamStatus) {
 	}
 }
 
-// streamLine is a sample in lines of which all but the first are indented.
-func streamLine(s job.StreamStatus) string {
+// streamLines is a sample in lines of which all but the first are indented.
+func streamLines(s job.StreamStatus) []string {
 	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)))
 	if s.Half == "capture" {
 		line += "  captured"
@@ -84,29 +84,30 @@ func streamLine(s job.StreamStatus) string {
 			line += fmt.Sprintf(", in the queue after %s (p99 %s%s)", millis(s.Capture.Mean), millis(s.Capture.P99), within(s))
 		}
 		line += fmt.Sprintf("  queue: %s messages, %s", Commas(s.QueueMessages), Bytes(s.QueueBytes))
-		return line + standing(s)
+		return []string{line + standing(s)}
 	}
-	line += standing(s)
+	out := []string{line + standing(s)}
 	if s.PerSecond > 0 {
-		line += fmt.Sprintf("\n  end to end %s (p99 %s%s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99), within(s),
-			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean))
+		out = append(out, fmt.Sprintf("  end to end %s (p99 %s%s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99), within(s),
+			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean)))
 	}
 	if s.State == job.Applying || s.State == job.OneAlone {
-		line += fmt.Sprintf("\n  %s in flight", Commas(int64(s.InFlight)))
+		line := fmt.Sprintf("  %s in flight", Commas(int64(s.InFlight)))
 		if s.Mode == job.InBatches {
 			line += ", batches"
 		} else {
 			line += fmt.Sprintf(", agents %.1f/%d", s.Busy, s.Agents)
 		}
+		out = append(out, line)
 	}
-	return line
+	return out
 }
 
 // followLine is a sample in a line that fits 80 columns; status and the report have all of it. A
 // latency is shown once the stream has caught up: before that it is the age of what was waiting.
 func followLine(s job.StreamStatus) string {
 	if s.Half == "capture" {
-		return streamLine(s)
+		return streamLines(s)[0]
 	}
 	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)))
 	if s.PerSecond > 0 && s.Lag < 1 && s.EndToEnd.Mean < 1000 && s.State != job.OneAlone {
