@@ -104,4 +104,6 @@ type Doubt struct {
 	What   string  `json:"what"` // "zero or incomplete dates"
 	Rows   int64   `json:"rows"`
 	Policy string  `json:"policy,omitempty"` // the option that decides what becomes of them; "": none
+	// ForeignKey is a key that such rows do not fulfil there; Column is its first one then.
+	ForeignKey string `json:"foreign_key,omitempty"`
 }

@@ -22,7 +22,7 @@ func (c *Checked) doubts(ctx context.Context, src, tgt End, moves []tidemark.Mov
 		return nil
 	}
 	if !look.Read {
-		c.Findings = append(c.Findings, tidemark.Finding{Severity: tidemark.Note, Object: "values", Text: "were not looked at: zero dates, NUL characters, NaN and the like stop a copy where they are",
+		c.Findings = append(c.Findings, tidemark.Finding{Severity: tidemark.Note, Object: "values", Text: "were not looked at: zero dates, NUL characters, NaN, foreign keys that differ in spelling and the like stop a copy where they are",
 			Hint: "--values reads all rows for them."})
 		return nil
 	}
@@ -33,6 +33,11 @@ func (c *Checked) doubts(ctx context.Context, src, tgt End, moves []tidemark.Mov
 		return err
 	}
 	for _, d := range c.Doubts {
+		if d.ForeignKey != "" {
+			c.Findings = append(c.Findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.BadRow, Object: "foreign key " + d.ForeignKey + " of " + d.Table.String(),
+				Text: plural(int(d.Rows), "row") + ": " + d.What + "; on the target case, accents and trailing blanks count", Hint: "Give these rows the spelling of what they refer to, on the source."})
+			continue
+		}
 		f := tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.BadRow, Object: "column " + d.Table.String() + "." + d.Column,
 			Text: fmt.Sprintf("has %s in %s, which the target does not take", d.What, plural(int(d.Rows), "row")), Hint: "Correct them on the source, or have such rows rejected (--reject-limit)."}
 		if d.Policy != "" {

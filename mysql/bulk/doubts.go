@@ -17,9 +17,20 @@ import (
 func (e *Bulk) Doubts(ctx context.Context, moves []tidemark.Move) (out []tidemark.Doubt, err error) {
 	var asked [][]tidemark.Doubt
 	var statements []string
+	copied := map[tidemark.TableID]bool{}
+	for i := range moves {
+		copied[moves[i].From.TableID] = true
+	}
 	for i := range moves {
 		m := &moves[i]
 		doubts, conds := doubtful(m)
+		for k := range m.From.ForeignKeys {
+			if f := &m.From.ForeignKeys[k]; copied[f.Ref] {
+				doubts = append(doubts, tidemark.Doubt{Table: m.From.TableID, Column: f.Columns[0], ForeignKey: f.Name,
+					What: "no row of " + f.Ref.String() + " that they refer to has the same text"})
+				conds = append(conds, astray(m.From, f))
+			}
+		}
 		if len(doubts) == 0 || m.From.Form != tidemark.Ordinary && m.From.Form != tidemark.Partitioned {
 			continue
 		}
@@ -78,4 +89,21 @@ func doubtful(m *tidemark.Move) (doubts []tidemark.Doubt, conds []string) {
 		doubts, conds = append(doubts, tidemark.Doubt{Table: m.From.TableID, Column: c.Name, What: what, Policy: policy}), append(conds, cond)
 	}
 	return doubts, conds
+}
+
+// astray is the condition that a row's foreign key fulfils if no row that it refers to has exactly
+// its text: the source's collation may ignore case, accents and trailing blanks, and a session with
+// foreign_key_checks = 0 everything.
+func astray(t *tidemark.Table, f *tidemark.ForeignKey) string {
+	var given, same []string
+	for i, name := range f.Columns {
+		own, its := server.QuoteTable(t.TableID)+"."+server.Quote(name), "parent."+server.Quote(f.RefColumns[i])
+		given = append(given, own+" IS NOT NULL")
+		same = append(same, its+" = "+own)
+		if c := t.Column(name); c != nil && (c.Type.Kind == tidemark.Char || c.Type.Kind == tidemark.Varchar || c.Type.Kind == tidemark.Text) {
+			const exact = "CAST(CONVERT(%s USING utf8mb4) AS BINARY)"
+			same = append(same, fmt.Sprintf(exact+" = "+exact, its, own))
+		}
+	}
+	return strings.Join(given, " AND ") + " AND NOT EXISTS (SELECT 1 FROM " + server.QuoteTable(f.Ref) + " parent WHERE " + strings.Join(same, " AND ") + ")"
 }

@@ -41,6 +41,25 @@ func (mk *maker) uniqueText() {
 	}
 }
 
+// spelledText reports a foreign key of text in which the source's collation ignores differences.
+func (r *renderer) spelledText(m *tidemark.Move, fk *tidemark.ForeignKey, who string) {
+	if r.same {
+		return
+	}
+	mk := &maker{r: r, m: m, t: m.To}
+	for _, name := range fk.Columns {
+		c := mk.t.Column(name)
+		if c == nil {
+			continue
+		}
+		if ignores, _ := ignored(mk.collationOf(c)); ignores != "" {
+			r.find(tidemark.Warning, who, "ignores "+ignores+" on the source; here a row in another spelling than what it refers to breaks it: a copy refuses the key, and a stream does not check it",
+				"check --values counts such rows. Give them the spelling of what they refer to, on the source.")
+			return
+		}
+	}
+}
+
 // collationOf returns the collation of a MySQL text column; "" for others.
 func (mk *maker) collationOf(c *tidemark.Column) string {
 	switch c.Type.Kind {

@@ -200,6 +200,7 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 			r.find(tidemark.Warning, who, "left out: "+why, hint)
 			continue
 		}
+		r.spelledText(m, &fk, who)
 		name := fk.Name
 		if name == "" {
 			name = t.Name + "_" + strings.Join(fk.Columns, "_") + "_fkey"
