@@ -111,7 +111,7 @@ func everyType() *tidemark.Table {
 		col("mood", pgMood, defaults(tidemark.Literal, "ok")),
 		col("moods", pg("zoo.mood[]", tidemark.Array, func(t *tidemark.Type) { t.Elem = &pgMood }), defaults(tidemark.Literal, "{}")),
 		col("inet", pg("inet", tidemark.Other)), col("cidr", pg("cidr", tidemark.Other)), col("mac", pg("macaddr", tidemark.Other)),
-		col("lsn", pg("pg_lsn", tidemark.Other)), col("name", pg("name", tidemark.Other)), col("ci", pg("public.citext", tidemark.Other)),
+		col("lsn", pg("pg_lsn", tidemark.Other)), col("name", pg("name", tidemark.Other)), col("ci", pg("public.citext", tidemark.Text)),
 		col("point", pg("point", tidemark.Other)), col("range", pg("int4range", tidemark.Other)), col("hstore", pg("hstore", tidemark.Other)),
 		col("geo", pg("geometry(Point,4326)", tidemark.Geometry)),
 		col("composite", pg("zoo.addr", tidemark.Other)),

@@ -175,8 +175,8 @@ func (b *builder) typeOf(c *builtColumn) {
 	c.sql = rule.spell(t, b.r.to)
 	if sql, ok := strings.CutSuffix(c.sql, ascii); ok {
 		c.sql, c.attr = sql, ascii
-	} else if sql, collation, ok := strings.Cut(c.sql, " COLLATE "); ok && t.Kind == tidemark.Other {
-		c.sql, c.attr = sql, " COLLATE "+collation
+	} else if sql, collation, ok := strings.Cut(c.sql, collate); ok && t.Kind == tidemark.Text {
+		c.sql, c.attr = sql, collate+collation
 	}
 	if t.Kind == tidemark.UUID && c.attr == ascii {
 		b.r.once(tidemark.Note, "uuid becomes char(36), with its hyphens")

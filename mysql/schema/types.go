@@ -46,6 +46,9 @@ var typeMap = []TypeRule{
 	{From: "char(n), longer", To: "varchar(n)", fits: kind(tidemark.Char), spell: charType},
 	{From: "varchar(n), n up to 16383", To: "varchar(n)", fits: func(t *tidemark.Type) bool { return t.Kind == tidemark.Varchar && t.Length > 0 && t.Length <= 16383 }, spell: charType},
 	{From: "varchar, longer", To: "mediumtext or longtext", fits: kind(tidemark.Varchar), spell: charType},
+	{From: "citext", To: "longtext that compares without regard to case", fits: citext, Silent: true,
+		Loses: "Unicode's rules decide what is equal (utf8mb4_0900_as_ci; on MariaDB utf8mb4_uca1400_nopad_as_ci, and before 10.10 utf8mb4_unicode_520_nopad_ci, which ignores accents too), where citext compares lower(): ligatures and full-width letters equal plain ones, say, and a unique key refuses the second",
+		spell: func(_ *tidemark.Type, d dialect) string { return "longtext" + collate + d.caseInsensitive() }},
 	{From: "text", To: "longtext, or the smallest that holds the limit", fits: kind(tidemark.Text), spell: lob("text")},
 	{From: "binary(n), varbinary(n)", To: "binary(n), varbinary(n)", fits: func(t *tidemark.Type) bool { return t.Kind == tidemark.Binary || t.Kind == tidemark.Varbinary }, spell: binaryType},
 	{From: "blob", To: "longblob, or the smallest that holds the limit", fits: kind(tidemark.Blob), spell: lob("blob")},
@@ -77,15 +80,21 @@ var typeMap = []TypeRule{
 	{From: "macaddr, macaddr8", To: "varchar(23)", fits: named("macaddr", "macaddr8"), spell: fixed("varchar(23)" + ascii)},
 	{From: "pg_lsn, tid, xid, xid8, cid", To: "varchar(32)", fits: named("pg_lsn", "tid", "xid", "xid8", "cid"), spell: fixed("varchar(32)" + ascii)},
 	{From: "name", To: "varchar(63)", fits: named("name"), spell: fixed("varchar(63)")},
-	{From: "citext", To: "longtext that compares without regard to case", fits: named("citext"), spell: func(_ *tidemark.Type, d dialect) string {
-		return "longtext COLLATE " + d.caseInsensitive()
-	}},
 	{From: "point, line, lseg, box, circle", To: "varchar(255)", fits: named("point", "line", "lseg", "box", "circle"), spell: fixed("varchar(255)" + ascii)},
 	{From: "anything else", To: "longtext, the source's own text", fits: func(*tidemark.Type) bool { return true }, spell: fixed("longtext")},
 }
 
 // ascii is for text that is always ASCII: it takes a quarter of the space in keys.
 const ascii = " CHARACTER SET ascii COLLATE ascii_bin"
+
+// collate precedes the collation of text that does not compare as its table does. Servers show the
+// character set with it.
+const collate = " CHARACTER SET utf8mb4 COLLATE "
+
+// citext matches PostgreSQL's type in any schema: a text by its kind.
+func citext(t *tidemark.Type) bool {
+	return t.Kind == tidemark.Text && (t.Native == "citext" || strings.HasSuffix(t.Native, ".citext"))
+}
 
 func kind(k tidemark.TypeKind) func(*tidemark.Type) bool {
 	return func(t *tidemark.Type) bool { return t.Kind == k }
@@ -100,7 +109,7 @@ func named(names ...string) func(*tidemark.Type) bool {
 	return func(t *tidemark.Type) bool {
 		word, _, _ := strings.Cut(strings.ToLower(t.Native), "(")
 		if i := strings.LastIndexByte(word, '.'); i >= 0 {
-			word = word[i+1:] // public.citext
+			word = word[i+1:] // pg_catalog.inet
 		}
 		for _, n := range names {
 			if t.Kind == tidemark.Other && strings.Trim(word, `" `) == n {

@@ -26,6 +26,11 @@ func TestTypeMap(t *testing.T) {
 		{tidemark.Type{Kind: tidemark.Timestamp, Precision: -1}, "datetime(6)"},
 		{tidemark.Type{Kind: tidemark.JSON}, "json"},
 		{tidemark.Type{Kind: tidemark.Array}, "longtext"},
+		{tidemark.Type{Kind: tidemark.Text, Native: "public.citext"}, "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_ci"},
+		{tidemark.Type{Kind: tidemark.Text, Native: `"My (own).Schema".citext`}, "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_ci"},
+		{tidemark.Type{Kind: tidemark.Text, Native: "citext"}, "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_ci"},
+		{tidemark.Type{Kind: tidemark.Text, Native: "public.mycitext"}, "longtext"},
+		{tidemark.Type{Kind: tidemark.Text, Native: "text"}, "longtext"},
 	} {
 		if got := ruleFor(&c.from).spell(&c.from, dialect{major: 8}); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.from, got, c.want)
