@@ -98,7 +98,9 @@ func (a *noticed) column(m *tidemark.Move, c *tidemark.Column, name string) {
 			a.unsigned = append(a.unsigned, name)
 		}
 	case tidemark.Time:
-		a.spans = append(a.spans, name)
+		if c.Type.Native != "" { // else a rule asks for a time of day
+			a.spans = append(a.spans, name)
+		}
 	case tidemark.Timestamp:
 		a.instants = append(a.instants, name)
 	case tidemark.Array, tidemark.Interval, tidemark.TimeTZ, tidemark.Other:

@@ -342,6 +342,10 @@ func (mk *maker) literal(c *tidemark.Column, typ, who string) string {
 		}
 		text = withoutZeros(text)
 	case strings.HasPrefix(typ, "time"):
+		if m := dayTime.FindStringSubmatch(text); m != nil && typ != "time with time zone" && !inADay(m) {
+			mk.r.find(tidemark.Warning, who, "its default "+text+" is left out: it is not a time of day", "")
+			return ""
+		}
 		text = withoutZeros(text)
 	case strings.HasPrefix(typ, "interval"):
 		text = isoInterval(text)
@@ -355,6 +359,12 @@ func (mk *maker) literal(c *tidemark.Column, typ, who string) string {
 func withoutZeros(text string) string {
 	text = zeroDigits.ReplaceAllString(text, "$1$2")
 	return strings.TrimSuffix(strings.Replace(text, ".+", "+", 1), ".")
+}
+
+// inADay reports whether a time of MySQL, in the parts of dayTime, is one of PostgreSQL.
+func inADay(m []string) bool {
+	hour := strings.TrimLeft(m[2], "0")
+	return m[1] == "" && (len(hour) < 2 || len(hour) == 2 && hour < "24" || hour == "24" && strings.Trim(m[3]+m[4], "0.") == "")
 }
 
 // isoInterval returns a time of MySQL, such as -10:00:00.50, as PostgreSQL prints that interval.

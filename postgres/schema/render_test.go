@@ -292,6 +292,11 @@ func TestTypeMapEndsInARuleForEverything(t *testing.T) {
 			t.Errorf("%s becomes %s, want %s", native, got, want)
 		}
 	}
+	for want, precision := range map[string]int{"time without time zone": -1, "time(0) without time zone": 0, "time(3) without time zone": 3} { // of a rule
+		if got := sqlType(&tidemark.Type{Kind: tidemark.Time, Precision: precision}, false); got != want {
+			t.Errorf("a time of day of %d digits becomes %s, want %s", precision, got, want)
+		}
+	}
 }
 
 func TestLabelsOfBytesAreRefused(t *testing.T) {

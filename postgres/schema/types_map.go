@@ -41,6 +41,10 @@ func isNative(k tidemark.TypeKind, prefixes ...string) func(*tidemark.Type) bool
 	}
 }
 
+// timeOfDay matches a time that a rule asks for, which no engine has spelt: a TIME of MySQL's is a
+// duration.
+func timeOfDay(t *tidemark.Type) bool { return t.Kind == tidemark.Time && t.Native == "" }
+
 func isInt(bits int, unsigned bool) func(*tidemark.Type) bool {
 	return func(t *tidemark.Type) bool { return t.Kind == tidemark.Int && t.Bits == bits && t.Unsigned == unsigned }
 }
@@ -112,6 +116,7 @@ var typeRules = []TypeRule{
 	{Source: "bit(n)", Target: "bit(n)", match: isKind(tidemark.Bit), sql: bitText("bit")},
 	{Source: "bit varying(n)", Target: "bit varying(n)", match: isKind(tidemark.VarBit), sql: bitText("bit varying")},
 	{Source: "date", Target: "date", Why: "0000-00-00 and dates with a zero month or day have none: see the policy for zero dates", match: isKind(tidemark.Date)},
+	{Source: "a type given by change-data-type: time(p)", Target: "time(p) without time zone", Why: "values below 00:00:00 and above 24:00:00 are refused", match: timeOfDay, sql: withPrecision("time%s without time zone")},
 	{Source: "time (Db2)", Target: "time(0) without time zone", match: isNative(tidemark.Time, "TIME")},
 	{Source: "time(p)", Target: "interval(p)", Why: "it is a signed duration of up to 838 hours; change-data-type to time where it is a time of day", match: isKind(tidemark.Time), sql: withPrecision("interval%s")},
 	{Source: "time with time zone", Target: "time with time zone", match: isKind(tidemark.TimeTZ), sql: withPrecision("time%s with time zone")},
