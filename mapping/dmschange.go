@@ -88,13 +88,13 @@ func (d *dmsReader) transformation(r *dmsRule) {
 func (d *dmsReader) rest(r *dmsRule, loc *reader, c *change, target string) {
 	c.column = anything(dmsWildcards)
 	if target == "column" {
-		c.dataType = loc.text("data-type")
-		if c.dataType != "" {
-			if _, ok := dmsTypes[c.dataType]; !ok {
-				r.fail(tidemark.Invalid, "", "the data-type %q of the object-locator is not a type of DMS%s", c.dataType, didYouMean(c.dataType, dmsTypeWords()))
+		if word := loc.text("data-type"); word != "" {
+			if _, ok := dmsTypes[word]; !ok {
+				r.fail(tidemark.Invalid, "", "the data-type %q of the object-locator is not a type of DMS%s", word, didYouMean(word, dmsTypeWords()))
 			}
+			c.ofType = &ofType{word: word}
 		}
-		if c.dataType == "" || loc.has("column-name") {
+		if c.ofType == nil || loc.has("column-name") {
 			c.column = d.pattern(r, loc, "column-name", false)
 		}
 		loc.warnUnknown()

@@ -82,3 +82,47 @@ func apply(t *testing.T, r *mapping.Rules, db *tidemark.Database) []tidemark.Mov
 	}
 	return moves
 }
+
+// TestAtInATaskFile: what the manual says that @ understands, in each place that names columns.
+func TestAtInATaskFile(t *testing.T) {
+	db := parseDB(t, `
+table shop.item
+  id int8
+  mark uuid
+  doc jsonb
+  raw json
+  price numeric(10,2)
+  other numeric(9,2)
+  name varchar(20)
+  long text
+  seen timestamp
+  shut bool
+`)
+	task, findings, err := mapping.ParseYAML([]byte(`
+rename: {columns: {"item.*@bool": "is_*"}}
+tables:
+  "*":
+    types: {"*@uuid": varchar(36), "*@jsonb": text, "*@numeric(10,2)": double, "l*@text": varchar(9), "@bigint": "decimal(20,0)"}
+    drop: ["*@timestamp", "*@varchar(20)"]
+`), nil)
+	if err != nil || len(findings) > 0 {
+		t.Fatal(err, findings)
+	}
+	moves, findings, err := task.Rules.Apply(db, mapping.Defaults{})
+	if err != nil || len(findings) > 0 || len(moves) != 1 {
+		t.Fatal(moves, findings, err)
+	}
+	var got []string
+	for _, c := range moves[0].To.Columns {
+		got = append(got, c.Name+" "+c.Type.Kind.String())
+	}
+	want := []string{"id decimal", "mark varchar", "doc text", "raw json", "price float", "other decimal", "long varchar", "is_shut bool"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	for _, c := range moves[0].To.Columns {
+		if c.Name == "other" && (c.Type.Precision != 9 || c.Type.Scale != 2) {
+			t.Errorf("the column other is changed: %+v", c.Type)
+		}
+	}
+}

@@ -360,6 +360,77 @@ func TestTypesAsDMSNamesThem(t *testing.T) {
 	}
 }
 
+// TestTypesAfterAt: @ in a task file understands every word of types:, and chooses the columns
+// whose type on the source is that.
+func TestTypesAfterAt(t *testing.T) {
+	for word := range dmsTypes {
+		if _, err := parseOfType(word); err != nil {
+			t.Error(err)
+		}
+	}
+	for word, typ := range moreTypes {
+		of, err := parseOfType(word)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, engine := range []string{"postgres", "mysql", "mariadb"} {
+			if !of.has(&typ, engine) {
+				t.Errorf("@%s leaves out %+v", word, typ)
+			}
+			if of.has(&tidemark.Type{Kind: tidemark.Date, Native: "date"}, engine) || of.has(&tidemark.Type{Native: "point"}, engine) {
+				t.Errorf("@%s has dates or points", word)
+			}
+		}
+	}
+	for _, c := range []struct {
+		word, natives, others string // of MySQL and MariaDB
+	}{
+		{"bool", "tinyint(1)", "tinyint(4), bit(1), int"}, {"int", "int, int(11)", "int unsigned, mediumint, bigint"}, {"bigint unsigned", "bigint unsigned", "bigint, int unsigned"},
+		{"Integer", "int", "smallint"}, {"varchar", "varchar(5), varchar(20)", "char(5), text, enum('a')"}, {"varchar(20)", "varchar(20)", "varchar(5), char(20)"},
+		{"text", "text, longtext, tinytext", "varchar(20), json, blob"}, {"bytea", "blob, longblob", "varbinary(5), text"}, {"decimal(9,2)", "decimal(9,2), decimal(9,2) unsigned", "decimal(9,3), decimal(10,2)"},
+		{"decimal unsigned", "decimal(9,2) unsigned", "decimal(9,2)"}, {"real", "float", "double"}, {"double", "double", "float"}, {"timestamp", "timestamp, timestamp(3)", "datetime, date"},
+		{"timestamp(3)", "timestamp(3)", "timestamp, datetime(3)"}, {"year", "year", "smallint"}, {"json", "json", "longtext"}, {"jsonb", "", "json, text"}, {"uuid", "uuid", "char(36)"},
+		{"enum", "enum('a','b')", "set('a'), varchar(5)"}, {"set", "set('a')", "enum('a')"}, {"geometry", "point, geometry", "blob"}, {"bit", "bit(1), bit(9)", "tinyint(1)"},
+		{"time", "time, time(3)", "datetime, varchar(9)"}, {"time(3)", "time(3)", "time"}, {"datetime", "datetime, timestamp", "date"}, {"clob", "longtext, json", "text"}, {"int8", "bigint", "bigint unsigned"},
+		{"string(20)", "varchar(20)", "varchar(5)"}, {"interval", "", "time"},
+	} {
+		of, err := parseOfType(c.word)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for i, list := range []string{c.natives, c.others} {
+			for _, native := range regexp.MustCompile(`[a-z]+(\([^)]*\))?( unsigned)?`).FindAllString(list, -1) {
+				typ := mysqltype.Parse(native)
+				if got := of.has(&typ, "mysql"); got != (i == 0) {
+					t.Errorf("@%s has %s: %v", c.word, native, got)
+				}
+			}
+		}
+	}
+	for word, native := range map[string]string{"json": "json", "jsonb": "jsonb"} {
+		of, err := parseOfType(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []string{"json", "jsonb"} {
+			if of.has(&tidemark.Type{Kind: tidemark.JSON, Native: n}, "postgres") != (n == native) {
+				t.Errorf("@%s and %s", word, n)
+			}
+		}
+	}
+	for _, no := range []string{"", "uid", "enum(3)", "list", "varchar(x)", "date unsigned"} {
+		if of, err := parseOfType(no); err == nil {
+			t.Errorf("@%s is read as %+v", no, of)
+		}
+	}
+	// DMS does not know a TIME of MySQL as time.
+	if typ := mysqltype.Parse("time"); (&ofType{word: "time"}).has(&typ, "mysql") || !(&ofType{word: "string"}).has(&typ, "mysql") {
+		t.Error("data-type in a locator of DMS")
+	}
+}
+
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]int64{"5": 5, "32KB": 32 << 10, "6 MB": 6 << 20, "1g": 1 << 30, "7B": 7, "3KiB": 3 << 10} {
 		if got, err := parseSize(text); err != nil || got != want {

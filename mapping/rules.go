@@ -122,13 +122,13 @@ const (
 type change struct {
 	rule
 	where
-	facet    facet
-	column   pattern // facets of columns
-	dataType string  // facets of columns: only those of this DMS type; "": any
-	rename   renaming
-	typ      tidemark.Type
-	drop     bool // columnKept
-	key      keyDef
+	facet  facet
+	column pattern // facets of columns
+	ofType *ofType // facets of columns: only those of this type; nil: any
+	rename renaming
+	typ    tidemark.Type
+	drop   bool // columnKept
+	key    keyDef
 }
 
 // A keyDef is define-primary-key.

@@ -140,7 +140,7 @@ func (a *applier) reshapeColumns(s *shape, changes []int) {
 	var sources []string
 	for _, col := range s.to.Columns {
 		of := func(c *change) bool {
-			return c.column.match(col.Name) && (c.dataType == "" || isDMSType(c.dataType, &col.Type, a.db.Engine))
+			return c.column.match(col.Name) && (c.ofType == nil || c.ofType.has(&col.Type, a.db.Engine))
 		}
 		kept := a.first(changes, columnKept, of)
 		if kept != nil && kept.drop || kept == nil && !keepAll {

@@ -198,20 +198,21 @@ func (y *taskReader) where(parts []part, n place) (where, bool) {
 	return w, err == nil
 }
 
-// column reads a pattern of columns: name, or name@type with a type of DMS.
-func (y *taskReader) column(p part, n place) (col pattern, dataType string, ok bool) {
+// column reads a pattern of columns: name, or name@type.
+func (y *taskReader) column(p part, n place) (col pattern, of *ofType, ok bool) {
 	if at := strings.LastIndexByte(p.text, '@'); at >= 0 && !p.quoted {
-		p.text, dataType = p.text[:at], p.text[at+1:]
-		if _, known := dmsTypes[dataType]; !known {
-			y.fail(n, "Put a column name that holds an @ in quotation marks.", "%q is not a type of DMS%s", dataType, didYouMean(dataType, dmsTypeWords()))
-			return pattern{}, "", false
+		var err error
+		if of, err = parseOfType(p.text[at+1:]); err != nil {
+			y.fail(n, "Put a column name that holds an @ in quotation marks.", "%v", err)
+			return pattern{}, nil, false
 		}
+		p.text = p.text[:at]
 		if p.text == "" {
 			p.text = "*"
 		}
 	}
 	col, ok = y.pattern(p, n)
-	return col, dataType, ok
+	return col, of, ok
 }
 
 func (y *taskReader) renames(r *reader) {
@@ -263,7 +264,7 @@ func (y *taskReader) renames(r *reader) {
 		}
 		c := change{rule: y.rule(m.place), facet: columnName}
 		last := len(from) - 1
-		c.column, c.dataType, ok = y.column(from[last], m.place)
+		c.column, c.ofType, ok = y.column(from[last], m.place)
 		c.where, ok2 = y.where(from[:last], m.place)
 		y.add(c, &c.column, to[0], ok && ok2, m)
 	})
@@ -352,7 +353,7 @@ func (y *taskReader) columns(r *reader, key string, c change) {
 		if !ok {
 			continue
 		}
-		if c.column, c.dataType, ok = y.column(parts[0], it.place); ok {
+		if c.column, c.ofType, ok = y.column(parts[0], it.place); ok {
 			y.out.changes = append(y.out.changes, c)
 		}
 	}
@@ -367,7 +368,7 @@ func (y *taskReader) types(n *node, c change) {
 		if !ok {
 			continue
 		}
-		if c.column, c.dataType, ok = y.column(parts[0], m.place); !ok {
+		if c.column, c.ofType, ok = y.column(parts[0], m.place); !ok {
 			continue
 		}
 		t, err := parseType(m.value.text)

@@ -100,7 +100,10 @@ func sized(t tidemark.Type, length, precision, scale int64) tidemark.Type {
 
 // parseType reads a type of a task file: a word, and arguments if its kind has them: varchar(100),
 // numeric(18,4), datetime(3), bigint unsigned.
-func parseType(s string) (tidemark.Type, error) {
+func parseType(s string) (tidemark.Type, error) { return parseTypeOf(s, nil) }
+
+// parseTypeOf is parseType with more words.
+func parseTypeOf(s string, more map[string]tidemark.Type) (tidemark.Type, error) {
 	word, args, unsigned, err := splitType(s)
 	if err != nil {
 		return tidemark.Type{}, err
@@ -110,8 +113,14 @@ func parseType(s string) (tidemark.Type, error) {
 		t, ok = moreTypes[word]
 	}
 	if !ok {
+		t, ok = more[word]
+	}
+	if !ok {
 		known := dmsTypeWords()
 		for w := range moreTypes {
+			known = append(known, w)
+		}
+		for w := range more {
 			known = append(known, w)
 		}
 		slices.Sort(known)
@@ -262,4 +271,76 @@ func isDMSType(word string, t *tidemark.Type, engine string) bool {
 		word = "clob"
 	}
 	return slices.Contains(dmsTypeOf(t, engine), word)
+}
+
+// sourceTypes are words for columns of the source that no rule can ask of a target.
+var sourceTypes = map[string]tidemark.Type{
+	"enum":     {Kind: tidemark.Enum},
+	"set":      {Kind: tidemark.Set},
+	"money":    {Kind: tidemark.Money},
+	"array":    {Kind: tidemark.Array},
+	"geometry": {Kind: tidemark.Geometry},
+}
+
+// An ofType chooses columns by their type on the source. A word of DMS chooses what DMS reads as
+// that, any other one the columns of its own logical type.
+type ofType struct {
+	word  string
+	typ   tidemark.Type // in a task file
+	sized bool          // typ has arguments, which have to be those of the column
+}
+
+// parseOfType reads what follows the @ in a task file: what types: understands, and sourceTypes.
+func parseOfType(s string) (*ofType, error) {
+	t, err := parseTypeOf(s, sourceTypes)
+	if err != nil {
+		return nil, err
+	}
+	word, args, _, err := splitType(s)
+	return &ofType{word, t, len(args) > 0}, err
+}
+
+// has reports whether a column of an engine's has the type.
+func (o *ofType) has(t *tidemark.Type, engine string) bool {
+	if _, is := dmsTypes[o.word]; is {
+		// What DMS calls a string, and a task file time, is MySQL's TIME.
+		ours := o.typ.Kind == tidemark.Time && t.Kind == tidemark.Time
+		return (ours || isDMSType(o.word, t, engine)) && (!o.typ.Unsigned || t.Unsigned) && o.fits(t)
+	}
+	want := &o.typ
+	switch {
+	case want.Kind == tidemark.Bool && t.Width1: // MySQL's bool
+		return true
+	case want.Kind != t.Kind, want.Unsigned && !t.Unsigned:
+		return false
+	}
+	switch want.Kind {
+	case tidemark.Int:
+		return want.Bits == t.Bits && want.Unsigned == t.Unsigned
+	case tidemark.Float:
+		return want.Bits == t.Bits
+	case tidemark.JSON:
+		return (want.Native == "jsonb") == (t.Native == "jsonb")
+	}
+	return o.fits(t)
+}
+
+// fits reports whether a column has the arguments that were given.
+func (o *ofType) fits(t *tidemark.Type) bool {
+	if !o.sized {
+		return true
+	}
+	digits := func(n int) int { // of a second
+		if n < 0 {
+			return 6
+		}
+		return n
+	}
+	switch o.typ.Kind {
+	case tidemark.Decimal:
+		return t.Precision == o.typ.Precision && t.Scale == o.typ.Scale
+	case tidemark.Time, tidemark.DateTime, tidemark.Timestamp, tidemark.Interval:
+		return digits(t.Precision) == digits(o.typ.Precision)
+	}
+	return t.Length == o.typ.Length
 }
