@@ -3,6 +3,7 @@ package ddl
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/engine"
@@ -17,7 +18,7 @@ func Acting(source string, id tidemark.TableID, moves map[tidemark.TableID]*tide
 		return nil, nil
 	}
 	refused := func(text string) error {
-		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New(text + ", whose effect on rows is not in the source's log"), Hint: "Load it yourself, while nothing writes to it: tidemark sub start " + id.String() + " --no-load"}
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New(text + ", whose effect on rows is not in the source's log"), Hint: LoadByHand(id)}
 	}
 	for other, m := range moves {
 		if slices.ContainsFunc(m.From.ForeignKeys, func(f tidemark.ForeignKey) bool { return f.Acts() && f.Ref == id }) {
@@ -46,4 +47,48 @@ func Acting(source string, id tidemark.TableID, moves map[tidemark.TableID]*tide
 		}
 	}
 	return all, nil
+}
+
+// LoadByHand says what helps for a table that Acting refuses.
+func LoadByHand(id tidemark.TableID) string {
+	return "Load it yourself, while nothing writes to it: tidemark sub start " + id.String() + " --no-load"
+}
+
+// Helps completes the hint of a table that stops with what lets it continue, if another load of it
+// would be refused.
+func Helps(source string, id tidemark.TableID, moves map[tidemark.TableID]*tidemark.Move, hint string) string {
+	if strings.Contains(hint, "tidemark sub ") || moves[id] == nil {
+		return hint
+	}
+	if _, err := Acting(source, id, moves); err == nil {
+		return hint
+	}
+	return strings.TrimLeft(strings.TrimRight(hint, ". ")+". "+LoadByHand(id), ". ")
+}
+
+// Unloadable is the error that stops a table which was to be loaded again for a reason (nil: it has
+// been said), where Acting refuses that. Kind Unsupported.
+func Unloadable(why, refused error) error {
+	var e, because *tidemark.Error
+	if !errors.As(refused, &e) || why == nil {
+		return refused
+	}
+	x, text := *e, why.Error()
+	if errors.As(why, &because) {
+		text = because.Err.Error()
+	}
+	x.Err = errors.New(text + "; its rows are not loaded again, since it " + e.Err.Error())
+	if hint := strings.TrimRight(tidemark.HintOf(why), ". "); hint != "" && !strings.Contains(hint, "tidemark sub ") {
+		x.Hint = hint + ". " + e.Hint
+	}
+	return &x
+}
+
+// ByTable gives moves by the source's table.
+func ByTable(moves []tidemark.Move) map[tidemark.TableID]*tidemark.Move {
+	out := map[tidemark.TableID]*tidemark.Move{}
+	for i := range moves {
+		out[moves[i].From.TableID] = &moves[i]
+	}
+	return out
 }

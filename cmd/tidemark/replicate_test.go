@@ -259,7 +259,7 @@ func TestReplicateRefuses(t *testing.T) {
 	refused(0, "ADD COLUMN IF NOT EXISTS x integer DEFAULT 7")
 	must(t, "diff", src, dst)
 	testdb.Query(t, src, "ALTER TABLE a ADD y timestamptz DEFAULT now()")
-	refused(0, "stopped: public.a: has no column y on the target, but the source's table has it. Add the column y to the target. Then run tidemark sub reload public.a.")
+	refused(0, "stopped: public.a: has no column y on the target, but the source's table has it. Add the column y to the target. Then run tidemark sub reload public.a --name "+name+".")
 	testdb.Query(t, dst, "ALTER TABLE a ADD y timestamptz")
 	must(t, "sub", "start", "a", "--no-load", "--name", name)
 	testdb.Query(t, src, "UPDATE a SET y = 'epoch'")

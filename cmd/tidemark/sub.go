@@ -112,6 +112,9 @@ func (o *subOptions) tables(cmd *cobra.Command, cat *catalog.Catalog) error {
 	if err != nil {
 		return err
 	}
+	for i := range known {
+		known[i].Hint = catalog.OfStream(known[i].Hint, o.name)
+	}
 	if o.json {
 		screen.JSON(cmd.OutOrStdout(), known)
 		return nil

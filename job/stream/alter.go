@@ -63,7 +63,7 @@ func (a *tableChange) run() error {
 		return nil // before this process was started, or the target's table was given its definition
 	}
 	if taken > 0 && !b.subs.wants(a.id) && a.counts() {
-		return (swaps{b.r}).replaced(b.ctx, a.id, a.place, "")
+		return (swaps{b.r}).replaced(b.ctx, a.id, a.place, nil)
 	}
 	m := b.moves[a.id]
 	if !b.subs.wants(a.id) {
@@ -72,10 +72,10 @@ func (a *tableChange) run() error {
 	for _, x := range a.actions {
 		err := a.one(x, m, before)
 		if err != nil && ofTable(err) && (x.Verb == change.DDLRenameTable || x.Verb == change.DDLDropTable) && (swaps{b.r}).another(b.ctx, a.id) {
-			return (swaps{b.r}).replaced(b.ctx, a.id, a.place, anotherTable)
+			return (swaps{b.r}).replaced(b.ctx, a.id, a.place, errAnotherTable)
 		}
 		if (swaps{b.r}).reloads(err) {
-			return (swaps{b.r}).replaced(b.ctx, a.id, a.place, reasonOf(err))
+			return (swaps{b.r}).replaced(b.ctx, a.id, a.place, err)
 		}
 		if err != nil && ofTable(err) {
 			err = b.subs.stop(b.ctx, a.id, err)

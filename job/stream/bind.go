@@ -32,12 +32,14 @@ type binder struct {
 
 // newBinder describes the target's tables for the moves of a stream.
 func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
-	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}, taken: map[tidemark.TableID]taking{}}
+	b := &binder{ctx: ctx, r: r, subs: r.subs, moves: ddl.ByTable(moves), names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}, taken: map[tidemark.TableID]taking{}}
 	for i := range moves {
-		b.moves[moves[i].From.TableID] = &moves[i]
 		b.origin[job.ClipID(r.tgt, moves[i].To.TableID)] = moves[i].From.TableID
 	}
 	if err := b.describeTarget(); err != nil {
+		return nil, err
+	}
+	if err := b.refuseLoads(); err != nil {
 		return nil, err
 	}
 	missing := map[tidemark.TableID]bool{}
@@ -70,6 +72,25 @@ func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder
 		}
 	}
 	return b, nil
+}
+
+// refuseLoads stops the tables that are to be loaded and cannot be, before anything is made of them
+// on the target, or taken from it.
+func (b *binder) refuseLoads() error {
+	if b.r.spec.Role != Both || b.r.src == nil {
+		return nil // capture decides
+	}
+	for _, id := range b.subs.loads() {
+		if b.moves[id] == nil || b.subs.load(id).Begun {
+			continue
+		}
+		if _, err := ddl.Acting(b.r.src.Name(), id, b.moves); err != nil {
+			if err = b.subs.stop(b.ctx, id, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // complete adds the columns that a table of the target lacks.
@@ -134,7 +155,7 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 		}
 		var err error
 		if (swaps{b.r}).another(b.ctx, was) {
-			err = (swaps{b.r}).replaced(b.ctx, was, 0, anotherTable) // nothing, if it is stopped
+			err = (swaps{b.r}).replaced(b.ctx, was, 0, errAnotherTable) // nothing, if it is stopped
 		} else {
 			err = b.subs.stop(b.ctx, was, ddl.Change{Kind: kind, Table: was, To: rel.Table.String()}.Stop(b.r.shape.Name(), b.r.tgt.Name()))
 		}
@@ -149,7 +170,7 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 	}
 	if !b.is(rel.ID, rel.Table) {
 		if (swaps{b.r}).another(b.ctx, rel.Table) {
-			return nil, (swaps{b.r}).replaced(b.ctx, rel.Table, 0, anotherTable)
+			return nil, (swaps{b.r}).replaced(b.ctx, rel.Table, 0, errAnotherTable)
 		}
 		return nil, b.subs.stop(b.ctx, rel.Table, b.stops(rel.Table, ddl.ReplaceTable, "", ""))
 	}

@@ -193,7 +193,7 @@ func (w *definitionWatch) compare(ctx context.Context, id tidemark.TableID, is *
 			}
 			if err != nil && c.Kind == ddl.ReplaceTable && (swaps{w.r}).another(ctx, id) {
 				w.altered++
-				if err = (swaps{w.r}).replaced(ctx, id, 0, anotherTable); errors.Is(err, errOver) {
+				if err = (swaps{w.r}).replaced(ctx, id, 0, errAnotherTable); errors.Is(err, errOver) {
 					err = nil // the other tables are compared in the next session
 				}
 				return err

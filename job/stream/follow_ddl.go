@@ -129,7 +129,7 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 	renamed := d.Table != nil && d.Table.TableID != id
 	switch waits := is != nil && !renamed && (swaps{b.r}).waits(id); {
 	case waits && was != nil && is.At > b.taken[id].place && len(ddl.Follow(id, was, is)) > 0:
-		return (swaps{b.r}).replaced(b.ctx, id, 0, "")
+		return (swaps{b.r}).replaced(b.ctx, id, 0, nil)
 	case waits: // the target's table has it, or gets it when the load begins
 	case was != nil && !onTarget:
 		f := &following{b: b, id: id, is: is, d: d}
@@ -138,7 +138,7 @@ func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *c
 				return err
 			}
 			if gone := is == nil || d.Table != nil && d.Table.TableID != id; gone && (swaps{b.r}).another(b.ctx, id) {
-				return (swaps{b.r}).replaced(b.ctx, id, 0, anotherTable)
+				return (swaps{b.r}).replaced(b.ctx, id, 0, errAnotherTable)
 			}
 			b.again()
 			return b.subs.stop(b.ctx, id, err)

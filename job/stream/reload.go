@@ -91,7 +91,7 @@ func (s *subscriptions) restartPlace(place uint64) uint64 {
 // nothing.
 func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 	subs := r.subs
-	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: map[tidemark.TableID]*tidemark.Move{}, since: map[tidemark.TableID]time.Time{},
+	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: ddl.ByTable(moves), since: map[tidemark.TableID]time.Time{},
 		feed: &capture.Feed{Stream: s.link.stream, Tables: map[tidemark.TableID][]string{}, Silent: map[tidemark.TableID][]tidemark.TableID{}}}
 	switch r.spec.Role {
 	case Both:
@@ -105,9 +105,6 @@ func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
 		return l
 	}
 	l.from = r.src.(capture.Chunker) // see engines: all are
-	for i := range moves {
-		l.moves[moves[i].From.TableID] = &moves[i]
-	}
 	for _, id := range subs.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading }) {
 		subs.mu.Lock()
 		l.since[id] = subs.of[id].Since

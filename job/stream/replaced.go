@@ -5,10 +5,12 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/loading"
 	"github.com/tidemarkdb/tidemark/job/stream/making"
@@ -19,8 +21,8 @@ import (
 // definition, and loads its rows again. With --on-ddl reload it does so as well where a changed
 // definition would stop the table.
 
-// anotherTable is why a table that was replaced is loaded again.
-const anotherTable = "another table has its name on the source now"
+// errAnotherTable is why a table that was replaced is loaded again.
+var errAnotherTable = errors.New("another table has its name on the source now")
 
 // swaps is how a session finds and loads tables that were replaced.
 type swaps struct{ *session }
@@ -51,7 +53,7 @@ func (r swaps) findReplaced(ctx context.Context) error {
 	now, err := d.Definitions(ctx, slices.Collect(maps.Keys(known)))
 	for id, is := range now {
 		if err == nil && is.ID != known[id] {
-			err = r.renew(ctx, id, 0, anotherTable)
+			err = r.renew(ctx, id, 0, errAnotherTable)
 		}
 	}
 	return err
@@ -64,20 +66,30 @@ func (r swaps) findReturned(ctx context.Context, there []tidemark.TableID) {
 	if r.spec.Role != Both || r.tgt == nil {
 		return
 	}
+	const back = "It is on the source again"
 	again := r.subs.list(func(t *catalog.StreamTable) bool {
-		return t.State == catalog.TableStopped && loading.Of(t).Gone && t.Hint != isBack(t.Table) && slices.Contains(there, t.Table)
+		return t.State == catalog.TableStopped && loading.Of(t).Gone && !strings.HasPrefix(t.Hint, back) && slices.Contains(there, t.Table)
 	})
 	for _, id := range again {
 		text := ""
+		refused := r.loadable(ctx, id)
+		if refused != nil && !ofTable(refused) {
+			continue
+		}
 		err := r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
 			switch {
 			case t.State != catalog.TableStopped || !loading.Of(t).Gone:
 				return nil // a command was quicker
+			case refused != nil:
+				text = ", and may be another table. It is not loaded again, since it " + reasonOf(refused) + ". " + tidemark.HintOf(refused)
+				t.Hint = back + text
+				text = catalog.Remedy(id, text, r.spec.Name)
+				return nil
 			case r.spec.ReloadChanged || r.spec.FollowTables:
 				text = takenOver
 				return r.afresh(t, 0)
 			}
-			t.Hint = isBack(id)
+			t.Hint = back + ", and may be another table: tidemark sub reload " + id.String()
 			text = ", and may be another table. It stays stopped. Load it again: tidemark sub reload " + id.String() + " --name " + r.spec.Name
 			return nil
 		})
@@ -90,9 +102,20 @@ func (r swaps) findReturned(ctx context.Context, there []tidemark.TableID) {
 	}
 }
 
-// isBack is the hint of a table that is on the source again.
-func isBack(id tidemark.TableID) string {
-	return "It is on the source again, and may be another table: tidemark sub reload " + id.String()
+// loadable asks whether the stream can load a table, as the source has its tables now: before a
+// load is announced, and before anything is taken from the target. Kind Unsupported: it cannot.
+func (r swaps) loadable(ctx context.Context, id tidemark.TableID) error {
+	if !engine.Of(r.shape.Name()).HidesCascades {
+		return nil
+	}
+	_, all, err := r.present(ctx, func(x tidemark.TableID) bool {
+		return x == id || r.subs.state(x) == catalog.TableActive || r.subs.state(x) == catalog.TableLoading
+	})
+	if err != nil || !slices.ContainsFunc(all, func(m tidemark.Move) bool { return m.From.TableID == id }) {
+		return err // if it is gone, the next session finds that
+	}
+	_, err = ddl.Acting(r.shape.Name(), id, ddl.ByTable(all))
+	return err
 }
 
 // reloads reports whether a table is loaded again where an error would stop it.
@@ -102,7 +125,7 @@ func (r swaps) reloads(why error) bool {
 
 // changed loads a table again that an error would stop, if yes accepts its record.
 func (r swaps) changed(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
-	if err := r.renewIf(ctx, id, 0, reasonOf(why), yes); err != nil || r.subs.state(id) != catalog.TableLoading {
+	if err := r.renewIf(ctx, id, 0, why, yes); err != nil || r.subs.state(id) != catalog.TableLoading {
 		return err
 	}
 	return r.over(anew)
@@ -132,21 +155,35 @@ func (r swaps) waits(id tidemark.TableID) bool {
 
 // replaced loads a table again which is another one on the source now, for a reason: in a new
 // session, which may read the statement at place once more.
-func (r swaps) replaced(ctx context.Context, id tidemark.TableID, place uint64, why string) error {
-	if err := r.renew(ctx, id, place, why); err != nil || r.subs.state(id) != catalog.TableLoading {
+func (r swaps) replaced(ctx context.Context, id tidemark.TableID, place uint64, why error) error {
+	err := r.renew(ctx, id, place, why)
+	if err == nil && r.binder != nil && r.subs.state(id) == catalog.TableStopped {
+		r.binder.again()
+	}
+	if err != nil || r.subs.state(id) != catalog.TableLoading {
 		return err
 	}
 	return r.over(anew)
 }
 
-// renew records that a table is to be loaded again, for a reason; "": it has been said.
-func (r swaps) renew(ctx context.Context, id tidemark.TableID, place uint64, why string) error {
+// renew records that a table is to be loaded again, for a reason; nil: it has been said.
+func (r swaps) renew(ctx context.Context, id tidemark.TableID, place uint64, why error) error {
 	return r.renewIf(ctx, id, place, why, func(*catalog.StreamTable) bool { return true })
 }
 
-func (r swaps) renewIf(ctx context.Context, id tidemark.TableID, place uint64, why string, yes func(*catalog.StreamTable) bool) error {
+func (r swaps) renewIf(ctx context.Context, id tidemark.TableID, place uint64, why error, yes func(*catalog.StreamTable) bool) error {
+	if state := r.subs.state(id); state == "" || state == catalog.TableStopped {
+		return nil
+	}
+	err := r.loadable(ctx, id)
+	if err != nil && ofTable(err) {
+		return r.subs.stopIf(ctx, id, ddl.Unloadable(why, err), yes)
+	}
+	if err != nil {
+		return err
+	}
 	var before string
-	err := r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+	err = r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if before = t.State; before == "" || !yes(t) {
 			before = catalog.TableStopped
 		}
@@ -158,8 +195,8 @@ func (r swaps) renewIf(ctx context.Context, id tidemark.TableID, place uint64, w
 	if err != nil || before == catalog.TableStopped {
 		return err
 	}
-	if why != "" {
-		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: why + takenOver})
+	if why != nil {
+		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: reasonOf(why) + takenOver})
 	}
 	r.subs.mu.Lock()
 	defer r.subs.mu.Unlock()

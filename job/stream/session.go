@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
@@ -106,11 +107,11 @@ func (r *session) selected(ctx context.Context) ([]tidemark.Move, error) {
 	}
 	if err == nil {
 		if r.subs, moves, err = r.subscribe(ctx, moves); err == nil {
-			r.subs.session = r
+			r.subs.session, r.subs.moves = r, ddl.ByTable(moves)
 		}
 	}
 	if err == nil && r.spec.Role == BothViaHalves && len(r.subs.loads()) > 0 {
-		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "replicate", Object: r.subs.loads()[0].String(), Err: errors.New("is still being loaded"), Hint: "Keep tidemark capture and tidemark apply running until tidemark sub shows the table as active."}
+		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "replicate", Object: r.subs.loads()[0].String(), Err: errors.New("is still being loaded"), Hint: "Keep tidemark capture and tidemark apply running until tidemark sub --name " + r.spec.Name + " shows the table as active."}
 	}
 	return moves, err
 }

@@ -27,7 +27,7 @@ func Skip(ctx context.Context, cat *catalog.Catalog, stream, place string) (stri
 	case err != nil:
 		return "", err
 	case !engine.OfURL(s.Source).Skips:
-		return "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "skip", Object: stream, Err: errors.New("events of PostgreSQL's log cannot be skipped"), Hint: "Stop the table (tidemark sub stop TABLE), or choose with --conflict how to handle changes that do not fit."}
+		return "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "skip", Object: stream, Err: errors.New("events of PostgreSQL's log cannot be skipped"), Hint: "Stop the table (tidemark sub stop TABLE --name " + stream + "), or choose with --conflict how to handle changes that do not fit."}
 	case !binlogPlace.MatchString(place):
 		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "skip", Object: place, Err: errors.New("is not a log position of MySQL or MariaDB"), Hint: "Use FILE:OFFSET, as in the message that stopped the stream: binlog.000007:1234."}
 	}

@@ -37,6 +37,8 @@ type subscriptions struct {
 	behind map[tidemark.TableID]bool
 	// session is the one whose tables they are, once it has begun.
 	session *session
+	// moves are those with which the session began.
+	moves map[tidemark.TableID]*tidemark.Move
 }
 
 // subscribe reads the stream's tables (at first, those of all moves), and gives them with the moves
@@ -198,10 +200,13 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 	if (swaps{s.session}).reloads(why) && s.fills(id) {
 		return (swaps{s.session}).changed(ctx, id, why, yes)
 	}
-	told := false
+	told, hint := false, tidemark.HintOf(why)
+	if s.moves != nil {
+		hint = ddl.Helps(s.r.shape.Name(), id, s.moves, hint)
+	}
 	err := s.edit(ctx, id, func(t *catalog.StreamTable) error {
 		if told = t.State != "" && t.State != catalog.TableStopped && yes(t); told {
-			loading.Halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.Time())
+			loading.Halt(t, reasonOf(why), hint, s.r.env.Time())
 			loading.Note(t, func(x *loading.Load) {
 				x.Unannounced, x.Gone = s.r.spec.Role == CaptureHalf, ddl.Leaves(why) || errors.Is(why, errNotThere)
 			})
@@ -209,7 +214,7 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 		return nil
 	})
 	if err == nil && told {
-		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: catalog.Remedy(id, tidemark.HintOf(why), ""), Error: reasonOf(why)})
+		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: catalog.Remedy(id, hint, s.r.spec.Name), Error: reasonOf(why)})
 	}
 	return err
 }
@@ -407,7 +412,11 @@ func (b *binder) disable(table tidemark.TableID, why error) error {
 	if parent == nil {
 		return b.subs.stop(b.ctx, id, why)
 	}
-	why = &tidemark.Error{Kind: tidemark.KindOf(why), Op: "apply", Object: table.String(), Err: errors.New(reasonOf(why)), Hint: "Its parent " + parent.String() + " is stopped, and lacks that row. Both tables are loaded again by tidemark sub reload " + parent.String()}
+	hint := "Both tables are loaded again by tidemark sub reload " + parent.String()
+	if err := (swaps{b.r}).loadable(b.ctx, *parent); err != nil && ofTable(err) {
+		hint = ddl.LoadByHand(*parent) + ". Then run tidemark sub reload " + id.String()
+	}
+	why = &tidemark.Error{Kind: tidemark.KindOf(why), Op: "apply", Object: table.String(), Err: errors.New(reasonOf(why)), Hint: "Its parent " + parent.String() + " is stopped, and lacks that row. " + hint}
 	err := b.subs.stop(b.ctx, id, why)
 	if err == nil && b.subs.state(id) == catalog.TableStopped {
 		err = b.subs.note(b.ctx, id, func(x *loading.Load) { x.Parent = parent })

@@ -34,6 +34,15 @@ const (
 //
 // It gives the table and its state.
 func Subscribe(ctx context.Context, env job.Env, stream, action, table string, noLoad bool) (tidemark.TableID, string, error) {
+	id, state, err := subscribe(ctx, env, stream, action, table, noLoad)
+	var e *tidemark.Error
+	if errors.As(err, &e) {
+		e.Hint = catalog.OfStream(e.Hint, stream)
+	}
+	return id, state, err
+}
+
+func subscribe(ctx context.Context, env job.Env, stream, action, table string, noLoad bool) (tidemark.TableID, string, error) {
 	s, err := Here(ctx, env.Catalog, stream)
 	if err == nil && s.Name == RecordOf(stream, CaptureHalf) && (noLoad || action != StartTable && action != ReloadTable) {
 		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: table, Err: errors.New("is only possible where tidemark apply runs"), Hint: "Run this command where tidemark apply runs. Here you can start and reload tables."}
@@ -115,7 +124,7 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error 
 		loading.Halt(t, "stopped by hand", "tidemark sub reload "+object+" starts it again.", env.Time())
 		return nil
 	case action == StartTable && (t.State == catalog.TableActive || t.State == catalog.TableLoading):
-		return &tidemark.Error{Kind: tidemark.Exists, Op: op, Object: object, Err: errors.New("is " + t.State + " already"), Hint: "tidemark sub reload loads it again."}
+		return &tidemark.Error{Kind: tidemark.Exists, Op: op, Object: object, Err: errors.New("is " + t.State + " already"), Hint: "tidemark sub reload " + object + " loads it again."}
 	case action == LoadDoneTable:
 		if t.State != catalog.TableLoading || !loading.Of(t).Manual {
 			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New("it is not waiting for a load of yours: it is " + t.State), Hint: "Use loaddone only after sub start --no-load."}

@@ -255,7 +255,7 @@ func (w *way) same(tables ...string) {
 	}
 }
 
-var hinted = regexp.MustCompile(`Then run tidemark (sub reload \S+)\.`)
+var hinted = regexp.MustCompile(`Then run tidemark (sub reload \S+ --name \S+)\.`)
 
 // heal removes the causes, runs the commands from the hints, and requires everything to be equal.
 func (w *way) heal(said string) {
@@ -277,7 +277,7 @@ func (w *way) heal(said string) {
 		if commands[r.table] == nil {
 			w.t.Fatalf("no hint names the command for %s", r.table)
 		}
-		testdb.Must(w.t, append(commands[r.table], "--name", w.name)...)
+		testdb.Must(w.t, commands[r.table]...)
 		all = append(all, r.table)
 	}
 	if w.apply == nil {
