@@ -66,15 +66,12 @@ type truncater interface {
 }
 
 // watchDefinitions prepares the checks of a session; nil if there is nothing to check.
-func (r *session) watchDefinitions(ctx context.Context, s *sampler, moves []tidemark.Move) (_ *definitionWatch, err error) {
+func (r *session) watchDefinitions(ctx context.Context, s *sampler) (_ *definitionWatch, err error) {
 	source, ok := r.src.(definer)
 	if !ok || r.spec.Role == ApplyHalf || r.spec.Role == BothViaHalves {
 		return nil, nil
 	}
-	w := &definitionWatch{r: r, source: source, run: s.run, moves: map[tidemark.TableID]*tidemark.Move{}, first: map[ddl.Change]uint64{}}
-	for i := range moves {
-		w.moves[moves[i].From.TableID] = &moves[i]
-	}
+	w := &definitionWatch{r: r, source: source, run: s.run, moves: r.subs.moves, first: map[ddl.Change]uint64{}}
 	w.reached = func(at uint64) bool { return s.run != nil && s.run.Low() >= at || s.reached(at) }
 	if t, ok := s.link.stream.(truncater); ok {
 		w.truncated = t.Truncated

@@ -89,9 +89,9 @@ func (s *subscriptions) restartPlace(place uint64) uint64 {
 
 // reload prepares to load tables in a session that reads the source's log; other sessions load
 // nothing.
-func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
+func (r *session) reload(s *sampler) *reload {
 	subs := r.subs
-	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: ddl.ByTable(moves), since: map[tidemark.TableID]time.Time{},
+	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: subs.moves, since: map[tidemark.TableID]time.Time{},
 		feed: &capture.Feed{Stream: s.link.stream, Tables: map[tidemark.TableID][]string{}, Silent: map[tidemark.TableID][]tidemark.TableID{}}}
 	switch r.spec.Role {
 	case Both:

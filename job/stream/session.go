@@ -71,12 +71,12 @@ func (r *session) work(ctx context.Context) outcome {
 	if r.readCommands(inside, s.run, h.log) {
 		return outcome{event: anew}
 	}
-	defs, until, err := r.prepared(inside, s, moves)
+	defs, until, err := r.prepared(inside, s)
 	if err != nil {
 		return r.ending.read(err)
 	}
 	s.watch = limit.NewWatch(r.src, r.tgt, s.group, limit.About{Durable: h.log != nil, Queue: h.log, Interval: r.spec.CommitInterval, ChangedOnly: r.spec.OnlyChanged, Moves: moves, Before: s.past, Sample: r.spec.Copy.Load.Sample, Volumes: r.spec.Copy.Volumes})
-	loads := r.reload(s, moves)
+	loads := r.reload(s)
 	r.enlist(s, p, moves, loads)
 	r.process.keeper.begin(s)
 	r.process.keeper.lost(now, nil)
@@ -143,13 +143,13 @@ func (r *session) begin(ctx context.Context, s *sampler, moves []tidemark.Move) 
 }
 
 // prepared prepares the watching of definitions, and finds where the stream is to end: see until.
-func (r *session) prepared(ctx context.Context, s *sampler, moves []tidemark.Move) (defs *definitionWatch, until uint64, err error) {
+func (r *session) prepared(ctx context.Context, s *sampler) (defs *definitionWatch, until uint64, err error) {
 	if s.link.stream != nil {
 		if err := r.leaveOut(ctx, s.link.stream); err != nil {
 			return nil, 0, err
 		}
 	}
-	defs, err = r.watchDefinitions(ctx, s, moves)
+	defs, err = r.watchDefinitions(ctx, s)
 	if s.run != nil {
 		r.binder.defs = defs
 	}

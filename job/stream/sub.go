@@ -37,7 +37,7 @@ type subscriptions struct {
 	behind map[tidemark.TableID]bool
 	// session is the one whose tables they are, once it has begun.
 	session *session
-	// moves are those with which the session began.
+	// moves are those with which the session began, by the source's table. Nobody changes them.
 	moves map[tidemark.TableID]*tidemark.Move
 }
 
