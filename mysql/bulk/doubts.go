@@ -80,7 +80,7 @@ func doubtful(m *tidemark.Move) (doubts []tidemark.Doubt, conds []string) {
 			what, policy = "zero or impossible dates", "zero-dates"
 			cond = fmt.Sprintf("YEAR(%[1]s) = 0 OR MONTH(%[1]s) = 0 OR DAYOFMONTH(%[1]s) = 0 OR DAYOFMONTH(%[1]s) > 28 AND DATE_FORMAT(%[1]s, '%%Y%%m%%d') > DATE_FORMAT(LAST_DAY(DATE_FORMAT(%[1]s, '%%Y-%%m-01')), '%%Y%%m%%d')", name)
 		case tidemark.Char, tidemark.Varchar, tidemark.Text:
-			what, cond = "NUL characters", "LOCATE(0x00, CAST(CONVERT("+name+" USING utf8mb4) AS BINARY)) > 0"
+			what, cond = "NUL characters", "LOCATE(0x00, "+exact(name)+") > 0"
 		case tidemark.Enum:
 			what, cond = "invalid labels", name+" + 0 = 0"
 		default:
@@ -90,6 +90,9 @@ func doubtful(m *tidemark.Move) (doubts []tidemark.Doubt, conds []string) {
 	}
 	return doubts, conds
 }
+
+// exact is a text whose bytes count, whatever its collation ignores.
+func exact(column string) string { return "CAST(CONVERT(" + column + " USING utf8mb4) AS BINARY)" }
 
 // astray is the condition that a row's foreign key fulfils if no row that it refers to has exactly
 // its text: the source's collation may ignore case, accents and trailing blanks, and a session with
@@ -101,8 +104,7 @@ func astray(t *tidemark.Table, f *tidemark.ForeignKey) string {
 		given = append(given, own+" IS NOT NULL")
 		same = append(same, its+" = "+own)
 		if c := t.Column(name); c != nil && (c.Type.Kind == tidemark.Char || c.Type.Kind == tidemark.Varchar || c.Type.Kind == tidemark.Text) {
-			const exact = "CAST(CONVERT(%s USING utf8mb4) AS BINARY)"
-			same = append(same, fmt.Sprintf(exact+" = "+exact, its, own))
+			same = append(same, exact(its)+" = "+exact(own))
 		}
 	}
 	return strings.Join(given, " AND ") + " AND NOT EXISTS (SELECT 1 FROM " + server.QuoteTable(f.Ref) + " parent WHERE " + strings.Join(same, " AND ") + ")"

@@ -30,7 +30,7 @@ func (mk *maker) uniqueText() {
 			if c == nil || told[c.Name] || mk.dropped[c.Name] {
 				continue
 			}
-			ignores, hint := ignored(mk.collationOf(c))
+			ignores, hint := ignored(collationOf(mk.m, c))
 			if ignores == "" {
 				continue
 			}
@@ -46,13 +46,12 @@ func (r *renderer) spelledText(m *tidemark.Move, fk *tidemark.ForeignKey, who st
 	if r.same {
 		return
 	}
-	mk := &maker{r: r, m: m, t: m.To}
 	for _, name := range fk.Columns {
-		c := mk.t.Column(name)
+		c := m.To.Column(name)
 		if c == nil {
 			continue
 		}
-		if ignores, _ := ignored(mk.collationOf(c)); ignores != "" {
+		if ignores, _ := ignored(collationOf(m, c)); ignores != "" {
 			r.find(tidemark.Warning, who, "ignores "+ignores+" on the source; here a row in another spelling than what it refers to breaks it: a copy refuses the key, and a stream does not check it",
 				"check --values counts such rows. Give them the spelling of what they refer to, on the source.")
 			return
@@ -60,14 +59,14 @@ func (r *renderer) spelledText(m *tidemark.Move, fk *tidemark.ForeignKey, who st
 	}
 }
 
-// collationOf returns the collation of a MySQL text column; "" for others.
-func (mk *maker) collationOf(c *tidemark.Column) string {
+// collationOf returns the collation of a MySQL text column of a move; "" for others.
+func collationOf(m *tidemark.Move, c *tidemark.Column) string {
 	switch c.Type.Kind {
 	case tidemark.Char, tidemark.Varchar, tidemark.Text:
 		if c.Type.Collation != "" {
 			return strings.ToLower(c.Type.Collation)
 		}
-		return strings.ToLower(mk.m.From.Collation)
+		return strings.ToLower(m.From.Collation)
 	}
 	return ""
 }
