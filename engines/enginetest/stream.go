@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/internal/escape"
 )
@@ -22,9 +23,7 @@ import (
 // targets. Others have no such part, and pass.
 
 // sql executes statements, each in a transaction of its own; %s is the table.
-func (s *subject) sql(db interface {
-	Exec(ctx context.Context, lane int, sql []string) error
-}, id tidemark.TableID, statements ...string) {
+func (s *subject) sql(db engines.Database, id tidemark.TableID, statements ...string) {
 	s.Helper()
 	for _, text := range statements {
 		s.must(db.Exec(s.Context(), 0, []string{fmt.Sprintf(text, id)}))
@@ -52,7 +51,7 @@ func followed(t *testing.T, s *subject) {
 	if pos.Place == 0 {
 		t.Fatalf("the snapshot has no place in the log: %+v", pos)
 	}
-	is4, err := s.write(writer, "", &moves[0], 3, row(4), row(5), row(6))
+	together, err := s.write(writer, "", &moves[0], 3, row(4), row(5), row(6))
 	s.must(err)
 	copied := s.read(s.db, 0, &own[0], &tidemark.Range{ID: 1})
 
@@ -71,7 +70,7 @@ func followed(t *testing.T, s *subject) {
 	got := s.follow(src, stream, own, pos.Place)
 	want := s.all(id)
 	s.same("snapshot and stream", s.replay(copied, got, id), want)
-	whole := func(tx *change.Tx) bool { return int64(tx.Rows) == is4.Rows }
+	whole := func(tx *change.Tx) bool { return int64(tx.Rows) == together.Rows }
 	if !slices.ContainsFunc(got, whole) {
 		t.Error("no transaction has the three rows that were written together")
 	}
