@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -66,7 +65,7 @@ func compile(ctx context.Context, top string, u unit) string {
 	file := filepath.Join(dir, path.Base(u.pkg)+".test")
 	args := append(u.build(top), "-c", "-o", file, path.Join(module, u.pkg))
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
-	cmd.Env = environment(u.what == raced, nil)
+	setEnv(cmd, u.what == raced, nil)
 	if cmd.Run() != nil {
 		return ""
 	}
@@ -75,27 +74,13 @@ func compile(ctx context.Context, top string, u unit) string {
 
 // test returns the command that runs a unit with compiled tests, and prints what go test -json
 // does.
-func (u unit) test(ctx context.Context, top, file, test2json string, seed uint64) *exec.Cmd {
-	args := []string{"-t", "-p", path.Join(module, u.pkg), file, "-test.v=test2json", "-test.paniconexit0"}
+func (u unit) test(ctx context.Context, top, file string, seed uint64) *exec.Cmd {
+	args := []string{"tool", "test2json", "-t", "-p", path.Join(module, u.pkg), file, "-test.v=test2json", "-test.paniconexit0"}
 	for _, arg := range u.choice() {
 		args = append(args, strings.Replace(arg, "-", "-test.", 1))
 	}
-	cmd := exec.CommandContext(ctx, test2json, args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(top, u.pkg)
-	cmd.Env = append(environment(u.what == raced, u.variables(seed)), "PWD="+cmp.Or(abs(cmd.Dir), cmd.Dir))
+	setEnv(cmd, u.what == raced, u.variables(seed))
 	return cmd
-}
-
-func abs(dir string) string {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return ""
-	}
-	return dir
-}
-
-// test2json returns the file of the program that makes JSON of what tests print.
-func test2json(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "tool", "-n", "test2json").Output()
-	return strings.TrimSpace(string(out)), err
 }

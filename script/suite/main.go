@@ -149,17 +149,17 @@ func goTest(ctx context.Context, group []string, r *recorder) {
 		}
 	}
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
-	cmd.Env = environment(slices.Contains(args, "-race"), env)
+	setEnv(cmd, slices.Contains(args, "-race"), env)
 	r.follow(cmd, group)
 }
 
-// environment returns that of a go test, and of the tests.
-func environment(race bool, own []string) []string {
-	out := append(append(os.Environ(), own...), "TIDEMARK_CPU=1") // internal/testdb prints the processor time of a package
-	if !race {                                                    // which needs cgo; all else is compiled as in a release, and shared with it
-		out = append(out, "CGO_ENABLED=0")
+// setEnv gives a go test, or compiled tests, their environment.
+func setEnv(cmd *exec.Cmd, race bool, own []string) {
+	// internal/testdb prints the processor time of a package.
+	cmd.Env = append(append(cmd.Environ(), own...), "TIDEMARK_CPU=1")
+	if !race { // which needs cgo; all else is compiled as in a release, and shared with it
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
 	}
-	return out
 }
 
 // follow runs a command that prints what go test -json does for these arguments.
