@@ -185,6 +185,9 @@ type Index struct {
 	Method  string      `json:"method,omitempty"`  // "btree" (also when empty), "hash", "gin", "fulltext", "spatial", ...
 	Where   string      `json:"where,omitempty"`   // partial index: predicate in the source engine's SQL
 	Include []string    `json:"include,omitempty"` // covered columns
+	// Constraint is of a unique index: the engine counts it among the table's constraints, by its
+	// name. MySQL and MariaDB do so with each unique key.
+	Constraint bool `json:"constraint,omitempty"`
 	// NullsEqual is of a unique index: NULLs are the same value (PostgreSQL's NULLS NOT DISTINCT).
 	NullsEqual bool   `json:"nulls_equal,omitempty"`
 	Comment    string `json:"comment,omitempty"`

@@ -340,7 +340,7 @@ func (a *applier) keys(s *shape, changes []int) {
 		if c == nil {
 			continue
 		}
-		x := tidemark.Index{Name: c.key.name, Unique: true}
+		x := tidemark.Index{Name: c.key.name, Unique: true, Constraint: true}
 		ok := true
 		for _, name := range c.key.columns {
 			to, known := s.columns[name]

@@ -92,7 +92,7 @@ func describeColumns(t *testing.T, db *tidemark.Database) {
 func describeKeys(t *testing.T, db *tidemark.Database, name string) {
 	t.Helper()
 	weird := mysqltest.TableNamed(t, db, "weird `name` \"q\" é")
-	want := []tidemark.Index{{Name: "PRIMARY2", Unique: true, Parts: []tidemark.IndexPart{{Column: "select"}, {Column: "a b"}}},
+	want := []tidemark.Index{{Name: "PRIMARY2", Unique: true, Constraint: true, Parts: []tidemark.IndexPart{{Column: "select"}, {Column: "a b"}}},
 		{Name: "idx `q`", Parts: []tidemark.IndexPart{{Column: "a b", Prefix: 5, Desc: true}}}}
 	if diff := cmp.Diff(want, weird.Indexes); diff != "" {
 		t.Errorf("indexes: %s", diff)

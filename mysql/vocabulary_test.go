@@ -78,6 +78,7 @@ var aspects = map[string]aspect{
 	"Index.Unique":          {index(func(x *tidemark.Index) { x.Unique = true }), both},
 	"Index.Method":          {index(func(x *tidemark.Index) { x.Method = "gin" }), "postgres"},
 	"Index.Where":           {index(func(x *tidemark.Index) { x.Where = "(n > 5)" }), "postgres"},
+	"Index.Constraint":      {index(func(x *tidemark.Index) { x.Unique, x.Constraint = true, true }), both},
 	"Index.NullsEqual":      {index(func(x *tidemark.Index) { x.Unique, x.NullsEqual = true, true }), "postgres"},
 	"Index.Include":         {index(func(x *tidemark.Index) { x.Include = []string{"m"} }), "postgres"},
 	"IndexPart.Column":      {index(func(x *tidemark.Index) { x.Parts[0].Column = "m" }), both},
@@ -115,23 +116,25 @@ var aspects = map[string]aspect{
 
 // unsaid are fields without anything of a definition that a target could lose, with the reason.
 var unsaid = map[string]string{
-	"Table.PartitionOf":          "of partitions, which go with their table",
-	"Table.Rows":                 "an estimate",
-	"Table.Bytes":                "an estimate",
-	"Table.Storage":              "how rows are stored is the target's",
-	"Table.Charset":              "the default of columns, which say theirs",
-	"Table.Collation":            "the default of columns, which say theirs",
-	"Identity.Always":            "a habit of PostgreSQL's, kept between its servers in native objects",
-	"Identity.Start":             "where it begins anew only on request",
-	"Identity.Sequence":          "reported where another column has it too",
-	"Column.Number":              "how a log names it",
-	"Table.Form at home":         "foreign tables go over as native objects",
-	"Identity.Increment at home": "sequences go over as native objects",
-	"Type.Collation to postgres": "job says once how many columns are compared otherwise",
-	"Type.Native":                "the spelling of what the other fields say, but for the SRID",
-	"Type.Charset":               "values are converted",
-	"Type.Portable":              "of the form on the wire",
-	"Type.Width1":                "a hint for tinyint1-bool",
+	"Table.PartitionOf":           "of partitions, which go with their table",
+	"Table.Rows":                  "an estimate",
+	"Table.Bytes":                 "an estimate",
+	"Table.Storage":               "how rows are stored is the target's",
+	"Table.Charset":               "the default of columns, which say theirs",
+	"Table.Collation":             "the default of columns, which say theirs",
+	"Identity.Always":             "a habit of PostgreSQL's, kept between its servers in native objects",
+	"Identity.Start":              "where it begins anew only on request",
+	"Identity.Sequence":           "reported where another column has it too",
+	"Column.Number":               "how a log names it",
+	"Table.Form at home":          "foreign tables go over as native objects",
+	"Identity.Increment at home":  "sequences go over as native objects",
+	"Type.Collation to postgres":  "job says once how many columns are compared otherwise",
+	"Index.Constraint to mysql":   "each unique key is one",
+	"Index.Constraint to mariadb": "each unique key is one",
+	"Type.Native":                 "the spelling of what the other fields say, but for the SRID",
+	"Type.Charset":                "values are converted",
+	"Type.Portable":               "of the form on the wire",
+	"Type.Width1":                 "a hint for tinyint1-bool",
 }
 
 func vocabularyTable() *tidemark.Table {
@@ -190,7 +193,7 @@ func TestVocabulary(t *testing.T) {
 					without = aspects["Column.Generated"].set
 				case "Type.Native (SRID)":
 					without = typed(tidemark.Geometry, "point", func(*tidemark.Type) {})
-				case "Index.NullsEqual":
+				case "Index.Constraint", "Index.NullsEqual":
 					without = aspects["Index.Unique"].set
 				case "Type.Scale":
 					without = aspects["Type.Precision"].set

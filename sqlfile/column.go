@@ -106,7 +106,7 @@ func (p *ddl) arguments(b *strings.Builder) bool {
 
 // unique adds the index that UNIQUE in a column definition creates.
 func (p *ddl) unique(column string) {
-	p.t.Indexes = append(p.t.Indexes, tidemark.Index{Name: p.keyName(column), Unique: true, Parts: []tidemark.IndexPart{{Column: column}}})
+	p.t.Indexes = append(p.t.Indexes, tidemark.Index{Name: p.keyName(column), Unique: true, Constraint: true, Parts: []tidemark.IndexPart{{Column: column}}})
 }
 
 // attributes reads what follows the type of a column, in any order.

@@ -104,7 +104,7 @@ func (p *ddl) definition() bool {
 		p.t.Key = &tidemark.Index{Name: name, Unique: true}
 		return p.index(p.t.Key)
 	case sqltext.UniqueKey:
-		return p.key(tidemark.Index{Name: name, Unique: true})
+		return p.key(tidemark.Index{Name: name, Unique: true, Constraint: true})
 	case sqltext.Key:
 		return p.key(tidemark.Index{Name: name})
 	case sqltext.FulltextKey:

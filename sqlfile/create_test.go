@@ -76,7 +76,7 @@ func TestParseCreateTable(t *testing.T) {
 		},
 		Key: &tidemark.Index{Name: "PRIMARY", Unique: true, Parts: parts("id")},
 		Indexes: []tidemark.Index{
-			{Name: "code", Unique: true, Method: "hash", Comment: "c", Parts: []tidemark.IndexPart{{Column: "code", Prefix: 5}, {Column: "state", Desc: true}}},
+			{Name: "code", Unique: true, Constraint: true, Method: "hash", Comment: "c", Parts: []tidemark.IndexPart{{Column: "code", Prefix: 5}, {Column: "state", Desc: true}}},
 			{Name: "who", Parts: parts("who")},
 			{Name: "fn", Parts: []tidemark.IndexPart{{Expr: "lower(`code`)"}}},
 			{Name: "ft", Method: "fulltext", Parts: parts("doc")},
@@ -106,7 +106,7 @@ func TestKeysOfMariaDB(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []tidemark.Index{{Name: "v", Method: "vector", Parts: []tidemark.IndexPart{{Column: "vector"}}},
-		{Name: "u", Unique: true, Parts: []tidemark.IndexPart{{Expr: "`p` WITHOUT OVERLAPS"}}}}
+		{Name: "u", Unique: true, Constraint: true, Parts: []tidemark.IndexPart{{Expr: "`p` WITHOUT OVERLAPS"}}}}
 	if diff := cmp.Diff(want, got.Indexes); diff != "" || len(got.Columns) != 3 {
 		t.Errorf("%d columns, indexes (-want +got):\n%s", len(got.Columns), diff)
 	}
@@ -148,7 +148,7 @@ func TestAlterTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"key":{"name":"PRIMARY","parts":[{"column":"id"}],"unique":true}`, `"identity":{"next":8}`, `"indexes":[{"name":"b","parts":[{"column":"b"}],"unique":true}]`,
+	for _, want := range []string{`"key":{"name":"PRIMARY","parts":[{"column":"id"}],"unique":true}`, `"identity":{"next":8}`, `"indexes":[{"name":"b","parts":[{"column":"b"}],"unique":true,"constraint":true}]`,
 		`"name":"f","columns":["b"]`, `"storage":"MyISAM"`} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("%s lacks %s", got, want)

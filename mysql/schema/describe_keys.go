@@ -68,7 +68,8 @@ func (d *describer) readIndexes() error {
 		seq := int(r.int(9, 1))
 		x := indexOf(t, name)
 		if x == nil {
-			made := tidemark.Index{Name: name, Unique: r.int(3, 1) == 0, Method: method, Comment: r.text(8)}
+			unique := r.int(3, 1) == 0
+			made := tidemark.Index{Name: name, Unique: unique, Constraint: unique, Method: method, Comment: r.text(8)}
 			if name == "PRIMARY" {
 				t.Key = &made
 				x = t.Key

@@ -188,7 +188,7 @@ func (s *sequence) identity() *tidemark.Identity {
 }
 
 func (c *catalogue) logicalIndex(r *relation, x *index) tidemark.Index {
-	i := tidemark.Index{Name: x.Name, Unique: x.Unique, Method: x.Method, Where: x.Where,
+	i := tidemark.Index{Name: x.Name, Unique: x.Unique, Constraint: x.constraint != nil && x.constraint.Kind == "u", Method: x.Method, Where: x.Where,
 		NullsEqual: x.Unique && strings.Contains(x.Definition, ") NULLS NOT DISTINCT"),
 		Comment:    c.texts[address{classClass, x.OID}][0]}
 	for n, num := range x.Key {

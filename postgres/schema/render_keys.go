@@ -29,12 +29,14 @@ func (r *renderer) noteUnique(t *tidemark.Table, id map[string]string) {
 	}
 }
 
-// keys creates the primary key, as an index that becomes a constraint once all indexes exist, and
-// the other indexes.
+// keys creates the table's indexes. Those of the primary key and of unique keys become constraints
+// once all exist.
 func (mk *maker) keys() {
 	made := map[string]string{}
 	key := mk.t.Key
 	var keyIndex, keyID string
+	var unique []*tidemark.Index // those that become constraints, with their names here
+	var names []string
 	if key != nil {
 		// MySQL calls every primary key PRIMARY.
 		name := mk.t.Name + "_pkey"
@@ -47,24 +49,43 @@ func (mk *maker) keys() {
 		for i := range k.Parts { // no primary key here has a descending column or a column prefix
 			k.Parts[i].Desc = false
 		}
-		keyID = mk.index(&k, keyIndex)
+		keyID, _ = mk.index(&k, keyIndex)
 	}
 	for i := range mk.t.Indexes {
 		x := &mk.t.Indexes[i]
-		if id := mk.index(x, ""); id != "" {
+		if id, name := mk.index(x, ""); id != "" {
 			made[x.Name] = id
+			if mk.mayBeConstraint(x, name) {
+				unique, names = append(unique, x), append(names, name)
+			}
 		}
 	}
 	if keyID != "" && key.Columns() == nil {
 		mk.r.find(tidemark.Warning, "table "+mk.t.String(), "its primary key becomes a unique index, since it has prefixes of columns", "")
 	} else if keyID != "" {
-		name := server.QuoteIdent(keyIndex)
-		keyID = mk.r.add(tidemark.Object{ID: name + " ON " + mk.sql, Kind: "constraint", Phase: tidemark.AfterTable, Table: mk.t.TableID,
-			Depends: []string{keyID}, After: slices.Clone(mk.indexes), SQL: []string{"ALTER TABLE " + mk.sql + " ADD CONSTRAINT " + name + " PRIMARY KEY USING INDEX " + name}})
-		made[key.Name] = keyID
-		mk.indexes = append(mk.indexes, keyID)
+		made[key.Name] = mk.constraint(keyIndex, "PRIMARY KEY", keyID)
+	}
+	for i, x := range unique {
+		made[x.Name] = mk.constraint(names[i], "UNIQUE", made[x.Name])
 	}
 	mk.r.noteUnique(mk.t, made)
+}
+
+// mayBeConstraint reports whether a unique index can be one of the table's constraints, as it is on
+// the source: applications drop, rename and name it as that (ON CONFLICT ON CONSTRAINT). Here a
+// table's constraints are of different names, elsewhere those of one kind.
+func (mk *maker) mayBeConstraint(x *tidemark.Index, name string) bool {
+	return x.Constraint && x.Where == "" && x.Columns() != nil && !slices.ContainsFunc(x.Parts, func(p tidemark.IndexPart) bool { return p.Desc }) &&
+		!slices.ContainsFunc(mk.t.Checks, func(k tidemark.Check) bool { return shorten(k.Name) == name })
+}
+
+// constraint makes a constraint of an index, once the table's others exist, and returns its ID.
+func (mk *maker) constraint(name, kind, index string) string {
+	name = server.QuoteIdent(name)
+	id := mk.r.add(tidemark.Object{ID: name + " ON " + mk.sql, Kind: "constraint", Phase: tidemark.AfterTable, Table: mk.t.TableID,
+		Depends: []string{index}, After: slices.Clone(mk.indexes), SQL: []string{"ALTER TABLE " + mk.sql + " ADD CONSTRAINT " + name + " " + kind + " USING INDEX " + name}})
+	mk.indexes = append(mk.indexes, id)
+	return id
 }
 
 // insteadOf says what replaces index types of other engines.
@@ -74,19 +95,20 @@ var insteadOf = map[string]string{
 	"vector":   "Make an HNSW index once the column is a vector of the extension of that name.",
 }
 
-// index creates an index and returns its object's ID, "" if it cannot be created.
-func (mk *maker) index(x *tidemark.Index, name string) string {
+// index creates an index, by a name that is free if name is "". It returns its object's ID, "" if
+// it cannot be created, and its name.
+func (mk *maker) index(x *tidemark.Index, name string) (id, as string) {
 	who := "index " + x.Name + " of " + mk.t.String()
 	if hint := insteadOf[x.Method]; hint != "" && !mk.r.same {
 		mk.r.find(tidemark.Warning, who, "left out: PostgreSQL has no "+x.Method+" index of this kind", hint)
-		return ""
+		return "", ""
 	}
 	parts := make([]string, 0, len(x.Parts))
 	for _, p := range x.Parts {
 		s, err := mk.indexPart(x, &p, who)
 		if err != nil {
 			mk.r.find(tidemark.Warning, who, "left out: "+err.Error(), "")
-			return ""
+			return "", ""
 		}
 		if p.Desc {
 			s += " DESC"
@@ -121,10 +143,10 @@ func (mk *maker) index(x *tidemark.Index, name string) string {
 	if x.Comment != "" {
 		stmts = append(stmts, "COMMENT ON INDEX "+sql+" IS "+server.QuoteLiteral(x.Comment))
 	}
-	id := mk.r.add(tidemark.Object{ID: sql, Kind: "index", Phase: tidemark.AfterTable, Table: mk.t.TableID, Depends: []string{"table " + mk.sql},
+	id = mk.r.add(tidemark.Object{ID: sql, Kind: "index", Phase: tidemark.AfterTable, Table: mk.t.TableID, Depends: []string{"table " + mk.sql},
 		Heavy: true, Bytes: mk.m.From.Bytes / 3, SQL: stmts})
 	mk.indexes = append(mk.indexes, id)
-	return id
+	return id, name
 }
 
 // btreeChars is how many four-byte characters are sure to fit in a btree entry (2704 bytes).
@@ -170,7 +192,15 @@ func (mk *maker) indexPart(x *tidemark.Index, p *tidemark.IndexPart, who string)
 // foreignKeys adds a table's foreign keys without checking the rows, and then validates them.
 func (r *renderer) foreignKeys(m *tidemark.Move) {
 	t, sql := m.To, server.QuoteTable(m.To.TableID)
-	used := map[string]bool{}
+	used := map[string]bool{} // names of the table's constraints
+	for i := range t.Indexes {
+		if x := &t.Indexes[i]; x.Constraint {
+			used[shorten(x.Name)] = true
+		}
+	}
+	for _, c := range t.Checks {
+		used[c.Name] = true
+	}
 	for _, fk := range t.ForeignKeys {
 		who := "foreign key " + fk.Name + " of " + t.String()
 		if r.byTo[fk.Ref] == nil {
