@@ -45,6 +45,8 @@ type watched struct {
 	key  []string
 	rows [2]xxh3.Uint128 // hashes at the last look; zero: no row
 	size int             // bytes of the larger row
+	// written: a repair has written it as it is now, and it differs still.
+	written bool
 }
 
 func (w *watched) kind() RowKind {
@@ -185,7 +187,7 @@ func (t *liveTable) update(w, now *watched) {
 		delete(t.pending, w.id)
 		t.settled[w.id] = w
 	default:
-		w.rows = now.rows
+		w.rows, w.written = now.rows, false
 		delete(t.settled, w.id)
 		t.pending[w.id] = w
 	}

@@ -19,7 +19,7 @@ type Repaired struct {
 	Key   []Value          `json:"key"`
 	Was   []Value          `json:"was,omitempty"` // the target's values that the change overwrites or deletes
 	SQL   string           `json:"sql"`
-	Error string           `json:"error,omitempty"` // why the change was not made
+	Error string           `json:"error,omitempty"` // why the change was not made, or did not help
 }
 
 // Repairing controls a repair.
@@ -36,12 +36,13 @@ type Tally struct {
 	Inserted int64      `json:"inserted"`
 	Updated  int64      `json:"updated"`
 	Deleted  int64      `json:"deleted"`
-	Changed  int64      `json:"changed"` // had changed since the last look, and were left unchanged
-	Locked   int64      `json:"locked"`  // locked by others
+	Changed  int64      `json:"changed"`           // had changed since the last look, and were left unchanged
+	Locked   int64      `json:"locked"`            // locked by others
+	Unequal  int64      `json:"unequal,omitempty"` // written, and differ nevertheless: counted above too
 	Failed   []Repaired `json:"failed,omitempty"`
 }
 
-// Rows returns the number of rows made equal.
+// Rows returns the number of rows written.
 func (t Tally) Rows() int64 { return t.Inserted + t.Updated + t.Deleted }
 
 const (
@@ -51,8 +52,9 @@ const (
 
 // Repair makes the target's rows equal to the source's where they are known to differ, one
 // transaction per batch. It locks the target's rows and reads both sides again before it writes: a
-// row that has changed is left alone, and is unsettled again. Deletes go children first, inserts
-// parents first.
+// row that has changed is left alone, and is unsettled again. What it has written it reads back:
+// a row that still differs, since the target stores another value than it is given, stays one
+// that differs, and is not written twice. Deletes go children first, inserts parents first.
 func (l *Live) Repair(ctx context.Context, source Present, target Repairer, how Repairing) (Tally, error) {
 	m := &repairer{live: l, source: source, target: target, how: how}
 	tables := l.byReference()
@@ -110,7 +112,7 @@ func (m *repairer) table(ctx context.Context, t *liveTable, wanted func(RowKind)
 	var batch []*watched
 	size := 0
 	for _, w := range ordered(t.settled) {
-		if !wanted(w.kind()) {
+		if w.written || !wanted(w.kind()) {
 			continue
 		}
 		if len(batch) > 0 && (len(batch) == repairRows || size+w.size > repairBytes) {
@@ -145,18 +147,22 @@ func (m *repairer) batch(ctx context.Context, t *liveTable, rows []*watched) err
 			m.tally.Failed = append(m.tally.Failed, changes[i])
 		}
 	}
+	var now map[xxh3.Uint128]xxh3.Uint128
+	if err == nil && m.how.Execute {
+		now, err = m.readBack(ctx, t, changes, of)
+	}
 	m.live.batches++
 	if err == nil {
 		err = m.how.Tell(m.live.batches, changes)
 	}
 	if !m.how.Execute {
-		return m.done(t, changes, of, err)
+		return m.done(t, changes, of, nil, err)
 	}
 	if err == nil {
 		if err = m.target.End(ctx, true); err == nil {
 			err = m.how.Done(m.live.batches)
 		}
-		return m.done(t, changes, of, err)
+		return m.done(t, changes, of, now, err)
 	}
 	if lost := m.target.End(ctx, false); lost != nil {
 		return err
@@ -181,8 +187,24 @@ func (m *repairer) batch(ctx context.Context, t *liveTable, rows []*watched) err
 	return nil
 }
 
-// done counts the rows of a batch, which are equal now.
-func (m *repairer) done(t *liveTable, changes []Repaired, of []*watched, err error) error {
+// readBack returns what the target has now under the keys of a batch, and marks the changes that
+// did not make their row equal.
+func (m *repairer) readBack(ctx context.Context, t *liveTable, changes []Repaired, of []*watched) (map[xxh3.Uint128]xxh3.Uint128, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	now := map[xxh3.Uint128]xxh3.Uint128{}
+	err := t.read(ctx, 1, m.target, of, func(h *rowHasher, sum xxh3.Uint128, _ []byte) { now[h.fullKey(sum)] = sum })
+	for i, w := range of {
+		if err == nil && now[w.id] != w.rows[0] {
+			changes[i].Error = "the row differs still: the target stores another value than it is given"
+		}
+	}
+	return now, err
+}
+
+// done counts the rows of a batch, of which the target has now those that readBack has found.
+func (m *repairer) done(t *liveTable, changes []Repaired, of []*watched, now map[xxh3.Uint128]xxh3.Uint128, err error) error {
 	if err != nil {
 		return err
 	}
@@ -195,8 +217,13 @@ func (m *repairer) done(t *liveTable, changes []Repaired, of []*watched, err err
 		case Different:
 			m.tally.Updated++
 		}
-		if m.how.Execute {
-			delete(t.settled, of[i].id)
+		switch w := of[i]; {
+		case !m.how.Execute:
+		case now[w.id] == w.rows[0]:
+			delete(t.settled, w.id)
+		default:
+			w.rows[1], w.written = now[w.id], true
+			m.tally.Unequal++
 		}
 	}
 	return nil

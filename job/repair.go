@@ -172,6 +172,7 @@ func (r *repairing) result(ctx context.Context) (err error) {
 func (r *repairing) count(t diff.Tally) {
 	o := &r.out.Tally
 	o.Inserted, o.Updated, o.Deleted = o.Inserted+t.Inserted, o.Updated+t.Updated, o.Deleted+t.Deleted
+	o.Unequal += t.Unequal
 	o.Changed, o.Locked, o.Failed = o.Changed+t.Changed, o.Locked+t.Locked, t.Failed
 }
 

@@ -16,6 +16,11 @@ var pairs = map[[2]string]func(a *noticed, bools bool){
 	{engine.Postgres, engine.MySQL}: (*noticed).fromPostgres,
 }
 
+// targets are what looks for that on one target, whatever the source.
+var targets = map[string]func(a *noticed){
+	engine.MySQL: (*noticed).toMySQL,
+}
+
 // Applications finds what an application may notice though every row is equal: each thing once,
 // with the number of columns that it concerns. doc/manual/after-the-copy.md says what to do.
 // bools: tinyint(1) becomes boolean.
@@ -29,6 +34,9 @@ func Applications(source string, moves []tidemark.Move, target string, bools boo
 	if find := pairs[[2]string{engine.Family(source), engine.Family(target)}]; find != nil {
 		find(a, bools)
 	}
+	if find := targets[target]; find != nil {
+		find(a)
+	}
 	return a.findings
 }
 
@@ -41,6 +49,7 @@ type noticed struct {
 	spans, instants  []string // time, timestamp
 	capitals         []string // tables too
 	nullable, asText []string
+	json             []string
 
 	findings []tidemark.Finding
 }
@@ -103,6 +112,8 @@ func (a *noticed) column(m *tidemark.Move, c *tidemark.Column, name string) {
 		}
 	case tidemark.Timestamp:
 		a.instants = append(a.instants, name)
+	case tidemark.JSON:
+		a.json = append(a.json, name)
 	case tidemark.Array, tidemark.Interval, tidemark.TimeTZ, tidemark.Other:
 		if !strings.HasSuffix(c.Type.Native, "citext") {
 			a.asText = append(a.asText, name)
@@ -156,4 +167,10 @@ func (a *noticed) fromPostgres(bool) {
 	a.add(tidemark.Warning, len(a.bools), "boolean becomes tinyint(1): drivers return 1 and 0"+in(a.bools), "")
 	a.add(tidemark.Warning, len(a.instants), "timestamptz becomes datetime in UTC, whatever the session's time zone"+in(a.instants), "Run the application in UTC.")
 	a.add(tidemark.Note, len(a.nullable), "ORDER BY puts NULLs first (on the source last), text in the order of its characters' codes, and rows with equal values in any order", "ORDER BY column IS NULL, column; COLLATE has the order of a language.")
+}
+
+// toMySQL is for copies into MySQL, which parses JSON; MariaDB keeps its text.
+func (a *noticed) toMySQL() {
+	a.add(tidemark.Warning, len(a.json), "JSON numbers are parsed again: decimals (1.50) become doubles, and a double may change in its last digit, which diff shows and repair cannot correct"+in(a.json),
+		"Where amounts must stay exact, keep them in DECIMAL columns or as JSON strings, or give the column a text type (rule-action change-data-type).")
 }

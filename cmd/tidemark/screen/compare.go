@@ -81,6 +81,9 @@ func Repairs(w io.Writer, r *job.Repaired) {
 		fmt.Fprintf(w, "rejected: %s\n  %s\n", oneLine(f.Error), SQL(f.SQL))
 	}
 	fmt.Fprintf(w, "inserted %s, updated %s, deleted %s\n", Commas(r.Inserted), Commas(r.Updated), Commas(r.Deleted))
+	if r.Unequal > 0 {
+		fmt.Fprintf(w, "still different: %s, though written: the target stores other values than it is given (numbers in JSON, triggers); repairing again does not help\n", Count(int(r.Unequal), "row"))
+	}
 	if r.Changed > 0 || r.Locked > 0 {
 		fmt.Fprintf(w, "skipped: %s changed meanwhile, %s locked by others; run repair again\n", Commas(r.Changed), Commas(r.Locked))
 	}
