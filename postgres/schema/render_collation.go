@@ -80,5 +80,5 @@ func ignored(collation string) (what, hint string) {
 	case strings.HasSuffix(collation, "_as_ci"):
 		return "case", "Make the column citext, or make a unique index on lower(column)."
 	}
-	return "case and accents", "Give the column a nondeterministic ICU collation (locale = 'und-u-ks-level1'), after the copy."
+	return "case and accents", "Give the column a nondeterministic ICU collation (locale = 'und-u-ks-level1'), after the copy; LIKE fails with one before PostgreSQL 18."
 }
