@@ -490,6 +490,11 @@ func (r *renderer) leftOver() {
 		if o.Kind == "extension" || o.Kind == "type" || o.Kind == "domain" {
 			severity = tidemark.Note
 		}
+		if keys := r.inexactKeys(o); len(keys) > 0 {
+			r.find(tidemark.Warning, o.ID, "is not copied, and its keys compare exactly here: values that were one, in another case say, can both be inserted, and a foreign key refuses another spelling than that of its parent ("+tidemark.Some(keys, 2)+")",
+				"After the copy: drop the foreign keys, give all columns of these keys a collation that ignores the same (utf8mb4_0900_as_ci, on MariaDB utf8mb4_uca1400_nopad_as_ci), and add them again.")
+			continue
+		}
 		r.find(severity, o.ID, "is not copied: it is written in the SQL of the source's engine", "")
 	}
 }
