@@ -55,6 +55,8 @@ func stage(s job.StreamStatus, p Pace) (role, text string) {
 		return queueRole, fmt.Sprintf("The queue limits: %.0f%% of the time is spent writing to it.", 100*s.Busy)
 	case s.Half == captures:
 		return captureRole, "The source's log limits: all of it is in the queue."
+	case s.Idle && s.TablesStopped > 0:
+		return "", fmt.Sprintf("Stopped tables wait to be loaded again (tidemark sub reload): %d, whose changes are skipped. All else that has come is applied.", s.TablesStopped)
 	case s.Idle && s.Half != "":
 		return "", "Nothing waits: everything in the queue is applied."
 	case s.Idle:
