@@ -42,7 +42,7 @@ func (s *Schema) renderer(db *tidemark.Database, moves []tidemark.Move) *rendere
 	return &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
 		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
 		taken: map[string]map[string]server.Holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{},
-		enums: map[columnID]madeType{}, types: map[tidemark.TableID]map[string]string{}}
+		enums: map[columnID]madeType{}, types: map[tidemark.TableID]map[string]string{}, constraints: map[string]bool{}}
 }
 
 // A renderer holds the state of one call of Render, or of AddColumn.
@@ -64,6 +64,8 @@ type renderer struct {
 	dependsOn map[tidemark.TableID][]string          // what a logical table needs
 	enums     map[columnID]madeType                  // of another engine's columns
 	types     map[tidemark.TableID]map[string]string // of the columns of logical tables, by the source's name of the table
+
+	constraints map[string]bool // of logical tables, as "name ON table"
 
 	objects  []tidemark.Object
 	findings []tidemark.Finding

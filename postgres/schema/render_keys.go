@@ -192,15 +192,6 @@ func (mk *maker) indexPart(x *tidemark.Index, p *tidemark.IndexPart, who string)
 // foreignKeys adds a table's foreign keys without checking the rows, and then validates them.
 func (r *renderer) foreignKeys(m *tidemark.Move) {
 	t, sql := m.To, server.QuoteTable(m.To.TableID)
-	used := map[string]bool{} // names of the table's constraints
-	for i := range t.Indexes {
-		if x := &t.Indexes[i]; x.Constraint {
-			used[shorten(x.Name)] = true
-		}
-	}
-	for _, c := range t.Checks {
-		used[c.Name] = true
-	}
 	for _, fk := range t.ForeignKeys {
 		who := "foreign key " + fk.Name + " of " + t.String()
 		if r.byTo[fk.Ref] == nil {
@@ -235,12 +226,10 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 		if name == "" {
 			name = t.Name + "_" + strings.Join(fk.Columns, "_") + "_fkey"
 		}
-		for i := 2; used[shorten(name)]; i++ {
-			name = fmt.Sprintf("%s_%d", fk.Name, i)
+		q := server.QuoteIdent(shorten(name))
+		for i := 2; r.constraints[q+" ON "+sql]; i++ {
+			q = server.QuoteIdent(shorten(fmt.Sprintf("%s_%d", name, i)))
 		}
-		name = shorten(name)
-		used[name] = true
-		q := server.QuoteIdent(name)
 		add := "ALTER TABLE " + sql + " ADD CONSTRAINT " + q + " FOREIGN KEY (" + server.QuoteIdents(fk.Columns) + ") REFERENCES " +
 			server.QuoteTable(fk.Ref) + " (" + server.QuoteIdents(fk.RefColumns) + ")" + actions(&fk) + " NOT VALID"
 		depends := append([]string{"table " + sql, "table " + server.QuoteTable(fk.Ref)}, key.ids...)

@@ -57,6 +57,10 @@ func keyOf(t *tidemark.Table) []tidemark.Index {
 }
 
 func (r *renderer) add(o tidemark.Object) string {
+	switch o.Kind {
+	case "constraint", "check", "foreign key":
+		r.constraints[o.ID] = true
+	}
 	o.ID = o.Kind + " " + o.ID
 	r.objects = append(r.objects, o)
 	return o.ID
