@@ -56,7 +56,7 @@ func stage(s job.StreamStatus, p Pace) (role, text string) {
 	case s.Half == captures:
 		return captureRole, "The source's log limits: all of it is in the queue."
 	case s.Idle && s.TablesStopped > 0:
-		return "", fmt.Sprintf("Stopped tables wait to be loaded again (tidemark sub reload): %d, whose changes are skipped. All else that has come is applied.", s.TablesStopped)
+		return "", fmt.Sprintf("Stopped tables wait for what their messages say: %d, whose changes are skipped. All else that has come is applied.", s.TablesStopped)
 	case s.Idle && s.Half != "":
 		return "", "Nothing waits: everything in the queue is applied."
 	case s.Idle:

@@ -34,7 +34,7 @@ func TestLimits(t *testing.T) {
 		{status(func(s *job.StreamStatus) { s.Half = "capture" }), Pace{Fresh: 1}, "The source's log limits: all of it is in the queue"},
 		{status(func(s *job.StreamStatus) { s.Half, s.Idle = "apply", true }), Pace{Fresh: 1}, "Nothing waits: everything in the queue"},
 		{status(func(s *job.StreamStatus) { s.Idle = true }), Pace{Fresh: 1}, "Nothing waits: everything in the source's log"},
-		{status(func(s *job.StreamStatus) { s.Idle, s.TablesStopped = true, 2 }), Pace{Fresh: 1}, "Stopped tables wait to be loaded again (tidemark sub reload): 2, whose"},
+		{status(func(s *job.StreamStatus) { s.Idle, s.TablesStopped = true, 2 }), Pace{Fresh: 1}, "Stopped tables wait for what their messages say: 2, whose"},
 		{status(func(s *job.StreamStatus) { s.Idle, s.HeldBy = true, "a (has no standby)" }), Pace{}, "The source sends no more of its log until its standbys have it (synchronized_standby_slots): a (has no standby). Start them"},
 		{status(func(s *job.StreamStatus) { s.State = job.OneAlone }), Pace{Fresh: 1}, "One transaction is too large"},
 		{status(func(s *job.StreamStatus) { s.InFlight = 3 }), Pace{}, "3 transactions are being applied"},
