@@ -93,6 +93,13 @@ func (t *Table) Column(name string) *Column {
 	return nil
 }
 
+// Keyed reports whether a column is in the primary key or in a unique one.
+func (t *Table) Keyed(column string) bool {
+	is := func(p IndexPart) bool { return p.Column == column }
+	return t.Key != nil && slices.ContainsFunc(t.Key.Parts, is) ||
+		slices.ContainsFunc(t.Indexes, func(x Index) bool { return x.Unique && slices.ContainsFunc(x.Parts, is) })
+}
+
 // Stored returns the columns whose values are copied: all but generated ones.
 func (t *Table) Stored() []Column {
 	out := make([]Column, 0, len(t.Columns))

@@ -1,5 +1,7 @@
 package tidemark
 
+import "strings"
+
 // A TypeKind is the logical kind of a column type: what the values are, whatever
 // the engine calls it.
 //
@@ -73,4 +75,16 @@ type Type struct {
 	Collation string   `json:"collation,omitempty"` // where it is not the default of its type or table
 	Portable  bool     `json:"portable,omitempty"`  // its binary wire form means the same on any server of the engine
 	Width1    bool     `json:"width1,omitempty"`    // MySQL tinyint(1), the usual spelling of a boolean
+}
+
+// Citext reports whether it is PostgreSQL's citext, in any schema.
+func (t *Type) Citext() bool {
+	return t.Kind == Text && (t.Native == "citext" || strings.HasSuffix(t.Native, ".citext"))
+}
+
+// NoPad reports whether a collation of MySQL or MariaDB counts trailing blanks, as all of
+// PostgreSQL's do.
+func NoPad(collation string) bool {
+	collation = strings.ToLower(collation)
+	return collation == "binary" || strings.Contains(collation, "_0900_") || strings.Contains(collation, "_nopad_")
 }

@@ -343,13 +343,13 @@ func equality(t tidemark.Type) (exact bool, end trim) {
 // is assumed not to, unless its name says otherwise; citext is a type of its own.
 func bytewise(t tidemark.Type) (exact bool, end trim) {
 	if t.Charset == "" && t.Collation == "" {
-		return t.Native != "citext" && !strings.HasSuffix(t.Native, ".citext"), whole
+		return !t.Citext(), whole
 	}
 	switch t.Collation {
 	case "C", "POSIX", "ucs_basic", "binary":
 		return true, whole
 	}
-	if strings.HasPrefix(t.Collation, "utf8mb4_0900") || strings.Contains(t.Collation, "_nopad_") {
+	if tidemark.NoPad(t.Collation) {
 		return strings.HasSuffix(t.Collation, "_bin"), whole
 	}
 	return strings.HasSuffix(t.Collation, "_bin"), blanks

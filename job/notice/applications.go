@@ -5,7 +5,6 @@ package notice
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -101,17 +100,17 @@ func (a *noticed) column(m *tidemark.Move, c *tidemark.Column, name string) {
 	case tidemark.Char, tidemark.Varchar, tidemark.Text:
 		if foldsCase(c.Type.Collation, m.From.Collation, c.Type.Charset) {
 			a.folded = append(a.folded, name)
-		} else if c.Type.Kind != tidemark.Char && isKey(m, c) && pads(cmp.Or(c.Type.Collation, m.From.Collation)) {
+		} else if c.Type.Kind != tidemark.Char && m.To.Keyed(c.Name) && !tidemark.NoPad(cmp.Or(c.Type.Collation, m.From.Collation, "binary")) {
 			a.padded = append(a.padded, name)
 		}
 		if c.Type.Kind == tidemark.Char && c.Type.Length == 32 {
 			a.hex32 = append(a.hex32, name)
 		}
-		if isKey(m, c) && !strings.HasSuffix(c.Type.Native, "citext") {
+		if m.To.Keyed(c.Name) && !c.Type.Citext() {
 			a.texts = append(a.texts, name)
 		}
 	case tidemark.UUID:
-		if isKey(m, c) {
+		if m.To.Keyed(c.Name) {
 			a.ids = append(a.ids, name)
 		}
 	case tidemark.Geometry:
@@ -149,7 +148,7 @@ func (a *noticed) column(m *tidemark.Move, c *tidemark.Column, name string) {
 			a.plain = append(a.plain, name)
 		}
 	case tidemark.Array, tidemark.Interval, tidemark.TimeTZ, tidemark.Other:
-		if !strings.HasSuffix(c.Type.Native, "citext") {
+		if !c.Type.Citext() {
 			a.asText = append(a.asText, name)
 		}
 	}
@@ -171,19 +170,6 @@ func foldsCase(column, table, charset string) bool {
 		return charset != "binary"
 	}
 	return strings.HasSuffix(strings.ToLower(column), "_ci")
-}
-
-// pads reports whether a collation of MySQL's ignores trailing blanks.
-func pads(collation string) bool {
-	collation = strings.ToLower(collation)
-	return collation != "" && collation != "binary" && !strings.Contains(collation, "_0900_") && !strings.Contains(collation, "nopad_")
-}
-
-// isKey reports whether a column is in the primary key or in a unique one.
-func isKey(m *tidemark.Move, c *tidemark.Column) bool {
-	is := func(p tidemark.IndexPart) bool { return p.Column == c.Name }
-	return m.To.Key != nil && slices.ContainsFunc(m.To.Key.Parts, is) ||
-		slices.ContainsFunc(m.To.Indexes, func(x tidemark.Index) bool { return x.Unique && slices.ContainsFunc(x.Parts, is) })
 }
 
 // fromMySQL is for copies from MySQL or MariaDB into PostgreSQL.

@@ -125,7 +125,7 @@ func (r *renderer) fitThere(m *tidemark.Move, there *tidemark.Table, cols, refs 
 // padsOne reports whether one of two columns is a CHAR and the other a VARCHAR, whose collation
 // compares the blanks at the end: the server makes such a foreign key, and finds no value's parent.
 func padsOne(a, b *tidemark.Type, collation string) bool {
-	return keyClass(a) == "text" && a.Kind != b.Kind && (strings.Contains(collation, "_0900_") || strings.Contains(collation, "_nopad_"))
+	return keyClass(a) == "text" && a.Kind != b.Kind && tidemark.NoPad(collation)
 }
 
 // keyType returns the type and the collation that a column of a move will have, as far as they are

@@ -46,7 +46,7 @@ var typeMap = []TypeRule{
 	{From: "char(n), longer", To: "varchar(n)", fits: kind(tidemark.Char), spell: charType},
 	{From: "varchar(n), n up to 16383", To: "varchar(n)", fits: func(t *tidemark.Type) bool { return t.Kind == tidemark.Varchar && t.Length > 0 && t.Length <= 16383 }, spell: charType},
 	{From: "varchar, longer", To: "mediumtext or longtext", fits: kind(tidemark.Varchar), spell: charType},
-	{From: "citext", To: "longtext that compares without regard to case", fits: citext, Silent: true,
+	{From: "citext", To: "longtext that compares without regard to case", fits: (*tidemark.Type).Citext, Silent: true,
 		Loses: "Unicode's rules decide what is equal (utf8mb4_0900_as_ci; on MariaDB utf8mb4_uca1400_nopad_as_ci, and before 10.10 utf8mb4_unicode_520_nopad_ci, which ignores accents too), where citext compares lower(): ligatures and full-width letters equal plain ones, say, and a unique key refuses the second",
 		spell: func(_ *tidemark.Type, d dialect) string { return "longtext" + collate + d.caseInsensitive() }},
 	{From: "text", To: "longtext, or the smallest that holds the limit", fits: kind(tidemark.Text), spell: lob("text")},
@@ -90,11 +90,6 @@ const ascii = " CHARACTER SET ascii COLLATE ascii_bin"
 // collate precedes the collation of text that does not compare as its table does. Servers show the
 // character set with it.
 const collate = " CHARACTER SET utf8mb4 COLLATE "
-
-// citext matches PostgreSQL's type in any schema: a text by its kind.
-func citext(t *tidemark.Type) bool {
-	return t.Kind == tidemark.Text && (t.Native == "citext" || strings.HasSuffix(t.Native, ".citext"))
-}
 
 func kind(k tidemark.TypeKind) func(*tidemark.Type) bool {
 	return func(t *tidemark.Type) bool { return t.Kind == k }
