@@ -128,12 +128,19 @@ type Skipper interface {
 	Skip(places []string)
 }
 
-// A NamedTxStream is a Stream that emits only transactions that change something. It may begin or
-// end at another, and is asked for that.
+// A NamedTxStream is a Stream that emits only transactions that change something. It may end at
+// another, and is asked for that.
 type NamedTxStream interface {
 	// EmitNamed emits the transaction with this GTID even if it changes none of the stream's
 	// tables. Call it before Run.
 	EmitNamed(gtid string)
+}
+
+// A TxFinder is a Source whose log names its transactions.
+type TxFinder interface {
+	// FindTx looks for the transaction with this GTID in the log, and returns a place after it and
+	// before the next one; 0: it is not there. purged: no longer.
+	FindTx(ctx context.Context, gtid string) (end uint64, purged bool, err error)
 }
 
 // A RawDateStream is a Stream that by default converts invalid dates.

@@ -37,6 +37,7 @@ var (
 	_ = []capture.Journaler{pg{}, my{}}
 	_ = []capture.FilteredRowSource{pg{}, my{}}
 	_ = []capture.OldRowSource{pg{}, my{}}
+	_ = []capture.TxFinder{my{}}
 	_ = []apply.Flusher{pg{}}
 	_ = []apply.Sender{pg{}}
 	_ = []apply.Resolver{pg{}, my{}}

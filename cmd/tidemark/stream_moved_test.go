@@ -55,5 +55,14 @@ func TestStreamSourceReplaced(t *testing.T) {
 		testdb.Query(t, there, "FLUSH BINARY LOGS; UPDATE branch SET total = total + 1")
 		must(t, "replicate", there, s.dst, "--name", s.name, "--until", "now")
 		equal(t, there, s.dst, s.name)
+		testdb.Query(t, there, "UPDATE branch SET total = total + 1")
+		gtid, total := testdb.Query(t, there, "SELECT @@gtid_binlog_pos"), testdb.Query(t, there, "SELECT sum(total) FROM branch")
+		for range 2 { // first it is the last in the log, then it is applied already
+			must(t, "replicate", there, s.dst, "--name", s.name, "--until", gtid)
+			if got := testdb.Query(t, s.dst, "SELECT sum(total) FROM branch"); got != total {
+				t.Errorf("until %s the target has %s, the source had %s", gtid, got, total)
+			}
+			testdb.Query(t, there, "UPDATE branch SET total = total + 1")
+		}
 	}
 }

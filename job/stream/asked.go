@@ -1,13 +1,16 @@
 package stream
 
-import "github.com/tidemarkdb/tidemark/engines"
+import (
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
+)
 
 // The optional interfaces that a stream asks an open database for at run time, and who implements
 // them: see the list of package job.
 var (
 	_ = []alterer{engines.Postgres{}}
 	_ = []identified{engines.Postgres{}, engines.MySQL{}}
-	_ = []clocker{engines.Postgres{}, engines.MySQL{}}
+	_ = []point.Clocker{engines.Postgres{}, engines.MySQL{}}
 	_ = []columnAdder{engines.Postgres{}, engines.MySQL{}}
 	_ = []ddlLog{engines.Postgres{}}
 	_ = []definer{engines.Postgres{}}

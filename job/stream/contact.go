@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/contact"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
 )
 
 const (
@@ -123,14 +124,9 @@ func (r *prober) awaitEnd(ctx context.Context, end int, url string) {
 	}
 }
 
-// A clocker is a server that can be asked for its time.
-type clocker interface {
-	Clock(ctx context.Context) (time.Time, error)
-}
-
 // askClock measures how far a server's clock is ahead of this machine's.
 func (r *prober) askClock(ctx context.Context, end int, db job.Database) error {
-	c, ok := db.(clocker)
+	c, ok := db.(point.Clocker)
 	if !ok {
 		return nil
 	}

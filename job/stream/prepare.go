@@ -44,17 +44,23 @@ func (r *session) skipping() func(context.Context, *change.Tx) error {
 	}}
 	var err error
 	if s.Time, err = time.Parse(time.RFC3339Nano, r.rec.From); err != nil {
-		s.GTID = r.rec.From
+		err = r.refuse(tidemark.Unsupported, "an earlier version of tidemark began it after "+r.rec.From+", and did not get there", "End it with --remove, and begin again.")
+		return func(context.Context, *change.Tx) error { return err }
 	}
 	return s.Pass
+}
+
+// finder looks for transactions in the source's log; nil: there is no such log, or it has no names.
+func (r *stream) finder() point.Finder {
+	if f, ok := r.from.(capture.TxFinder); ok {
+		return f.FindTx
+	}
+	return nil
 }
 
 // prepare configures what a stream leaves out, and how. gate is where it ends, if it does.
 func (r *session) prepare(stream capture.Stream, moves []tidemark.Move, gate *point.Gate) {
 	if x, ok := stream.(capture.NamedTxStream); ok {
-		if r.rec.From != "" {
-			x.EmitNamed(r.rec.From) // or it is a time
-		}
 		if gate != nil && gate.GTID != "" {
 			x.EmitNamed(gate.GTID)
 		}

@@ -177,6 +177,12 @@ func (r *session) until(ctx context.Context, s *sampler) (uint64, error) {
 		if s.gate, err = point.NewGate(r.spec.Until, r.shape.Name()); err != nil || s.gate == nil {
 			return 0, err
 		}
+		wait := func() {
+			r.env.Event(job.Event{Kind: "finding", Object: "transaction " + s.gate.GTID, Text: "is not in the source's log yet: the stream ends once it is"})
+		}
+		if err := s.gate.End(ctx, r.finder(), wait); err != nil {
+			return 0, err
+		}
 		until := s.gate.Place
 		if until > 0 && r.spec.Role == ApplyHalf {
 			until-- // its last transaction reaches that far
@@ -346,7 +352,7 @@ func (r *session) watch(ctx context.Context, s *sampler, until uint64) {
 			return
 		}
 		if until == 0 && s.gate != nil {
-			if until, err = r.timeIsUp(ctx, s.gate.Time); err != nil {
+			if until, err = s.gate.TimeIsUp(ctx, r.src, r.from); err != nil {
 				r.fail(err)
 				return
 			}
@@ -373,20 +379,6 @@ func (r *session) arrived(ctx context.Context, s *sampler) bool {
 	}
 	_ = r.over(reached)
 	return true
-}
-
-// timeIsUp gives, once it is later than t by the source's clock, the end of its log: everything
-// that was committed until then is before it. Nothing later need arrive.
-func (r *session) timeIsUp(ctx context.Context, t time.Time) (uint64, error) {
-	c, ok := r.src.(clocker)
-	if !ok || t.IsZero() || time.Since(t) < -time.Hour {
-		return 0, nil
-	}
-	now, err := c.Clock(ctx)
-	if err != nil || !now.After(t) {
-		return 0, err
-	}
-	return r.from.End(ctx)
 }
 
 // idleEvery is how often the source may release log without changes for the stream: each time costs

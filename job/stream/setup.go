@@ -95,6 +95,9 @@ func (r *setup) startStream(ctx context.Context) error {
 		return nil
 	}
 	g, err := point.NewGate(r.spec.From, r.src.Name())
+	if err == nil {
+		err = g.Begin(ctx, r.finder())
+	}
 	if err != nil {
 		return err
 	}
@@ -109,10 +112,7 @@ func (r *setup) startStream(ctx context.Context) error {
 		return err
 	}
 	if r.rec.Place = g.Place; g.Place == 0 {
-		r.rec.Place, r.rec.From = begins, g.GTID
-		if g.GTID == "" {
-			r.rec.From = g.Time.Format(time.RFC3339Nano)
-		}
+		r.rec.Place, r.rec.From = begins, g.Time.Format(time.RFC3339Nano)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
 }
 
 // refuse is an error of the whole stream.
-func (r *setup) refuse(kind tidemark.Kind, text, hint string) error {
+func (r *stream) refuse(kind tidemark.Kind, text, hint string) error {
 	return &tidemark.Error{Op: r.spec.Role.Verb(), Object: "stream " + r.spec.Name, Kind: kind, Err: errors.New(text), Hint: hint}
 }
 

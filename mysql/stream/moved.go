@@ -236,25 +236,27 @@ func (e *Source) executedMariaDB(ctx context.Context) (func(string) bool, error)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	split := func(gtid string) (origin string, n uint64) {
-		at := strings.LastIndexByte(gtid, '-')
-		n, _ = strconv.ParseUint(gtid[at+1:], 10, 64)
-		return gtid[:max(at, 0)], n
-	}
 	last := map[string]uint64{}
 	for one := range strings.SplitSeq(rows[0][0], ",") {
-		origin, n := split(one)
+		origin, n := splitGTID(one)
 		last[origin] = n
 	}
 	return func(set string) bool {
 		for one := range strings.SplitSeq(set, ",") {
-			origin, n := split(one)
+			origin, n := splitGTID(one)
 			if most, known := last[origin]; known && n > most {
 				return false
 			}
 		}
 		return true
 	}, nil
+}
+
+// splitGTID gives domain and server of a GTID of MariaDB, and its number.
+func splitGTID(gtid string) (origin string, n uint64) {
+	at := strings.LastIndexByte(gtid, '-')
+	n, _ = strconv.ParseUint(gtid[at+1:], 10, 64)
+	return gtid[:max(at, 0)], n
 }
 
 // HasApplied sets which transactions after the stream's start position the target has. Call it

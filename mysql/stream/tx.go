@@ -44,6 +44,9 @@ func (g *group) name() string {
 // GTID: the place of its end is unknown until it arrives, which may be gigabytes later. Place is
 // greater than the End of the transaction before, and less than its own End.
 func (s *assembly) beginGroup(g group) error {
+	if s.seek != nil && s.seek.begun != nil {
+		s.seek.begun(g.gtid)
+	}
 	err := s.rename(&g)
 	s.group, s.open, s.tx = g, true, nil
 	return err

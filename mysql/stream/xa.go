@@ -124,11 +124,13 @@ func (s *Stream) searchFile(ctx context.Context, f server.LogFile, xid string) (
 	return other.waiting[xid], nil
 }
 
-// A seeking configures a stream that only looks for a prepared transaction, or only at statements.
+// A seeking configures a stream that only looks for a prepared transaction, or only at statements
+// and GTIDs.
 type seeking struct {
 	xid   string
 	until uint64
 	heard func(st history.Statement, sql string) // if set, receives all statements instead
+	begun func(gtid string)                      // if set, is called as each group begins
 }
 
 // passes reports whether to ignore the current group in a search.

@@ -76,6 +76,66 @@ func NewGate(p Point, engine string) (*Gate, error) {
 	return g, err
 }
 
+// A Finder looks for a transaction in the source's log; see capture.TxFinder.
+type Finder func(ctx context.Context, gtid string) (end uint64, purged bool, err error)
+
+// Begin finds the place after which a stream begins, if the gate has the GTID of a transaction.
+func (g *Gate) Begin(ctx context.Context, find Finder) error {
+	place, purged, err := g.find(ctx, find)
+	switch {
+	case err != nil || place > 0 || g.GTID == "":
+		return err
+	case purged:
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: "transaction " + g.GTID, Err: errors.New("is no longer in the source's log"), Hint: "Start with a copy: leave --from out."}
+	}
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: "transaction " + g.GTID, Err: errors.New("is not in the source's log"), Hint: "Give --from a GTID of this source, such as the one that the dump or backup names."}
+}
+
+// End finds the place at which a stream ends, if the gate has the GTID of a transaction. One that
+// the source's log does not have yet may come: wait is called.
+func (g *Gate) End(ctx context.Context, find Finder, wait func()) error {
+	place, purged, err := g.find(ctx, find)
+	switch {
+	case purged:
+		g.Place, g.GTID = 1, "" // the stream is beyond it
+	case err == nil && place == 0 && g.GTID != "" && find != nil:
+		wait()
+	}
+	return err
+}
+
+// find replaces the GTID by a place, if the log has it.
+func (g *Gate) find(ctx context.Context, find Finder) (place uint64, purged bool, err error) {
+	if find == nil || g.GTID == "" {
+		return 0, false, nil
+	}
+	if place, purged, err = find(ctx, g.GTID); place > 0 {
+		g.Place, g.GTID = place, ""
+	}
+	return place, purged, err
+}
+
+// A Clocker is a server that can be asked for its time.
+type Clocker interface {
+	Clock(ctx context.Context) (time.Time, error)
+}
+
+// TimeIsUp gives, once it is later than the gate's time by the source's clock, the end of its log:
+// everything that was committed until then is before it. Nothing later need arrive.
+func (g *Gate) TimeIsUp(ctx context.Context, src any, log interface {
+	End(ctx context.Context) (uint64, error)
+}) (uint64, error) {
+	c, ok := src.(Clocker)
+	if !ok || g.Time.IsZero() || time.Since(g.Time) < -time.Hour {
+		return 0, nil
+	}
+	now, err := c.Clock(ctx)
+	if err != nil || !now.After(g.Time) {
+		return 0, err
+	}
+	return log.End(ctx)
+}
+
 // beyond reports whether a transaction is after the point.
 func (g *Gate) beyond(tx *change.Tx) bool {
 	return g.Place > 0 && tx.Place >= g.Place || !g.Time.IsZero() && tx.Time.After(g.Time)
@@ -110,15 +170,9 @@ func (s *Skip) Pass(ctx context.Context, tx *change.Tx) error {
 	if s == nil || s.open {
 		return nil
 	}
-	if s.GTID == "" && s.beyond(tx) || !s.Time.IsZero() && tx.Time.Equal(s.Time) {
+	if s.beyond(tx) || !s.Time.IsZero() && tx.Time.Equal(s.Time) {
 		s.open = true
 		return s.Done(ctx)
-	}
-	if s.GTID != "" && tx.GTID == s.GTID && !tx.More { // the stream begins after it
-		s.open = true
-		if err := s.Done(ctx); err != nil {
-			return err
-		}
 	}
 	return tx.OnlyRelations()
 }
