@@ -22,6 +22,9 @@ type (
 	doubter interface {
 		Doubts(ctx context.Context, moves []tidemark.Move) ([]tidemark.Doubt, error)
 	}
+	strayer interface {
+		Astray(ctx context.Context, tables []tidemark.TableID) ([]tidemark.Doubt, error)
+	}
 	limited interface {
 		LargestValue(ctx context.Context, bytes bool) (most int64, remedy string, err error)
 	}
@@ -32,6 +35,7 @@ var (
 	_ = []targetNeeder{pg{}, my{}}
 	_ = []lobFinder{pg{}, my{}}
 	_ = []doubter{pg{}, my{}}
+	_ = []strayer{pg{}}
 	_ = []limited{pg{}, my{}}
 )
 
@@ -78,6 +82,15 @@ func Doubts(ctx context.Context, db named, moves []tidemark.Move) ([]tidemark.Do
 		return e.Doubts(ctx, moves)
 	}
 	return nil, cannot(db, "check", "looking at its values")
+}
+
+// Astray counts the rows of tables that do not fulfil a foreign key which the server holds for
+// valid, by key, where a stream can have written such rows.
+func Astray(ctx context.Context, db named, tables []tidemark.TableID) ([]tidemark.Doubt, error) {
+	if e, ok := db.(strayer); ok {
+		return e.Astray(ctx, tables)
+	}
+	return nil, nil
 }
 
 // LargestValue returns the largest binary or text value in bytes that a database accepts, and how

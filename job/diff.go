@@ -12,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/engine"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mapping"
 	"github.com/tidemarkdb/tidemark/sample"
@@ -80,8 +81,30 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 	if servers != nil {
 		spec.Servers(servers.account(result.Report))
 	}
+	if err == nil {
+		var stray []tidemark.Finding
+		stray, err = astray(ctx, src, tgt, pairs)
+		findings = append(findings, stray...)
+	}
 	result.Equal = result.Equal && !missing(findings)
 	return result, findings, err
+}
+
+// astray finds the rows of the target that break its own foreign keys, since the source knows more
+// spellings as equal.
+func astray(ctx context.Context, src, tgt End, pairs []diff.Pair) (out []tidemark.Finding, err error) {
+	if engine.Family(src.Name()) == engine.Family(tgt.Name()) {
+		return nil, nil
+	}
+	tables := make([]tidemark.TableID, len(pairs))
+	for i, p := range pairs {
+		tables[i] = p.Target.From.TableID
+	}
+	doubts, err := engines.Astray(ctx, tgt, tables)
+	for _, d := range doubts {
+		out = append(out, brokenKey(&d, "the target holds this key for valid, and a dump of it cannot be restored"))
+	}
+	return out, err
 }
 
 // comparePairs compares the pairs that an earlier attempt has not found equal, and adds to equal.

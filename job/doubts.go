@@ -16,6 +16,12 @@ type ValueLook struct {
 	Decided []string // options that say what becomes of some of them
 }
 
+// brokenKey reports rows that do not fulfil a foreign key.
+func brokenKey(d *tidemark.Doubt, then string) tidemark.Finding {
+	return tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.BadRow, Object: "foreign key " + d.ForeignKey + " of " + d.Table.String(),
+		Text: plural(int(d.Rows), "row") + ": " + d.What + "; " + then, Hint: "Give these rows the spelling of what they refer to, on the source."}
+}
+
 // doubts finds the values for which the target has no place.
 func (c *Checked) doubts(ctx context.Context, src, tgt End, moves []tidemark.Move, spec *CopySpec, look ValueLook) (err error) {
 	if engine.Family(src.Name()) == engine.Family(tgt.Name()) {
@@ -34,8 +40,7 @@ func (c *Checked) doubts(ctx context.Context, src, tgt End, moves []tidemark.Mov
 	}
 	for _, d := range c.Doubts {
 		if d.ForeignKey != "" {
-			c.Findings = append(c.Findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.BadRow, Object: "foreign key " + d.ForeignKey + " of " + d.Table.String(),
-				Text: plural(int(d.Rows), "row") + ": " + d.What + "; on the target case, accents and trailing blanks count", Hint: "Give these rows the spelling of what they refer to, on the source."})
+			c.Findings = append(c.Findings, brokenKey(&d, "on the target case, accents and trailing blanks count"))
 			continue
 		}
 		f := tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.BadRow, Object: "column " + d.Table.String() + "." + d.Column,

@@ -105,8 +105,10 @@ func Proof(w io.Writer, p *stream.Proof) {
 		Definitions(w, p.Definitions)
 	}
 	switch {
+	case !p.Compared.Equal && !slices.ContainsFunc(p.Compared.Tables, func(t diff.TableResult) bool { return !t.Equal }):
+		fmt.Fprintln(w, "The rows that were compared are equal, but the target cannot be used as it is: see above.")
 	case !p.Compared.Equal:
-		fmt.Fprintln(w, "The two sides are not equal: either something still writes to the source (stop it, or use --fence), or the target was changed.")
+		fmt.Fprintln(w, "The two sides are not equal: something still writes to the source (stop it, or use --fence), the target was changed, or it stores some values otherwise (tidemark check names them).")
 	case !p.Equal():
 		fmt.Fprintln(w, "The rows of both sides are equal, but their definitions are not: run the SQL above on the target and cut over again, or accept the differences (--definitions=accept).")
 	case p.Definitions == nil:
