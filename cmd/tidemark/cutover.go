@@ -54,11 +54,19 @@ default_transaction_read_only = on) and ends all other sessions. The proof ends 
 commands that undo this and remove the stream.`,
 		Example: `  tidemark cutover postgres://me@old/shop postgres://me@new/shop --fence
 
+  # of a stream that is known here, by its name
+  tidemark cutover --name shop
+
   # afterwards: drop the slot, so that the source keeps no more log
   tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
 		Args: args(0, 2, "cutover SOURCE TARGET"),
 	}
 	return onTask(cmd, (*cutoverOptions).cutover)
+}
+
+// ofStream takes source and target from the stream. All its tables are compared, stopped ones too.
+func (o *cutoverOptions) ofStream(cmd *cobra.Command, r *request) error {
+	return r.ofStream(cmd, o.name, &o.stateOptions, false)
 }
 
 func (o *cutoverOptions) cutover(cmd *cobra.Command, r *request) error {

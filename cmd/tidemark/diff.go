@@ -143,5 +143,5 @@ func (o *diffOptions) ofStream(cmd *cobra.Command, r *request) error {
 	if !o.live {
 		return noEnds(cmd)
 	}
-	return r.ofStream(cmd, o.name, &o.stateOptions)
+	return r.ofStream(cmd, o.name, &o.stateOptions, true)
 }

@@ -97,5 +97,5 @@ func (o *repairOptions) repair(cmd *cobra.Command, r *request) error {
 
 // ofStream takes source and target from a stream.
 func (o *repairOptions) ofStream(cmd *cobra.Command, r *request) error {
-	return r.ofStream(cmd, o.name, &o.stateOptions)
+	return r.ofStream(cmd, o.name, &o.stateOptions, true)
 }

@@ -132,8 +132,9 @@ func (r *request) files(o *ruleOptions) (map[string]option.Value, error) {
 	return file, r.tableRules(o)
 }
 
-// ofStream takes source, target and tables from the catalogue's record of the stream.
-func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions) error {
+// ofStream takes source and target from the catalogue's record of a stream and, with active, the
+// tables whose changes are applied.
+func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions, active bool) error {
 	cat, err := state.readCatalog()
 	if err != nil {
 		return err
@@ -146,11 +147,14 @@ func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions)
 	if err != nil {
 		return err
 	}
+	r.source, r.target, r.found = s.Source, s.Target, true
+	if !active {
+		return nil
+	}
 	tables, err := cat.StreamTables(cmd.Context(), s.Name)
 	if err != nil {
 		return err
 	}
-	r.source, r.target, r.found = s.Source, s.Target, true
 	for _, t := range tables {
 		if r.only == nil {
 			r.only = map[tidemark.TableID]bool{}
