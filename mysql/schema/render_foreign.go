@@ -82,8 +82,16 @@ func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]st
 	}
 	child, parent := r.built[m.From.TableID], r.built[p.From.TableID]
 	for i := range cols {
-		if child == nil || parent == nil {
-			break // one of them keeps the source's types
+		if child == nil && parent == nil {
+			break // both keep the source's types
+		}
+		if child == nil || parent == nil { // a rule changes one of them
+			a, collation := r.keyType(m, cols[i])
+			b, have := r.keyType(p, refs[i])
+			if a != nil && b != nil && !sameThere(a, collation, b, have) {
+				return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], inKeyWords(a, collation), refs[i], inKeyWords(b, have))
+			}
+			continue
 		}
 		for _, c := range []*builtColumn{child.column(cols[i]), parent.column(refs[i])} {
 			if c != nil && c.inKey() < 0 {
@@ -111,15 +119,20 @@ func (r *renderer) fitThere(m *tidemark.Move, there *tidemark.Table, cols, refs 
 			continue
 		}
 		have := cmp.Or(p.Type.Collation, there.Collation)
-		same := keyClass(child) == keyClass(&p.Type)
-		if same && keyClass(child) == "text" && have != "" {
-			same = (collation == "" || strings.EqualFold(collation, have)) && !padsOne(child, &p.Type, have)
-		}
-		if !same {
+		if !sameThere(child, collation, &p.Type, have) {
 			return nil, nil, fmt.Sprintf("%s is %s, and %s of the table on the target is %s: they must be the same here", cols[i], inKeyWords(child, collation), p.Name, inKeyWords(&p.Type, have))
 		}
 	}
 	return cols, refs, ""
+}
+
+// sameThere reports whether InnoDB accepts columns of these types as child and parent of a foreign
+// key, as far as their collations are known.
+func sameThere(child *tidemark.Type, collation string, parent *tidemark.Type, have string) bool {
+	if keyClass(child) != keyClass(parent) || keyClass(child) != "text" || have == "" {
+		return keyClass(child) == keyClass(parent)
+	}
+	return (collation == "" || strings.EqualFold(collation, have)) && !padsOne(child, parent, have)
 }
 
 // padsOne reports whether one of two columns is a CHAR and the other a VARCHAR, whose collation

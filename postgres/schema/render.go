@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
@@ -42,7 +43,7 @@ func (s *Schema) renderer(db *tidemark.Database, moves []tidemark.Move) *rendere
 	return &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
 		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID][]string{},
 		taken: map[string]map[string]server.Holder{}, names: &s.names, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{},
-		enums: map[columnID]madeType{}, types: map[tidemark.TableID]map[string]string{}, constraints: map[string]bool{}}
+		enums: map[columnID]madeType{}, types: map[tidemark.TableID]map[string]string{}, constraints: map[string]bool{}, relinked: map[string]*tidemark.ForeignKey{}}
 }
 
 // A renderer holds the state of one call of Render, or of AddColumn.
@@ -65,7 +66,8 @@ type renderer struct {
 	enums     map[columnID]madeType                  // of another engine's columns
 	types     map[tidemark.TableID]map[string]string // of the columns of logical tables, by the source's name of the table
 
-	constraints map[string]bool // of logical tables, as "name ON table"
+	constraints map[string]bool                 // of logical tables, as "name ON table"
+	relinked    map[string]*tidemark.ForeignKey // of native tables to logical ones, by ID
 
 	objects  []tidemark.Object
 	findings []tidemark.Finding
@@ -115,7 +117,7 @@ func (r *renderer) takeOver() {
 			r.gone[o.ID] = o.Table.String()
 			continue
 		}
-		if missing := r.missing(o); missing != "" && !r.blocked(o) {
+		if missing := r.missing(o); missing != "" && !r.blocked(o) && !r.relinks(o, missing) {
 			r.leaveOut(o, missing)
 			if o.Kind == "table" {
 				out[o.Table] = true
@@ -159,6 +161,33 @@ func (r *renderer) apart() map[string]string {
 		}
 	}
 	return out
+}
+
+// relinks reports whether a foreign key of a native table can refer as it is to a table that a rule
+// changes: under its name it has a key of the same columns, whose types fit.
+func (r *renderer) relinks(o *tidemark.Object, missing string) bool {
+	m, p := r.byFrom[o.Table], r.moveNamed(missing)
+	if o.Kind != "foreign key" || m == nil || p == nil || p.To.TableID != p.From.TableID {
+		return false
+	}
+	typed := *p.To
+	typed.Columns = slices.Clone(typed.Columns)
+	for i := range typed.Columns {
+		if t := &typed.Columns[i].Type; t.Native == "" { // a rule's
+			t.Native = sqlType(t, r.opt.TinyInt1Bool)
+		}
+	}
+	for i := range m.From.ForeignKeys {
+		fk := &m.From.ForeignKeys[i]
+		if fk.Ref != p.From.TableID || o.ID != "foreign key "+server.QuoteIdent(fk.Name)+" ON "+server.QuoteTable(o.Table) {
+			continue
+		}
+		typeOf := func(name string) string { return m.From.Column(name).Type.Native }
+		if unfit(&typed, fk, typeOf) == "" {
+			r.relinked[o.ID] = fk
+		}
+	}
+	return r.relinked[o.ID] != nil
 }
 
 // blocked reports whether the target's version is too old for o's rows.

@@ -217,6 +217,10 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 				continue
 			}
 		}
+		if why := r.misfit(m, &fk); why != "" {
+			r.find(tidemark.Warning, who, "left out: "+why, "Give both columns the same type by a rule (types).")
+			continue
+		}
 		if why, hint := r.enumsApart(t, &fk); why != "" {
 			r.find(tidemark.Warning, who, "left out: "+why, hint)
 			continue
@@ -237,6 +241,30 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 		r.add(tidemark.Object{ID: q + " ON " + sql, Kind: "foreign key validation", Phase: tidemark.AfterRows, Table: t.TableID, Depends: []string{id},
 			Heavy: true, Bytes: m.From.Bytes, SQL: []string{"ALTER TABLE " + sql + " VALIDATE CONSTRAINT " + q}})
 	}
+}
+
+// misfit says why the columns of a foreign key cannot refer to those of another table of the copy,
+// where rules give them other types; "" if they can, as far as is known.
+func (r *renderer) misfit(m *tidemark.Move, fk *tidemark.ForeignKey) string {
+	p := r.byTo[fk.Ref]
+	for i, name := range fk.Columns {
+		is, its := r.typeHere(m, name), r.typeHere(p, fk.RefColumns[i])
+		if is != "" && its != "" && !refersTo(is, its) {
+			return fmt.Sprintf("%s is %s, and %s of %s is %s", name, is, fk.RefColumns[i], fk.Ref, its)
+		}
+	}
+	return ""
+}
+
+// typeHere is the type that a column of a move has on the target.
+func (r *renderer) typeHere(m *tidemark.Move, name string) string {
+	if types := r.types[m.From.TableID]; types != nil {
+		return types[name]
+	}
+	if c := m.To.Column(name); c != nil && r.same {
+		return c.Type.Native
+	}
+	return ""
 }
 
 const unfitHint = "Change that table and add the foreign key after the copy, or use --prep drop."

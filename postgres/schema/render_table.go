@@ -47,6 +47,17 @@ func (r *renderer) build() {
 	for _, m := range r.logical {
 		r.foreignKeys(m)
 	}
+	for i := range r.objects {
+		o := &r.objects[i]
+		if fk := r.relinked[o.ID]; fk != nil {
+			o.Depends = slices.Clone(o.Depends)
+			for _, k := range r.unique[fk.Ref] {
+				if sameColumns(k.columns, fk.RefColumns) {
+					o.Depends = append(o.Depends, k.ids...)
+				}
+			}
+		}
+	}
 }
 
 func keyOf(t *tidemark.Table) []tidemark.Index {
