@@ -440,6 +440,7 @@ func (b *board) nextObjects(ctx context.Context, c *flow.Clock, small, leave boo
 	defer b.mu.Unlock()
 	var some []*work
 	err := b.wait(ctx, c, func() bool {
+		untie(b)
 		if b.progress.undone == 0 && !b.open {
 			return true
 		}
@@ -455,6 +456,22 @@ func (b *board) nextObjects(ctx context.Context, c *flow.Clock, small, leave boo
 		b.progress.began(w)
 	}
 	return some, false, nil
+}
+
+// untie fails one of the objects that are left if they wait for each other, as no plan should have
+// it. b.mu is held.
+func untie(b *board) {
+	b.due.large.trim(b.isDue)
+	b.due.small.trim(b.isDue)
+	tied := func() bool {
+		return b.rowsLeft == 0 && !b.open && len(b.progress.running)+len(b.due.large)+len(b.due.small) == 0
+	}
+	for i := 0; i < len(b.objects) && tied(); i++ {
+		if w := b.objects[i]; w.state == waiting && w.waits > 0 {
+			b.complete(w, &tidemark.Error{Kind: tidemark.Bug, Op: "create", Object: w.ID, Err: errors.New("waits for objects that wait for it")})
+			b.cond.Broadcast()
+		}
+	}
 }
 
 // objectDone records an object's outcome; objects that depend on a failed one are skipped.

@@ -49,7 +49,7 @@ func (s *Schema) Join(objects []tidemark.Object) []tidemark.Object {
 			continue
 		}
 		o.Depends = withKeys(o.Depends, into, o.ID)
-		if keys[o.ID] { // small keys do not wait for each other
+		if keys[o.ID] || o.Kind == "constraint" { // nobody waits for a small key, which waits for others' indexes
 			o.After = slices.DeleteFunc(slices.Clone(o.After), func(id string) bool { return into[id] != "" })
 		}
 		o.After = withKeys(o.After, into, o.ID)

@@ -20,6 +20,7 @@ func TestJoin(t *testing.T) {
 		CREATE TABLE child (id int PRIMARY KEY REFERENCES two);
 		CREATE TABLE filled (id int, PRIMARY KEY (id) WITH (fillfactor = 70));
 		CREATE TABLE covering (id int, a int, PRIMARY KEY (id) INCLUDE (a));
+		CREATE TABLE mixed (id int PRIMARY KEY, a int UNIQUE, b int, c int UNIQUE, UNIQUE (b) WITH (fillfactor = 70));
 		CREATE TABLE nulls (id int, UNIQUE NULLS NOT DISTINCT (id));
 		CREATE TABLE large (id int PRIMARY KEY);
 		COMMENT ON CONSTRAINT two_pkey ON two IS 'a';

@@ -8,7 +8,7 @@ import (
 
 // uniqueKeys has unique keys of all kinds: of MySQL and MariaDB, whose information_schema counts
 // them among the constraints.
-const uniqueKeys = "CREATE TABLE p (id int PRIMARY KEY, code varchar(20) COLLATE utf8mb4_bin NOT NULL UNIQUE, a int, b int, c varchar(40) COLLATE utf8mb4_bin, UNIQUE KEY `order` (a, b), UNIQUE KEY begins (c(5)), UNIQUE KEY down (b DESC, id), KEY plain (b), CONSTRAINT same CHECK (a > 0)); " +
+const uniqueKeys = "CREATE TABLE p (id int PRIMARY KEY, code varchar(20) COLLATE utf8mb4_bin NOT NULL UNIQUE, a int, b int, c varchar(40) COLLATE utf8mb4_bin, UNIQUE KEY about (id, a) COMMENT 'why', UNIQUE KEY `order` (a, b), UNIQUE KEY begins (c(5)), UNIQUE KEY down (b DESC, id), KEY plain (b), CONSTRAINT same CHECK (a > 0)); " +
 	"CREATE TABLE q (id int PRIMARY KEY, code varchar(20) COLLATE utf8mb4_bin, n int, UNIQUE KEY `order` (n, id), UNIQUE KEY fk (code), UNIQUE KEY same (n), CONSTRAINT fk FOREIGN KEY (code) REFERENCES p (code), CONSTRAINT twice FOREIGN KEY (n) REFERENCES p (id), CONSTRAINT q_order FOREIGN KEY (id) REFERENCES p (id)); " +
 	"INSERT INTO p VALUES (1, 'x', 1, 1, 'one'), (2, 'y', 1, NULL, 'two'), (3, 'z', 1, NULL, NULL); INSERT INTO q VALUES (1, 'x', 1), (2, NULL, 2)"
 
@@ -18,7 +18,7 @@ const uniqueKeys = "CREATE TABLE p (id int PRIMARY KEY, code varchar(20) COLLATE
 func TestUniqueKeysAreConstraints(t *testing.T) {
 	const constraints = "SELECT conrelid::regclass || ' ' || conname || ': ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid IN ('p'::regclass, 'q'::regclass) AND contype <> 'n' ORDER BY 1"
 	const indexes = "SELECT tablename || ' ' || indexname FROM pg_indexes WHERE tablename IN ('p', 'q') ORDER BY 1"
-	const want = "p code: UNIQUE (code)\np order: UNIQUE (a, b)\np p_pkey: PRIMARY KEY (id)\np same: CHECK ((a > 0))\n" +
+	const want = "p about: UNIQUE (id, a)\np code: UNIQUE (code)\np order: UNIQUE (a, b)\np p_pkey: PRIMARY KEY (id)\np same: CHECK ((a > 0))\n" +
 		"q fk: UNIQUE (code)\nq fk_2: FOREIGN KEY (code) REFERENCES p(code)\nq q_order: UNIQUE (n, id)\nq q_order_2: FOREIGN KEY (id) REFERENCES p(id)\nq q_pkey: PRIMARY KEY (id)\nq same: UNIQUE (n)\nq twice"
 	last := map[string]string{"mysql": ": CHECK ((n > 0))\nq twice_2: FOREIGN KEY (n) REFERENCES p(id)", "mariadb": ": FOREIGN KEY (n) REFERENCES p(id)"}
 	holds := func(from, way, dst string) {
@@ -26,7 +26,7 @@ func TestUniqueKeysAreConstraints(t *testing.T) {
 		if got := testdb.Query(t, dst, constraints); got != want+last[from] {
 			t.Errorf("%s%s: the constraints are\n%s", from, way, got)
 		}
-		if got := testdb.Query(t, dst, indexes); got != "p begins\np code\np down\np order\np p_pkey\np plain\nq fk\nq q_order\nq q_pkey\nq same" {
+		if got := testdb.Query(t, dst, indexes); got != "p about\np begins\np code\np down\np order\np p_pkey\np plain\nq fk\nq q_order\nq q_pkey\nq same" {
 			t.Errorf("%s%s: the indexes are\n%s", from, way, got)
 		}
 		testdb.Query(t, dst, "INSERT INTO p VALUES (9, 'x', 1, 9, NULL) ON CONFLICT ON CONSTRAINT code DO NOTHING")
