@@ -1,6 +1,7 @@
 package sqlfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -59,6 +60,11 @@ func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 		}
 	}
 	p.options()
+	if s := strings.ToLower(p.t.Storage); s == "memory" || s == "heap" { // its keys are hashes unless they say otherwise
+		for i := range p.t.Indexes {
+			p.t.Indexes[i].Method = cmp.Or(p.t.Indexes[i].Method, "hash")
+		}
+	}
 	p.resolveColumns()
 	if len(p.t.Columns) == 0 {
 		return nil, p.refuse("no columns")

@@ -149,14 +149,15 @@ func (c *createTable) notNull(column string) bool {
 // a key that is there while rows are loaded costs a search in it for every row.
 //
 // Keys that cannot be added later: the key that AUTO_INCREMENT needs; on a table without a primary
-// key the first unique key on NOT NULL columns, because InnoDB stores the rows in its order; and
-// all keys on storage engines that cannot add keys cheaply. Keys listed before a key that stays
+// key the first unique key on NOT NULL columns, because InnoDB stores the rows in its order; unique
+// keys of a system-versioned table, which MariaDB refuses to alter so (4119); and all keys on
+// storage engines that cannot add keys cheaply. Keys listed before a key that stays
 // also stay, so that SHOW CREATE keeps their order.
 func (c *createTable) inCreate() []bool {
 	keep := make([]bool, len(c.items))
 	engine := strings.ToLower(c.option("engine"))
 	sorted := engine == "" || engine == "innodb" || engine == "myisam" || engine == "aria"
-	auto, primary, clustered := c.autoIncrement(), false, false
+	auto, primary, clustered, versioned := c.autoIncrement(), false, false, sqltext.Find(c.options, "versioning") >= 0
 	for i := range c.items {
 		primary = primary || c.items[i].kind == sqltext.PrimaryKey
 	}
@@ -165,6 +166,8 @@ func (c *createTable) inCreate() []bool {
 		switch {
 		case it.kind == sqltext.ForeignKey:
 		case !it.isKey() || it.kind == sqltext.PrimaryKey || !sorted:
+			keep[i] = true
+		case it.kind == sqltext.UniqueKey && versioned:
 			keep[i] = true
 		case it.kind == sqltext.UniqueKey && !primary && !clustered && c.allNotNull(it):
 			keep[i], clustered = true, true

@@ -48,6 +48,8 @@ func TestCreateTableOfADump(t *testing.T) {
 			"CREATE TABLE `new`.`t` (\n  id int AUTO_INCREMENT,\n  v varchar(10),\n  KEY x (v,id)\n) ENGINE=MyISAM"}},
 		{"no primary key", "mysql", "CREATE TABLE t (id int NOT NULL, v varchar(10), UNIQUE KEY x (id), KEY y (id))", my, []string{
 			"CREATE TABLE `new`.`t` (\n  id int NOT NULL,\n  v varchar(10),\n  UNIQUE KEY x (id)\n)", "ALTER TABLE `new`.`t` ADD KEY y (id)"}},
+		{"unique keys of a versioned table", "mariadb", "CREATE TABLE t (id int PRIMARY KEY, v varchar(10), UNIQUE KEY x (v), KEY y (v)) ENGINE=InnoDB WITH SYSTEM VERSIONING", maria, []string{
+			"CREATE TABLE `new`.`t` (\n  id int PRIMARY KEY,\n  v varchar(10),\n  UNIQUE KEY x (v)\n) ENGINE=InnoDB WITH SYSTEM VERSIONING", "ALTER TABLE `new`.`t` ADD KEY y (v)"}},
 		{"memory keeps its keys", "mysql", "CREATE TABLE t (id int, v varchar(10), KEY (v)) ENGINE=MEMORY", my, []string{"CREATE TABLE `new`.`t` (\n  id int,\n  v varchar(10),\n  KEY (v)\n) ENGINE=MEMORY"}},
 		{"sequence", "mariadb", "CREATE TABLE `t` (`id` int(11) DEFAULT nextval(`old`.`s`), `v` varchar(10) DEFAULT concat('a',1.5) COMMENT 'DEFAULT x') ENGINE=InnoDB", my, []string{
 			"CREATE TABLE `new`.`t` (\n  `id` int(11),\n  `v` varchar(10) DEFAULT (concat('a',1.5)) COMMENT 'DEFAULT x'\n) ENGINE=InnoDB"}},
