@@ -22,6 +22,24 @@ type Dialect interface {
 	Drop(have *tidemark.Object) []string
 }
 
+// ByTable returns a Dialect that is d, but for the tables in others, which are altered by other.
+func ByTable(d, other Dialect, others map[tidemark.TableID]bool) Dialect {
+	return &byTable{d, other, others}
+}
+
+type byTable struct {
+	Dialect
+	other  Dialect
+	others map[tidemark.TableID]bool
+}
+
+func (b *byTable) Alter(want, have *tidemark.Object) tidemark.Redefinition {
+	if want.Kind == "table" && b.others[want.Table] {
+		return b.other.Alter(want, have)
+	}
+	return b.Dialect.Alter(want, have)
+}
+
 // Options shape a comparison. The zero value is good.
 type Options struct {
 	Owners, Grants bool                         // compare them too

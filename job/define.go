@@ -63,8 +63,20 @@ func compareDefinitions(ctx context.Context, tgt Database, db *tidemark.Database
 		s.schemas[schemaOf(&want[i])] = true
 	}
 	opt.InScope = s.of
-	result := define.Compare(want, have, engines.Definitions(&wrote, there), opt)
+	result := define.Compare(want, have, byRules(engines.Definitions(&wrote, there), tgt, moves, there), opt)
 	return &result, nil
+}
+
+// byRules compares the tables that rules change, which are built from their shape, as if the source
+// were of another engine: no server has written their text.
+func byRules(d define.Dialect, tgt Database, moves []tidemark.Move, there *tidemark.Database) define.Dialect {
+	built := map[tidemark.TableID]bool{}
+	for i := range moves {
+		if !moves[i].Direct {
+			built[ClipID(tgt, moves[i].To.TableID)] = true
+		}
+	}
+	return define.ByTable(d, engines.Definitions(&tidemark.Database{}, there), built)
 }
 
 // A namer is a Target that gives objects names which no other object of it has, once it has read

@@ -80,6 +80,12 @@ func (a *altering) same(w, h string) bool {
 	if tokens := sqltext.Scan(w); a.d.Across && sqltext.Find(tokens, "collate") < 0 {
 		h = withoutCollation(h, sqltext.Find(tokens, "character") < 0) // the default of its character set, or the table's
 	}
+	if tokens := sqltext.Scan(w); a.d.Across && !strings.Contains(h, " COLLATE ") {
+		own := a.have.option("collate")
+		if i := sqltext.Find(tokens, "collate"); i >= 0 && sqltext.At(tokens, sqltext.Skip(tokens, i+1)).Is(own) { // its table's
+			w = withoutCollation(w, true)
+		}
+	}
 	if w == h || !a.d.Across {
 		return w == h || collatedOnly(w) == collatedOnly(h)
 	}

@@ -28,6 +28,17 @@ func (b *builder) defaultSQL(c *builtColumn, object string) string {
 	return " DEFAULT " + text
 }
 
+// nullDefault is what the server shows of a nullable column that has no default.
+func (b *builder) nullDefault(c *builtColumn) string {
+	switch {
+	case c.typ.Kind == tidemark.Timestamp:
+		return " NULL DEFAULT NULL"
+	case !b.r.to.mariadb && (c.unbounded() || c.typ.Kind == tidemark.JSON || c.typ.Kind == tidemark.Geometry):
+		return ""
+	}
+	return " DEFAULT NULL"
+}
+
 func (b *builder) defaultValue(c *builtColumn, d *tidemark.Default) (sql, why string) {
 	switch d.Kind {
 	case tidemark.Literal:

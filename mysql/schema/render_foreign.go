@@ -85,22 +85,15 @@ func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]st
 		if child == nil && parent == nil {
 			break // both keep the source's types
 		}
-		if child == nil || parent == nil { // a rule changes one of them
-			a, collation := r.keyType(m, cols[i])
-			b, have := r.keyType(p, refs[i])
-			if a != nil && b != nil && !sameThere(a, collation, b, have) {
-				return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], inKeyWords(a, collation), refs[i], inKeyWords(b, have))
-			}
-			continue
-		}
 		for _, c := range []*builtColumn{child.column(cols[i]), parent.column(refs[i])} {
 			if c != nil && c.inKey() < 0 {
 				return nil, nil, unfit(c)
 			}
 		}
-		_, collation := r.keyType(m, cols[i])
-		if a, b := child.column(cols[i]), parent.column(refs[i]); a != nil && b != nil && (!sameForKeys(a, b) || padsOne(&a.typ, &b.typ, collation)) {
-			return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], a.sql, refs[i], b.sql)
+		a, collation := r.keyType(m, cols[i])
+		b, have := r.keyType(p, refs[i])
+		if a != nil && b != nil && !sameThere(a, collation, b, have) {
+			return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], r.inWords(m, cols[i], a, collation), refs[i], r.inWords(p, refs[i], b, have))
 		}
 	}
 	return cols, refs, ""
@@ -177,16 +170,20 @@ func keyClass(t *tidemark.Type) string {
 	return t.Kind.String()
 }
 
+// inWords is the type that a column of a move will have, with its collation.
+func (r *renderer) inWords(m *tidemark.Move, name string, t *tidemark.Type, collation string) string {
+	if c := r.built[m.From.TableID].column(name); c != nil {
+		spelled := *t
+		spelled.Native = c.sql
+		t = &spelled
+	}
+	return inKeyWords(t, collation)
+}
+
 // inKeyWords is a type with its collation.
 func inKeyWords(t *tidemark.Type, collation string) string {
 	if keyClass(t) != "text" || collation == "" {
 		return t.Native
 	}
 	return t.Native + " with " + collation
-}
-
-// sameForKeys reports whether InnoDB accepts two columns as child and parent of a foreign key.
-func sameForKeys(a, b *builtColumn) bool {
-	class := keyClass(&a.typ)
-	return class == keyClass(&b.typ) && (class != "text" || a.attr == b.attr)
 }

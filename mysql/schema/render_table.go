@@ -136,6 +136,9 @@ func (r *renderer) builtTable(m *tidemark.Move) {
 }
 
 func (b *builder) column(name string) *builtColumn {
+	if b == nil {
+		return nil
+	}
 	for _, c := range b.columns {
 		if c.col.Name == name {
 			return c
@@ -339,12 +342,16 @@ func (b *builder) columnSQL(c *builtColumn) string {
 	if generated, ok := b.generated(c, object); ok {
 		sql += generated
 	} else {
-		if c.notNull && col.Generated == "" {
+		d := b.defaultSQL(c, object)
+		switch {
+		case c.notNull && col.Generated == "":
 			sql += " NOT NULL"
-		} else {
+		case d == "": // as SHOW CREATE TABLE has it: definitions are compared with that
+			d = b.nullDefault(c)
+		default:
 			sql += " NULL"
 		}
-		sql += b.defaultSQL(c, object)
+		sql += d
 		if col.OnUpdate && (c.typ.Kind == tidemark.DateTime || c.typ.Kind == tidemark.Timestamp) {
 			sql += " ON UPDATE " + call("CURRENT_TIMESTAMP", c.typ.Precision)
 		}

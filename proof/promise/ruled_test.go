@@ -50,6 +50,9 @@ func TestForeignKeysOfRuledTables(t *testing.T) {
 					}
 				}
 				s.Close()
+				if o := testdb.Run(t, "diff", src, dst, "--definitions=only", "--config", config); o.Code != 0 {
+					t.Errorf("from %s to %s with %s: diff %d\n%s%s", from, to, rules[i], o.Code, o.Out, o.ErrOut)
+				}
 			}
 		}
 	}
