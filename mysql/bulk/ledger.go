@@ -196,6 +196,9 @@ func (e *Ledger) Forget(ctx context.Context, run string, ranges []int) error {
 	return err
 }
 
+// noTruncate is MariaDB's error for TRUNCATE of a system-versioned table.
+const noTruncate = 4137
+
 // Clear empties or drops tables, even if others reference them. Dropping a table that does not
 // exist succeeds; emptying it is an error.
 func (e *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
@@ -212,7 +215,14 @@ func (e *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) 
 			if drop {
 				sql = "DROP TABLE IF EXISTS " + server.QuoteTable(id)
 			}
-			if err := s.Exec(ctx, sql); err != nil {
+			err := s.Exec(ctx, sql)
+			var my *gomysql.MyError
+			if errors.As(err, &my) && my.Code == noTruncate && !drop { // MariaDB; it has history, too
+				if err = s.Exec(ctx, "DELETE FROM "+server.QuoteTable(id)); err == nil {
+					err = s.Exec(ctx, "DELETE HISTORY FROM "+server.QuoteTable(id))
+				}
+			}
+			if err != nil {
 				return e.Fail("clear", id.String(), err)
 			}
 		}

@@ -187,12 +187,14 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 	a.columns(from)
 	a.addItems()
 	a.options()
-	name := targetOf(want)
-	if len(a.specs) > 0 {
-		a.out.SQL = append(a.out.SQL, "ALTER TABLE "+name+" "+strings.Join(a.specs, ", "))
+	name, alter := targetOf(want), "ALTER TABLE "
+	if a.have.versioned() { // or MariaDB refuses much of it (4119)
+		alter = "SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE "
 	}
-	if len(a.behind) > 0 {
-		a.out.SQL = append(a.out.SQL, "ALTER TABLE "+name+" "+strings.Join(a.behind, ", "))
+	for _, list := range [][]string{a.specs, a.behind} {
+		if len(list) > 0 {
+			a.out.SQL = append(a.out.SQL, alter+name+" "+strings.Join(list, ", "))
+		}
 	}
 	a.partitions(name)
 	return a.out

@@ -123,6 +123,9 @@ func (c *createTable) option(word string) string {
 	return sqltext.At(c.options, i).Name()
 }
 
+// versioned reports whether it is a system-versioned table of MariaDB.
+func (c *createTable) versioned() bool { return sqltext.Find(c.options, "versioning") >= 0 }
+
 // autoIncrement returns the name of the AUTO_INCREMENT column.
 func (c *createTable) autoIncrement() string {
 	for i := range c.items {
@@ -157,7 +160,7 @@ func (c *createTable) inCreate() []bool {
 	keep := make([]bool, len(c.items))
 	engine := strings.ToLower(c.option("engine"))
 	sorted := engine == "" || engine == "innodb" || engine == "myisam" || engine == "aria"
-	auto, primary, clustered, versioned := c.autoIncrement(), false, false, sqltext.Find(c.options, "versioning") >= 0
+	auto, primary, clustered := c.autoIncrement(), false, false
 	for i := range c.items {
 		primary = primary || c.items[i].kind == sqltext.PrimaryKey
 	}
@@ -167,7 +170,7 @@ func (c *createTable) inCreate() []bool {
 		case it.kind == sqltext.ForeignKey:
 		case !it.isKey() || it.kind == sqltext.PrimaryKey || !sorted:
 			keep[i] = true
-		case it.kind == sqltext.UniqueKey && versioned:
+		case it.kind == sqltext.UniqueKey && c.versioned():
 			keep[i] = true
 		case it.kind == sqltext.UniqueKey && !primary && !clustered && c.allNotNull(it):
 			keep[i], clustered = true, true
