@@ -70,13 +70,7 @@ func compareDefinitions(ctx context.Context, tgt Database, db *tidemark.Database
 // byRules compares the tables that rules change, which are built from their shape, as if the source
 // were of another engine: no server has written their text.
 func byRules(d define.Dialect, tgt Database, moves []tidemark.Move, there *tidemark.Database) define.Dialect {
-	built := map[tidemark.TableID]bool{}
-	for i := range moves {
-		if !moves[i].Direct {
-			built[ClipID(tgt, moves[i].To.TableID)] = true
-		}
-	}
-	return define.ByTable(d, engines.Definitions(&tidemark.Database{}, there), built)
+	return define.ByTable(d, engines.Definitions(&tidemark.Database{}, there), builtOf(tgt, moves))
 }
 
 // A namer is a Target that gives objects names which no other object of it has, once it has read
@@ -85,30 +79,39 @@ type namer interface {
 	Names(ctx context.Context, tables []tidemark.TableID) error
 }
 
-// rendered gives the objects that moves would create on the target. Between engines, tables are
-// created from their logical shape on both sides, and all else on the target is taken from its own
-// definition.
+// rendered gives the objects that moves would create on the target. Between engines, and of those
+// that rules change, tables are created from their logical shape on both sides, and all else on the
+// target is taken from its own definition.
 func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across bool) []tidemark.Object {
-	if !across || engine.Family(db.Engine) != engine.Family(tgt.Name()) {
+	built := builtOf(tgt, moves)
+	if engine.Family(db.Engine) != engine.Family(tgt.Name()) || !across && len(built) == 0 {
 		objects, _ := tgt.Render(db, moves)
 		return objects
 	}
-	native := slices.Clone(moves)
-	for i := range native {
-		native[i].Direct = true
+	native, logical := slices.Clone(moves), slices.Clone(moves)
+	for i := range moves {
+		native[i].Direct, logical[i].Direct = native[i].Direct || across, false
 	}
 	objects, _ := tgt.Render(db, native)
 	bare := *db
 	bare.Objects = nil
-	logical := slices.Clone(moves)
-	for i := range logical {
-		logical[i].Direct = false
-	}
 	shapes, _ := tgt.Render(&bare, logical)
-	objects = slices.DeleteFunc(objects, func(o tidemark.Object) bool {
-		return inShape(o.Kind) && !(o.Kind == "sequence value" && engine.Of(tgt.Name()).SequencesApart)
-	})
-	return append(shapes, objects...)
+	ofShape := func(o tidemark.Object) bool {
+		return (across || built[o.Table]) && inShape(o.Kind) && !(o.Kind == "sequence value" && engine.Of(tgt.Name()).SequencesApart)
+	}
+	objects = slices.DeleteFunc(objects, ofShape)
+	return append(slices.DeleteFunc(shapes, func(o tidemark.Object) bool { return !across && !ofShape(o) }), objects...)
+}
+
+// builtOf are the target's tables that rules change, which are built from their shape.
+func builtOf(tgt Database, moves []tidemark.Move) map[tidemark.TableID]bool {
+	built := map[tidemark.TableID]bool{}
+	for i := range moves {
+		if !moves[i].Direct {
+			built[ClipID(tgt, moves[i].To.TableID)] = true
+		}
+	}
+	return built
 }
 
 // inShape reports whether the logical shape of a table covers objects of a kind.

@@ -121,6 +121,9 @@ func (m *maker) further(t *testing.T, to, copies, src, dst string, fail func(str
 	if m.again {
 		partly(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 1)), engine: m.engine}, to, copies, dst, fail)
 	}
+	if m.again {
+		ruled(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 3)), engine: m.engine}, to, copies, src, fail)
+	}
 	changed(t, m, to, src, dst, fail)
 	if m.again {
 		altered(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 2)), engine: m.engine}, to, copies, dst, fail)
