@@ -196,9 +196,6 @@ func (e *Ledger) Forget(ctx context.Context, run string, ranges []int) error {
 	return err
 }
 
-// noTruncate is MariaDB's error for TRUNCATE of a system-versioned table.
-const noTruncate = 4137
-
 // Clear empties or drops tables, even if others reference them. Dropping a table that does not
 // exist succeeds; emptying it is an error.
 func (e *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
@@ -211,16 +208,11 @@ func (e *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) 
 		}
 		defer s.Exec(context.WithoutCancel(ctx), "SET foreign_key_checks=1")
 		for _, id := range tables {
-			sql := "TRUNCATE TABLE " + server.QuoteTable(id)
+			var err error
 			if drop {
-				sql = "DROP TABLE IF EXISTS " + server.QuoteTable(id)
-			}
-			err := s.Exec(ctx, sql)
-			var my *gomysql.MyError
-			if errors.As(err, &my) && my.Code == noTruncate && !drop { // MariaDB; it has history, too
-				if err = s.Exec(ctx, "DELETE FROM "+server.QuoteTable(id)); err == nil {
-					err = s.Exec(ctx, "DELETE HISTORY FROM "+server.QuoteTable(id))
-				}
+				err = s.Exec(ctx, "DROP TABLE IF EXISTS "+server.QuoteTable(id))
+			} else {
+				err = truncate(ctx, s, id)
 			}
 			if err != nil {
 				return e.Fail("clear", id.String(), err)

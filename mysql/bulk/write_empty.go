@@ -2,8 +2,11 @@ package bulk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysql/server"
@@ -28,8 +31,24 @@ func empty(ctx context.Context, s *server.Session, m *tidemark.Move) error {
 			}
 		}
 	}
-	if err := s.Exec(ctx, "TRUNCATE TABLE "+server.QuoteTable(id)); err != nil || next <= 1 {
+	if err := truncate(ctx, s, id); err != nil || next <= 1 {
 		return err
 	}
 	return s.Exec(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT=%d", server.QuoteTable(id), next))
+}
+
+// noTruncate is MariaDB's error for TRUNCATE of a system-versioned table.
+const noTruncate = 4137
+
+// truncate removes all rows of a table, and the history of a system-versioned one.
+func truncate(ctx context.Context, s *server.Session, id tidemark.TableID) error {
+	err := s.Exec(ctx, "TRUNCATE TABLE "+server.QuoteTable(id))
+	var my *gomysql.MyError
+	if !errors.As(err, &my) || my.Code != noTruncate {
+		return err
+	}
+	if err = s.Exec(ctx, "DELETE FROM "+server.QuoteTable(id)); err == nil {
+		err = s.Exec(ctx, "DELETE HISTORY FROM "+server.QuoteTable(id))
+	}
+	return err
 }

@@ -15,6 +15,7 @@ func TestKeysThatCannotBeAddedLater(t *testing.T) {
 		"plain":  "(id int PRIMARY KEY, x int, UNIQUE KEY u (x), KEY k (x, id)) WITH SYSTEM VERSIONING",
 		"period": "(id int PRIMARY KEY, x int, c longtext, s timestamp(6) GENERATED ALWAYS AS ROW START, e timestamp(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e), UNIQUE KEY u (x, c(191))) WITH SYSTEM VERSIONING",
 		"single": "(id int PRIMARY KEY, x int WITH SYSTEM VERSIONING, y int, UNIQUE KEY u (x), UNIQUE KEY v (y, x))",
+		"aria":   "(id int PRIMARY KEY, x int, UNIQUE KEY w (x)) ENGINE=Aria WITH SYSTEM VERSIONING",
 		"memory": "(id int PRIMARY KEY, x int, y int, KEY h (x), KEY b (x) USING BTREE, UNIQUE KEY u (y)) ENGINE=MEMORY",
 	}
 	for name, sql := range tables {
