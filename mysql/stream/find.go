@@ -2,12 +2,8 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"strings"
 
-	gomysql "github.com/go-mysql-org/go-mysql/mysql"
-
-	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/mysql/history"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -25,7 +21,7 @@ func (e *Source) FindTx(ctx context.Context, gtid string) (end uint64, purged bo
 		if err != nil {
 			return 0, false, e.Fail("look for", gtid, err)
 		}
-		if before != nil && before.has(gtid) {
+		if before != nil && before(gtid) {
 			purged = true // unless an earlier file has it
 			continue
 		}
@@ -40,43 +36,30 @@ func (e *Source) FindTx(ctx context.Context, gtid string) (end uint64, purged bo
 	return 0, purged, nil
 }
 
-// before returns the transactions before a file of the log, as its first events say; nil: GTIDs
-// have a form that is unknown here.
-func (e *Source) before(ctx context.Context, file string) (*gtidSet, error) {
+// before returns a function that reports whether a transaction is in an earlier file of the log, as
+// the first events of a file say; nil: GTIDs have a form that is unknown here.
+func (e *Source) before(ctx context.Context, file string) (func(gtid string) bool, error) {
 	rows, err := e.Ask(ctx, "SHOW BINLOG EVENTS IN "+server.Literal(file)+" LIMIT 4")
 	if err != nil {
 		return nil, err
 	}
+	text := ""
 	for _, row := range rows {
-		if kind := row[2]; kind != "Previous_gtids" && kind != "Gtid_list" {
-			continue
+		if kind := row[2]; kind == "Previous_gtids" || kind == "Gtid_list" {
+			text = row[5]
 		}
-		text := strings.NewReplacer("\n", "", "[", "", "]", "").Replace(row[5])
-		if !e.MariaDB {
-			if set, err := newGTIDSet(text, false); err == nil {
-				return set, nil
-			}
-			return nil, nil
-		}
-		set := &gtidSet{domains: map[string]string{}}
-		for one := range strings.SplitSeq(text, ",") {
-			origin, _ := splitGTID(one)
-			set.domains[origin] = one
-		}
-		return set, nil
 	}
-	return &gtidSet{}, nil
-}
-
-// has reports whether a transaction is in a set, which for MariaDB is by domain and server.
-func (s *gtidSet) has(gtid string) bool {
-	if s.mysql != nil {
-		one, err := gomysql.ParseMysqlGTIDSet(gtid)
-		return err == nil && s.mysql.Contain(one)
+	if e.MariaDB {
+		last := lastOfEach(strings.Trim(text, "[]"))
+		return func(gtid string) bool {
+			origin, n := splitGTID(gtid)
+			return n <= last[origin]
+		}, nil
 	}
-	origin, n := splitGTID(gtid)
-	_, last := splitGTID(s.domains[origin])
-	return n <= last
+	if has, err := among(text); err == nil {
+		return has, nil
+	}
+	return nil, nil
 }
 
 // searchTx returns the place behind a transaction in a file of the log; 0 if the file lacks it.
@@ -98,11 +81,7 @@ func (e *Source) searchTx(ctx context.Context, f server.LogFile, gtid string) (e
 		}
 		found = found || name == gtid
 	}
-	if err := s.connect(ctx, false); err != nil {
-		return 0, err
-	}
-	defer s.Close()
-	if err := s.Run(ctx, func(*change.Tx) error { return nil }); !errors.Is(err, errFound) {
+	if err := s.search(ctx); err != nil {
 		return 0, err
 	}
 	if found && end == 0 {

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/plainfile"
 	"github.com/tidemarkdb/tidemark/mysql/history"
 	"github.com/tidemarkdb/tidemark/mysql/server"
@@ -395,14 +394,7 @@ func (e *Source) headOf(ctx context.Context, file string) (logHead, error) {
 	number, _ := server.LogNumber(file)
 	s := e.newStream("", file, uint64(number)<<32|4)
 	s.seek = &seeking{until: uint64(number)<<32 | 5}
-	if err := s.connect(ctx, false); err != nil {
-		return logHead{}, err
-	}
-	defer s.Close()
-	err := s.Run(ctx, func(*change.Tx) error { return nil })
-	if errors.Is(err, errFound) {
-		err = nil
-	}
+	err := s.search(ctx)
 	return s.head, err
 }
 

@@ -190,11 +190,7 @@ func (s *Stream) readAhead(ctx context.Context, to uint64) error {
 			s.ahead.altered[s.key(id)] = laterStmt{other.place(), sql}
 		}
 	}}
-	if err := other.connect(ctx, false); err != nil {
-		return err
-	}
-	defer other.Close()
-	if err := other.Run(ctx, func(*change.Tx) error { return nil }); !errors.Is(err, errFound) {
+	if err := other.search(ctx); err != nil {
 		return err
 	}
 	s.ahead.to = to

@@ -218,7 +218,13 @@ func (e *Source) executed(ctx context.Context) (func(string) bool, error) {
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	all, err := gomysql.ParseMysqlGTIDSet(strings.ReplaceAll(rows[0][0], "\n", ""))
+	return among(rows[0][0])
+}
+
+// among returns a function that reports whether a set of MySQL's GTIDs, as the server writes it,
+// has transactions: a GTID or a set of them.
+func among(text string) (func(string) bool, error) {
+	all, err := gomysql.ParseMysqlGTIDSet(strings.ReplaceAll(text, "\n", ""))
 	if err != nil {
 		return nil, err
 	}
@@ -236,11 +242,7 @@ func (e *Source) executedMariaDB(ctx context.Context) (func(string) bool, error)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	last := map[string]uint64{}
-	for one := range strings.SplitSeq(rows[0][0], ",") {
-		origin, n := splitGTID(one)
-		last[origin] = n
-	}
+	last := lastOfEach(rows[0][0])
 	return func(set string) bool {
 		for one := range strings.SplitSeq(set, ",") {
 			origin, n := splitGTID(one)
@@ -250,6 +252,17 @@ func (e *Source) executedMariaDB(ctx context.Context) (func(string) bool, error)
 		}
 		return true
 	}, nil
+}
+
+// lastOfEach gives the number of the last transaction of each server in a list of MariaDB's GTIDs,
+// by domain and server as in "0-1".
+func lastOfEach(list string) map[string]uint64 {
+	last := map[string]uint64{}
+	for one := range strings.SplitSeq(list, ",") {
+		origin, n := splitGTID(one)
+		last[origin] = n
+	}
+	return last
 }
 
 // splitGTID gives domain and server of a GTID of MariaDB, and its number.

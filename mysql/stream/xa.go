@@ -114,11 +114,7 @@ func (s *Stream) searchFile(ctx context.Context, f server.LogFile, xid string) (
 	other.scope = s.scope
 	other.base, other.journal.history, other.journal.columns = s.base, s.journal.history, s.journal.columns
 	other.seek = &seeking{xid: xid, until: min(s.eventPlace, uint64(f.Number+1)<<32)}
-	if err := other.connect(ctx, false); err != nil {
-		return nil, err
-	}
-	defer other.Close()
-	if err := other.Run(ctx, func(*change.Tx) error { return nil }); !errors.Is(err, errFound) {
+	if err := other.search(ctx); err != nil {
 		return nil, err
 	}
 	return other.waiting[xid], nil
@@ -131,6 +127,18 @@ type seeking struct {
 	until uint64
 	heard func(st history.Statement, sql string) // if set, receives all statements instead
 	begun func(gtid string)                      // if set, is called as each group begins
+}
+
+// search reads the log for what seek says, up to its end. It is the stream's only use.
+func (s *Stream) search(ctx context.Context) error {
+	if err := s.connect(ctx, false); err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Run(ctx, func(*change.Tx) error { return nil }); !errors.Is(err, errFound) {
+		return err
+	}
+	return nil
 }
 
 // passes reports whether to ignore the current group in a search.
