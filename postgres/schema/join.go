@@ -39,17 +39,13 @@ func (s *Schema) Join(objects []tidemark.Object) []tidemark.Object {
 	if len(into) == 0 {
 		return objects
 	}
-	keys := make(map[string]bool, len(into))
-	for _, id := range into {
-		keys[id] = true
-	}
 	out := objects[:0]
 	for _, o := range objects {
 		if into[o.ID] != "" {
 			continue
 		}
 		o.Depends = withKeys(o.Depends, into, o.ID)
-		if keys[o.ID] || o.Kind == "constraint" { // nobody waits for a small key, which waits for others' indexes
+		if o.Kind == "constraint" { // none waits for a small key, which waits for the others' indexes
 			o.After = slices.DeleteFunc(slices.Clone(o.After), func(id string) bool { return into[id] != "" })
 		}
 		o.After = withKeys(o.After, into, o.ID)

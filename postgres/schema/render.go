@@ -2,7 +2,6 @@ package schema
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
@@ -149,14 +148,8 @@ func (r *renderer) apart() map[string]string {
 			if !m.Direct || p == nil || p.There == nil {
 				continue
 			}
-			typeOf := func(name string) string {
-				if c := m.To.Column(name); c != nil {
-					return c.Type.Native
-				}
-				return ""
-			}
-			if why := unfit(p.There, fk, typeOf); why != "" {
-				out["foreign key "+server.QuoteIdent(fk.Name)+" ON "+server.QuoteTable(m.To.TableID)] = why
+			if why := r.unfit(m, p.There, fk); why != "" {
+				out[foreignKeyID(m, fk)] = why
 			}
 		}
 	}
@@ -170,24 +163,19 @@ func (r *renderer) relinks(o *tidemark.Object, missing string) bool {
 	if o.Kind != "foreign key" || m == nil || p == nil || p.To.TableID != p.From.TableID {
 		return false
 	}
-	typed := *p.To
-	typed.Columns = slices.Clone(typed.Columns)
-	for i := range typed.Columns {
-		if t := &typed.Columns[i].Type; t.Native == "" { // a rule's
-			t.Native = sqlType(t, r.opt.TinyInt1Bool)
-		}
-	}
-	for i := range m.From.ForeignKeys {
-		fk := &m.From.ForeignKeys[i]
-		if fk.Ref != p.From.TableID || o.ID != "foreign key "+server.QuoteIdent(fk.Name)+" ON "+server.QuoteTable(o.Table) {
-			continue
-		}
-		typeOf := func(name string) string { return m.From.Column(name).Type.Native }
-		if unfit(&typed, fk, typeOf) == "" {
+	for i := range m.To.ForeignKeys {
+		fk := &m.To.ForeignKeys[i]
+		if fk.Ref == p.To.TableID && o.ID == foreignKeyID(m, fk) && serves(p.To, fk) && r.misfit(m, fk) == "" {
 			r.relinked[o.ID] = fk
+			return true
 		}
 	}
-	return r.relinked[o.ID] != nil
+	return false
+}
+
+// foreignKeyID is the ID of a native table's foreign key.
+func foreignKeyID(m *tidemark.Move, fk *tidemark.ForeignKey) string {
+	return "foreign key " + server.QuoteIdent(fk.Name) + " ON " + server.QuoteTable(m.To.TableID)
 }
 
 // blocked reports whether the target's version is too old for o's rows.

@@ -198,21 +198,14 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 			r.find(tidemark.Warning, who, "left out: it refers to "+fk.Ref.String()+", which is not copied", "")
 			continue
 		}
-		var key *uniqueKey
-		for i := range r.unique[fk.Ref] {
-			if k := &r.unique[fk.Ref][i]; sameColumns(k.columns, fk.RefColumns) {
-				key = k
-				break
-			}
-		}
+		key := r.uniqueKey(&fk)
 		if key == nil {
 			r.find(tidemark.Warning, who, fmt.Sprintf("left out: no unique key of %s has exactly the columns %s", fk.Ref, strings.Join(fk.RefColumns, ", ")),
 				"PostgreSQL requires one. Make it a foreign key to the primary key, or add a unique key.")
 			continue
 		}
 		if there := r.byTo[fk.Ref].There; there != nil {
-			types := r.types[m.From.TableID]
-			if why := unfit(there, &fk, func(name string) string { return types[name] }); why != "" {
+			if why := r.unfit(m, there, &fk); why != "" {
 				r.find(tidemark.Warning, who, "left out: "+why, unfitHint)
 				continue
 			}
@@ -243,50 +236,73 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 	}
 }
 
+// uniqueKey finds the key that a foreign key refers to; nil if there is none.
+func (r *renderer) uniqueKey(fk *tidemark.ForeignKey) *uniqueKey {
+	keys := r.unique[fk.Ref]
+	if i := slices.IndexFunc(keys, func(k uniqueKey) bool { return sameColumns(k.columns, fk.RefColumns) }); i >= 0 {
+		return &keys[i]
+	}
+	return nil
+}
+
 // misfit says why the columns of a foreign key cannot refer to those of another table of the copy,
 // where rules give them other types; "" if they can, as far as is known.
 func (r *renderer) misfit(m *tidemark.Move, fk *tidemark.ForeignKey) string {
 	p := r.byTo[fk.Ref]
-	for i, name := range fk.Columns {
-		is, its := r.typeHere(m, name), r.typeHere(p, fk.RefColumns[i])
-		if is != "" && its != "" && !refersTo(is, its) {
-			return fmt.Sprintf("%s is %s, and %s of %s is %s", name, is, fk.RefColumns[i], fk.Ref, its)
-		}
-	}
-	return ""
-}
-
-// typeHere is the type that a column of a move has on the target.
-func (r *renderer) typeHere(m *tidemark.Move, name string) string {
-	if types := r.types[m.From.TableID]; types != nil {
-		return types[name]
-	}
-	if c := m.To.Column(name); c != nil && r.same {
-		return c.Type.Native
-	}
-	return ""
+	return r.clash(m, fk, "", func(name string) string { return r.typeHere(p, name) })
 }
 
 const unfitHint = "Change that table and add the foreign key after the copy, or use --prep drop."
 
 // unfit says why a foreign key cannot refer to the table that the target keeps; "" if it can, as
-// far as is known. typeOf returns the type of a column of the new table.
-func unfit(there *tidemark.Table, fk *tidemark.ForeignKey, typeOf func(column string) string) string {
-	serves := func(x tidemark.Index) bool {
-		return (x.Unique || there.Key != nil && x.Name == there.Key.Name) && x.Where == "" && sameColumns(x.Columns(), fk.RefColumns)
-	}
-	if !slices.ContainsFunc(append(keyOf(there), there.Indexes...), serves) {
+// far as is known.
+func (r *renderer) unfit(m *tidemark.Move, there *tidemark.Table, fk *tidemark.ForeignKey) string {
+	if !serves(there, fk) {
 		return fmt.Sprintf("%s on the target has no unique key of exactly the columns %s", fk.Ref, strings.Join(fk.RefColumns, ", "))
 	}
+	return r.clash(m, fk, " on the target", func(name string) string {
+		if c := there.Column(name); c != nil {
+			return c.Type.Native
+		}
+		return ""
+	})
+}
+
+// serves reports whether a table has a unique key of exactly the columns that a foreign key refers
+// to.
+func serves(t *tidemark.Table, fk *tidemark.ForeignKey) bool {
+	return slices.ContainsFunc(append(keyOf(t), t.Indexes...), func(x tidemark.Index) bool {
+		return (x.Unique || t.Key != nil && x.Name == t.Key.Name) && x.Where == "" && sameColumns(x.Columns(), fk.RefColumns)
+	})
+}
+
+// clash names the first columns of a foreign key whose types the server does not compare. typeOf
+// gives the type of a column of the other table, "" if it is not known; where says which that is.
+func (r *renderer) clash(m *tidemark.Move, fk *tidemark.ForeignKey, where string, typeOf func(column string) string) string {
 	for i, name := range fk.Columns {
 		if i >= len(fk.RefColumns) {
 			break
 		}
-		if c, is := there.Column(fk.RefColumns[i]), typeOf(name); c != nil && is != "" && !refersTo(is, c.Type.Native) {
-			return fmt.Sprintf("%s is %s, and %s of %s on the target is %s", name, is, c.Name, fk.Ref, c.Type.Native)
+		if is, its := r.typeHere(m, name), typeOf(fk.RefColumns[i]); is != "" && its != "" && !refersTo(is, its) {
+			return fmt.Sprintf("%s is %s, and %s of %s%s is %s", name, is, fk.RefColumns[i], fk.Ref, where, its)
 		}
 	}
 	return ""
+}
+
+// typeHere is the type that a column of a move has on the target; "" if it is not known yet.
+func (r *renderer) typeHere(m *tidemark.Move, name string) string {
+	if types := r.types[m.From.TableID]; types != nil {
+		return types[name]
+	}
+	c := m.To.Column(name)
+	switch {
+	case c == nil || !r.same:
+		return ""
+	case c.Type.Native == "": // a rule's
+		return sqlType(&c.Type, r.opt.TinyInt1Bool)
+	}
+	return c.Type.Native
 }
 
 // keyTypes are types by what the server compares with each other in foreign keys: a column refers

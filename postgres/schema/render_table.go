@@ -47,14 +47,11 @@ func (r *renderer) build() {
 	for _, m := range r.logical {
 		r.foreignKeys(m)
 	}
-	for i := range r.objects {
+	for i := 0; i < len(r.objects) && len(r.relinked) > 0; i++ {
 		o := &r.objects[i]
 		if fk := r.relinked[o.ID]; fk != nil {
-			o.Depends = slices.Clone(o.Depends)
-			for _, k := range r.unique[fk.Ref] {
-				if sameColumns(k.columns, fk.RefColumns) {
-					o.Depends = append(o.Depends, k.ids...)
-				}
+			if key := r.uniqueKey(fk); key != nil {
+				o.Depends = append(slices.Clone(o.Depends), key.ids...)
 			}
 		}
 	}
