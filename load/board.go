@@ -461,10 +461,13 @@ func (b *board) nextObjects(ctx context.Context, c *flow.Clock, small, leave boo
 // untie fails one of the objects that are left if they wait for each other, as no plan should have
 // it. b.mu is held.
 func untie(b *board) {
-	b.due.large.trim(b.isDue)
-	b.due.small.trim(b.isDue)
 	tied := func() bool {
-		return b.rowsLeft == 0 && !b.open && len(b.progress.running)+len(b.due.large)+len(b.due.small) == 0
+		if b.progress.undone == 0 || b.rowsLeft > 0 || b.open || len(b.progress.running) > 0 {
+			return false
+		}
+		b.due.large.trim(b.isDue)
+		b.due.small.trim(b.isDue)
+		return len(b.due.large)+len(b.due.small) == 0
 	}
 	for i := 0; i < len(b.objects) && tied(); i++ {
 		if w := b.objects[i]; w.state == waiting && w.waits > 0 {
