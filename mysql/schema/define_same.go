@@ -77,13 +77,13 @@ const oldTime = " /* mariadb-5.3 */"
 // same compares an item's texts on source and target.
 func (a *altering) same(w, h string) bool {
 	w, h = hexDigits(strings.ReplaceAll(w, oldTime, "")), hexDigits(strings.ReplaceAll(h, oldTime, ""))
-	if tokens := sqltext.Scan(w); a.d.Across && sqltext.Find(tokens, "collate") < 0 {
-		h = withoutCollation(h, sqltext.Find(tokens, "character") < 0) // the default of its character set, or the table's
-	}
-	if tokens := sqltext.Scan(w); a.d.Across && !strings.Contains(h, " COLLATE ") {
-		own := a.have.option("collate")
-		if i := sqltext.Find(tokens, "collate"); i >= 0 && sqltext.At(tokens, sqltext.Skip(tokens, i+1)).Is(own) { // its table's
-			w = withoutCollation(w, true)
+	if a.d.Across {
+		tokens := sqltext.Scan(w)
+		switch i := sqltext.Find(tokens, "collate"); {
+		case i < 0:
+			h = withoutCollation(h, sqltext.Find(tokens, "character") < 0) // the default of its character set, or the table's
+		case !strings.Contains(h, " COLLATE ") && sqltext.At(tokens, sqltext.Skip(tokens, i+1)).Is(a.have.option("collate")):
+			w = withoutCollation(w, true) // its table's
 		}
 	}
 	if w == h || !a.d.Across {

@@ -92,7 +92,7 @@ func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]st
 		}
 		a, collation := r.keyType(m, cols[i])
 		b, have := r.keyType(p, refs[i])
-		if a != nil && b != nil && !sameThere(a, collation, b, have) {
+		if a != nil && b != nil && !sameForKeys(a, collation, b, have) {
 			return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], r.inWords(m, cols[i], a, collation), refs[i], r.inWords(p, refs[i], b, have))
 		}
 	}
@@ -112,16 +112,16 @@ func (r *renderer) fitThere(m *tidemark.Move, there *tidemark.Table, cols, refs 
 			continue
 		}
 		have := cmp.Or(p.Type.Collation, there.Collation)
-		if !sameThere(child, collation, &p.Type, have) {
+		if !sameForKeys(child, collation, &p.Type, have) {
 			return nil, nil, fmt.Sprintf("%s is %s, and %s of the table on the target is %s: they must be the same here", cols[i], inKeyWords(child, collation), p.Name, inKeyWords(&p.Type, have))
 		}
 	}
 	return cols, refs, ""
 }
 
-// sameThere reports whether InnoDB accepts columns of these types as child and parent of a foreign
-// key, as far as their collations are known.
-func sameThere(child *tidemark.Type, collation string, parent *tidemark.Type, have string) bool {
+// sameForKeys reports whether InnoDB accepts columns of these types as child and parent of a
+// foreign key, as far as their collations are known.
+func sameForKeys(child *tidemark.Type, collation string, parent *tidemark.Type, have string) bool {
 	if keyClass(child) != keyClass(parent) || keyClass(child) != "text" || have == "" {
 		return keyClass(child) == keyClass(parent)
 	}

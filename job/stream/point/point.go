@@ -160,7 +160,7 @@ func (g *Gate) Pass(ctx context.Context, tx *change.Tx) error {
 
 // A Skip empties the transactions before the point at which a stream begins.
 type Skip struct {
-	Gate
+	Time time.Time
 	Done func(context.Context) error // called at the first one that is not emptied
 	open bool
 }
@@ -170,7 +170,7 @@ func (s *Skip) Pass(ctx context.Context, tx *change.Tx) error {
 	if s == nil || s.open {
 		return nil
 	}
-	if s.beyond(tx) || !s.Time.IsZero() && tx.Time.Equal(s.Time) {
+	if !tx.Time.Before(s.Time) {
 		s.open = true
 		return s.Done(ctx)
 	}

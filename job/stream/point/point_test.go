@@ -68,7 +68,7 @@ func TestSkip(t *testing.T) {
 		before []change.Tx
 		open   change.Tx
 	}{
-		"time": {&Skip{Gate: Gate{Time: at}}, []change.Tx{{Time: at.Add(-1)}}, change.Tx{Time: at}},
+		"time": {&Skip{Time: at}, []change.Tx{{Time: at.Add(-1)}}, change.Tx{Time: at}},
 	} {
 		noted := 0
 		x.skip.Done = func(context.Context) error { noted++; return nil }
