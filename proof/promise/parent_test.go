@@ -1,6 +1,7 @@
 package promise
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,10 +46,6 @@ func TestParentThatIsThere(t *testing.T) {
 	}
 	sources["dump"] = testdb.MySQLDump(t, sources["mysql"])
 	for _, to := range []string{"postgres", "mysql", "mariadb"} {
-		schema := "DATABASE()"
-		if to == "postgres" {
-			schema = "'public'"
-		}
 		for from, src := range sources {
 			for _, i := range testdb.Draw(t, len(parents), 1) {
 				p := parents[i]
@@ -58,22 +55,33 @@ func TestParentThatIsThere(t *testing.T) {
 				dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
 				testdb.Query(t, dst, "CREATE TABLE parent ("+p.has+")")
 				checked, copied := testdb.Run(t, "check", src, dst, "-v"), testdb.Run(t, "copy", src, dst, "-v")
-				s := testdb.NewSession(dst)
-				made := testdb.Query(t, dst, "SELECT constraint_name FROM information_schema.referential_constraints WHERE constraint_schema = "+schema)
-				for name, key := range foreign {
-					is := strings.Contains(made, name)
-					if _, err := s.Try("ALTER TABLE child ADD CONSTRAINT again " + key); (err == nil) != is {
-						t.Errorf("from %s to %s with parent (%s): %s was made: %t, and the server says of it: %v\n%s%s", from, to, p.has, name, is, err, copied.Out, copied.ErrOut)
-					} else if err == nil {
-						_, _ = s.Try("ALTER TABLE child DROP CONSTRAINT again")
-					}
-					for verb, o := range map[string]testdb.Outcome{"check": checked, "copy": copied} {
-						if said := strings.Contains(spelled.ReplaceAllString(o.Out+o.ErrOut, ""), name); o.Code != 0 || said == is {
-							t.Errorf("%s from %s to %s with parent (%s): exit %d, %s was made: %t\n%s%s", verb, from, to, p.has, o.Code, name, is, o.Out, o.ErrOut)
-						}
-					}
-				}
-				s.Close()
+				keysAreForeseen(t, fmt.Sprintf("from %s to %s with parent (%s)", from, to, p.has), to, dst, "child", foreign, checked, copied)
+			}
+		}
+	}
+}
+
+// keysAreForeseen demands of the foreign keys of a table that those which the server takes are
+// made, and that check and copy, which end with 0, name the others and no more.
+func keysAreForeseen(t *testing.T, what, to, dst, table string, foreign map[string]string, checked, copied testdb.Outcome) {
+	t.Helper()
+	schema := "DATABASE()"
+	if to == "postgres" {
+		schema = "'public'"
+	}
+	made := testdb.Query(t, dst, "SELECT constraint_name FROM information_schema.referential_constraints WHERE constraint_schema = "+schema)
+	s := testdb.NewSession(dst)
+	defer s.Close()
+	for name, key := range foreign {
+		is := strings.Contains(made, name)
+		if _, err := s.Try("ALTER TABLE " + table + " ADD CONSTRAINT again " + key); (err == nil) != is {
+			t.Errorf("%s: %s was made: %t, and the server says of it: %v\n%s%s", what, name, is, err, copied.Out, copied.ErrOut)
+		} else if err == nil {
+			_, _ = s.Try("ALTER TABLE " + table + " DROP CONSTRAINT again")
+		}
+		for verb, o := range map[string]testdb.Outcome{"check": checked, "copy": copied} {
+			if said := strings.Contains(spelled.ReplaceAllString(o.Out+o.ErrOut, ""), name); o.Code != 0 || said == is {
+				t.Errorf("%s %s: exit %d, %s was made: %t\n%s%s", verb, what, o.Code, name, is, o.Out, o.ErrOut)
 			}
 		}
 	}
