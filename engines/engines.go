@@ -28,6 +28,7 @@ var (
 	_ = []load.Pipeliner{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []load.Releaser{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []load.Joiner{(*postgres.Engine)(nil)}
+	_ = []load.Counting{(*mysql.Engine)(nil)}
 	_ = []load.Ledger{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []diff.Side{(*postgres.Engine)(nil), (*mysql.Engine)(nil), (*db2.Engine)(nil)}
 	_ = []diff.Summer{(*postgres.Engine)(nil)}

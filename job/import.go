@@ -242,8 +242,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		}
 	}
 	made, more := im.tgt.Render(db, moves)
-	im.find(more)
-	im.find(notice.HiddenLabels(&m))
+	im.find(append(more, notice.HiddenLabels(&m)...))
 	if err := load.Blocked(more); err != nil {
 		return load.Settled{}, err
 	}
@@ -259,6 +258,13 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, err
 	}
 	s := im.settled(p, &m, made, keep, fresh)
+	if keep {
+		counters, found, err := load.Counters(ctx, im.tgt, []tidemark.Move{m})
+		if im.find(found); err != nil {
+			return s, err
+		}
+		s.Objects = append(s.Objects, counters...)
+	}
 	if slices.ContainsFunc(s.Before, func(o tidemark.Object) bool { return !inASCII(o.SQL...) }) {
 		sendSettings(ctx, im)
 	}
@@ -295,7 +301,7 @@ func (im *importJob) settled(p *tidemark.Piece, m *tidemark.Move, made []tidemar
 	s := load.Settled{Move: m, Format: im.format(m, fresh)}
 	for _, o := range made {
 		switch {
-		case keep && o.Kind != "statistics":
+		case keep && o.Kind != "statistics" && o.Kind != "sequence value":
 		case o.Phase == tidemark.BeforeRows:
 			s.Before = append(s.Before, o)
 		default:

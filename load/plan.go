@@ -105,6 +105,11 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 		return p, err
 	}
 	p.Objects = p.keep(objects, exists)
+	counters, findings, err := Counters(ctx, tgt, slices.DeleteFunc(slices.Clone(moves), func(m tidemark.Move) bool { return !exists[m.To.TableID] }))
+	if err != nil {
+		return p, err
+	}
+	p.Objects, p.Findings = append(p.Objects, counters...), append(p.Findings, findings...)
 	if j, ok := tgt.(Joiner); ok {
 		p.Objects = j.Join(p.Objects)
 	}
@@ -272,7 +277,10 @@ func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool)
 		}
 		out = append(out, o)
 	}
-	return out
+	if slices.ContainsFunc(out, func(o tidemark.Object) bool { return o.Kind != "schema" && !exists[o.Table] }) {
+		return out
+	}
+	return slices.DeleteFunc(out, func(o tidemark.Object) bool { return o.Kind == "schema" }) // nothing is made there
 }
 
 // Own records which move fills which table on the target, including leaves of partitioned tables.

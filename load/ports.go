@@ -92,6 +92,20 @@ type Joiner interface {
 	Join(objects []tidemark.Object) []tidemark.Object
 }
 
+// A Counting is a Target whose tables have a counter that only their creation sets.
+type Counting interface {
+	// Counters sets the counters of tables that exist to their sources'.
+	Counters(ctx context.Context, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding, error)
+}
+
+// Counters gives what sets the counters of a target's tables that exist, if it has such.
+func Counters(ctx context.Context, tgt any, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding, error) {
+	if c, ok := tgt.(Counting); ok && len(moves) > 0 {
+		return c.Counters(ctx, moves)
+	}
+	return nil, nil, nil
+}
+
 // A Pinger is an end that knows the round trip time to its server.
 type Pinger interface {
 	RoundTrip(ctx context.Context) (time.Duration, error)

@@ -153,7 +153,7 @@ func TestPreflight(t *testing.T) {
 		wants(check(base, "target"), "warning local_infile: the server refuses LOAD DATA LOCAL", "note redo log: the redo log of", "note innodb_buffer_pool_size: the buffer pool has 64 MB", "warning storage engine: these tables have no transactions")
 		weak := strings.Replace(base, srv.User+":"+srv.Password, "weak:secret-Weak1", 1)
 		got := check(weak, "target")
-		wants(got, "blocker user 'weak'@'127.0.0.1': making and filling tables needs SELECT, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES. GRANT SELECT, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES ON `"+db+"`.* TO 'weak'@'127.0.0.1'.")
+		wants(got, "blocker user 'weak'@'127.0.0.1': making and filling tables needs SELECT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES. GRANT SELECT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES ON `"+db+"`.* TO 'weak'@'127.0.0.1'.")
 		wants(check(weak, "source"), "blocker user 'weak'@'127.0.0.1': reading rows needs SELECT.", "blocker user 'weak'@'127.0.0.1': a consistent snapshot of the source needs RELOAD")
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +17,8 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/point"
+	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/queue"
 	"github.com/tidemarkdb/tidemark/sample"
 )
@@ -284,8 +285,8 @@ func (p *process) changed(ctx context.Context) bool {
 	return true
 }
 
-// advance sets the target's sequences to the source's present values, which are not in the log.
-// (MySQL advances its own with the rows.)
+// advance sets the target's sequences and counters to the source's present values, which are not in
+// the log. (MySQL advances its own with the rows, but not with those that were deleted again.)
 func (p *process) advance(ctx context.Context) error {
 	if p.spec.Role != Both && p.spec.Role != BothViaHalves {
 		return nil
@@ -298,8 +299,15 @@ func (p *process) advance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	counters, found, err := load.Counters(ctx, p.tgt, moves)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		p.announce("state", f.Object+": "+f.Text)
+	}
 	objects, _ := p.tgt.Render(db, moves)
-	for _, o := range objects {
+	for _, o := range append(objects, counters...) {
 		if o.Kind != "sequence value" {
 			continue
 		}

@@ -230,15 +230,35 @@ func (p *preflight) sourceSettings(ctx context.Context) error {
 	return nil
 }
 
-// fillRights checks the privileges for filling existing tables; CREATE is still needed for the
-// marker table.
+// fillRights checks the privileges for filling existing tables; most are for the tables of the
+// copy itself.
 func (p *preflight) fillRights(context.Context) error {
-	p.require(tidemark.Blocker, "filling tables", "SELECT", "INSERT", "CREATE")
+	p.require(tidemark.Blocker, "filling tables", "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP")
 	return nil
 }
 
+// Counters sets AUTO_INCREMENT of tables that exist to the source's: TRUNCATE resets it, and
+// deleted rows do not advance it. A user who may only fill tables gets a warning instead.
+func (e *Checks) Counters(ctx context.Context, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding, error) {
+	out := schema.Counters(moves)
+	if len(out) == 0 {
+		return nil, nil, nil
+	}
+	s, back, err := e.Lend(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer back()
+	p := &preflight{e: e, s: s}
+	if err := p.run(ctx, p.readGrants); err != nil || p.may("ALTER") || p.some {
+		return out, nil, err
+	}
+	p.add(tidemark.Warning, 0, "AUTO_INCREMENT", "tables that exist continue after their largest number, not after the source's last one: setting it needs ALTER", "GRANT ALTER ON the database TO "+e.Grantee()+".")
+	return nil, p.found, nil
+}
+
 func (p *preflight) targetRights(context.Context) error {
-	p.require(tidemark.Blocker, "making and filling tables", "SELECT", "INSERT", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "REFERENCES")
+	p.require(tidemark.Blocker, "making and filling tables", "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "INDEX", "REFERENCES")
 	if p.on("read_only") || p.on("super_read_only") {
 		p.add(tidemark.Blocker, tidemark.Forbidden, "read_only", "the server is read-only", "SET GLOBAL read_only = 0, after making sure that it is the right server.")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -226,6 +227,23 @@ func (r *renderer) statistics(m *tidemark.Move, depends ...string) {
 	id := m.To.TableID
 	r.add(tidemark.Object{ID: "statistics " + id.String(), Kind: "statistics", Phase: tidemark.AfterTable, Table: id, Bytes: m.From.Bytes,
 		SQL: []string{"ANALYZE TABLE " + server.QuoteTable(id)}, Depends: depends})
+}
+
+// Counters sets AUTO_INCREMENT of tables that exist to the source's.
+func Counters(moves []tidemark.Move) (out []tidemark.Object) {
+	for i := range moves {
+		next := uint64(0)
+		for j := range moves[i].To.Columns {
+			if id := moves[i].To.Columns[j].Identity; id != nil && id.Increment >= 0 {
+				next = max(next, id.Next)
+			}
+		}
+		if id := moves[i].To.TableID; next > 1 {
+			out = append(out, tidemark.Object{ID: "sequence value " + id.String(), Kind: "sequence value", Phase: tidemark.AfterRows, Table: id,
+				SQL: []string{"ALTER TABLE " + server.QuoteTable(id) + " AUTO_INCREMENT = " + strconv.FormatUint(next, 10)}})
+		}
+	}
+	return out
 }
 
 // foreignKeys adds the foreign keys of all moves, native or built: the logical shape has all of

@@ -82,7 +82,7 @@ func (b *builder) sharedNumbers(c *builtColumn, object string) {
 }
 
 var pgSequence = regexp.MustCompile(`^CREATE (?:UNLOGGED )?SEQUENCE .+ START WITH (-?\d+) INCREMENT BY (-?\d+) MINVALUE (-?\d+) MAXVALUE (-?\d+) CACHE (\d+)( CYCLE)?$`)
-var pgSetval = regexp.MustCompile(`, (-?\d+), (true|false)\)$`)
+var pgSetval = regexp.MustCompile(`^SELECT pg_catalog\.setval\(.*, (-?\d+), (true|false)\)`)
 
 // pgSequences makes the sequences of a PostgreSQL source that number no column which is copied.
 // MariaDB has sequences too.

@@ -376,13 +376,13 @@ func alterValue(w, h []string) tidemark.Redefinition {
 	if at == there && called == thereCalled {
 		return tidemark.Redefinition{}
 	}
-	if there > at || there == at && thereCalled {
+	if ahead := there > at; ahead != strings.HasSuffix(w[0], "/* descending */") && there != at || there == at && thereCalled {
 		return tidemark.Redefinition{What: []string{fmt.Sprintf("is ahead: at %d, the source's at %d", there, at)}, Note: true}
 	}
 	return tidemark.Redefinition{What: []string{fmt.Sprintf("is behind: at %d, the source's at %d", there, at)}, SQL: w}
 }
 
-// setval parses SELECT pg_catalog.setval('name', value, called).
+// setval parses SELECT pg_catalog.setval('name', value, called) and what follows.
 func setval(sql string) (name string, value int64, called, ok bool) {
 	_, list, found := strings.Cut(sql, "setval")
 	in, _ := inner(list)

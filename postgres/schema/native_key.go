@@ -213,6 +213,9 @@ func (c *creator) readLoose(ctx context.Context) error {
 	}
 	for _, v := range g.values {
 		g.need(v.node, g.resolve(address{classClass, v.seq.OID}))
+		if v.seq.owner != nil {
+			g.need(v.node, v.seq.owner.node)
+		}
 	}
 	c.linkPartitions()
 	for _, r := range c.ordered {

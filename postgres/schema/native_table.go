@@ -374,9 +374,24 @@ func (c *creator) addSequence(s *sequence) {
 	}
 	if s.Known && (s.Called || s.Last != s.Start) {
 		v := g.add(address{}, &node{kind: "sequence value", name: s.rel.SQL, rel: belongs, phase: tidemark.AfterRows,
-			sql: []string{fmt.Sprintf("SELECT pg_catalog.setval(%s, %d, %t)", server.QuoteLiteral(s.rel.SQL), s.Last, s.Called)}})
+			sql: []string{s.setSQL()}})
 		c.graph.values = append(c.graph.values, valueOf{v, s})
 	}
+}
+
+// setSQL sets the value as it is now. A column's sequence is found by the column: a table that the
+// target has already may have one of another name, or none.
+func (s *sequence) setSQL() string {
+	name, from := server.QuoteLiteral(s.rel.SQL), ""
+	if s.owner != nil {
+		from = fmt.Sprintf(" FROM coalesce(pg_catalog.pg_get_serial_sequence(%s, %s)::regclass, pg_catalog.to_regclass(%s)) s WHERE s IS NOT NULL",
+			server.QuoteLiteral(s.owner.SQL), server.QuoteLiteral(s.owner.column(s.OwnerNum).Name), name)
+		name = "s"
+	}
+	if s.Increment < 0 {
+		from += " /* descending */"
+	}
+	return fmt.Sprintf("SELECT pg_catalog.setval(%s, %d, %t)%s", name, s.Last, s.Called, from)
 }
 
 func sequenceOptions(s *sequence) string {
