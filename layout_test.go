@@ -137,7 +137,7 @@ var rooms = map[string]room{
 	"job/workload": {floor: 55, imports: ". engine catalog flow job"},
 
 	// The life of a stream, which begins with a copy.
-	"job/stream": {floor: 55, imports: ". engine mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/contact job/stream/described job/stream/limit job/stream/loading job/stream/making job/stream/figure job/stream/point advisor sample internal/crash"},
+	"job/stream": {floor: 55, imports: ". engine mysqltype change flow lag ddl define diff load capture queue apply catalog engines job job/stream/contact job/stream/described job/stream/limit job/stream/loading job/stream/making job/stream/figure job/stream/point job/stream/untold advisor sample internal/crash"},
 
 	// What limits it, and what is written of it.
 	"job/stream/limit":  {floor: 54, imports: ". advisor capture flow load job sample"},
@@ -149,6 +149,9 @@ var rooms = map[string]room{
 
 	// Whether its servers answer.
 	"job/stream/contact": {floor: 54, imports: "."},
+
+	// What foreign keys of a stopped table would have done.
+	"job/stream/untold": {floor: 54, imports: ". change"},
 
 	// What a capture says of its source to an apply elsewhere.
 	"job/stream/described": {floor: 54, imports: ". engine change queue"},

@@ -115,7 +115,9 @@ func (b *browser) relations(ctx context.Context, tx *change.Tx, known bool) erro
 		case kind == tidemark.MessageChange:
 			err = b.deliver(ctx, message[1:], tx.Place, known)
 		case !known:
-			err = b.bindFor(message, tx.Place, &fresh)
+			if err = b.bindFor(message, tx.Place, &fresh); err == nil && b.opt.OnSkipped != nil && (kind == tidemark.UpdateChange || kind == tidemark.DeleteChange) {
+				err = b.skippedAs(message)
+			}
 		}
 		if err != nil {
 			return err

@@ -26,9 +26,12 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 	if !ok || it.batch != nil {
 		return r.orFenced(ctx, n, cause)
 	}
-	g := r.group(n, []*item{it})
+	g, err := r.group(n, []*item{it})
+	if err != nil {
+		return err
+	}
 	judged := len(r.opt.OKStates) > 0
-	err := g.Each(func(_ *change.Tx, bounds map[uint32]*change.Bound) error {
+	err = g.Each(func(_ *change.Tx, bounds map[uint32]*change.Bound) error {
 		for _, b := range bounds {
 			judged = judged || b.Conflict.Judges() || b.Conflict.Any(func(a tidemark.ConflictAction) bool { return a == tidemark.StopQueueOnConflict })
 		}
@@ -45,7 +48,7 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 		}
 	}
 	if r.opt.Disable != nil {
-		g.Disable = r.disable
+		g.Disable, g.Skipped = r.disable, r.opt.OnSkipped
 	}
 	exceptions, err := resolver.Resolve(ctx, g)
 	switch {
@@ -104,31 +107,58 @@ func (r *runner) noting(bind func(change.Relation, uint64) (*Binding, error)) fu
 
 // leaveOut removes the tables that get no more changes from a group. It copies the Bounds, which
 // are shared.
-func (r *runner) leaveOut(g *change.Group) {
+func (r *runner) leaveOut(g *change.Group) error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.off) == 0 {
-		return
+	none := len(r.off) == 0
+	r.mu.Unlock()
+	if none {
+		return nil
 	}
-	without := func(bounds map[uint32]*change.Bound) map[uint32]*change.Bound {
+	without := func(tx *change.Tx, bounds map[uint32]*change.Bound) (map[uint32]*change.Bound, error) {
 		out := maps.Clone(bounds)
+		r.mu.Lock()
 		maps.DeleteFunc(out, func(_ uint32, b *change.Bound) bool {
 			again, off := r.off[b.Table.TableID]
 			return off && !again[b]
 		})
-		return out
+		r.mu.Unlock()
+		if len(out) == len(bounds) {
+			return out, nil
+		}
+		return out, r.opt.skipped(tx, func(id uint32) bool { return bounds[id] != nil && out[id] == nil })
 	}
 	for i := range g.Bounds {
-		g.Bounds[i] = without(g.Bounds[i])
+		left, err := without(g.Txs[i], g.Bounds[i])
+		if err != nil {
+			return err
+		}
+		g.Bounds[i] = left
 	}
 	if each := g.Spooled; each != nil {
 		g.Spooled = func(do func(*change.Tx, map[uint32]*change.Bound) error) error {
 			return each(func(tx *change.Tx, bounds map[uint32]*change.Bound) error {
-				r.mu.Lock()
-				bounds = without(bounds)
-				r.mu.Unlock()
-				return do(tx, bounds)
+				left, err := without(tx, bounds)
+				if err != nil {
+					return err
+				}
+				return do(tx, left)
 			})
 		}
 	}
+	return nil
+}
+
+// skipped calls OnSkipped for the changes of some relations.
+func (o *Options) skipped(tx *change.Tx, of func(relation uint32) bool) error {
+	for rest := tx.Changes; len(rest) > 0 && o.OnSkipped != nil; {
+		c, next, err := change.Next(rest)
+		if err == nil && (c.Kind == tidemark.UpdateChange || c.Kind == tidemark.DeleteChange) && of(c.Table) {
+			err = o.OnSkipped(c)
+		}
+		if err != nil {
+			return err
+		}
+		rest = next
+	}
+	return nil
 }

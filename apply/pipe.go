@@ -175,12 +175,16 @@ func (a *agent) send(ctx context.Context, some portion) (bool, error) {
 		return false, nil
 	}
 	defer a.c.Enter(a.c.Enter(flow.IO))
+	g, err := a.group(a.n, some.items)
+	if err != nil {
+		return false, err
+	}
 	p := a.pipe
 	if p == nil {
 		p = &pipe{slots: make(chan struct{}, max(2*a.window(), maxBatches)), failed: make(chan struct{}), ended: make(chan struct{}), done: a.done[a.n]}
 		p.slots <- struct{}{}
 	}
-	out := &outgoing{some, a.group(a.n, some.items)}
+	out := &outgoing{some, g}
 	a.goes(p, out) // its answer may come before SendGroup returns
 	if sent, err := to.SendGroup(ctx, out.group); err != nil || !sent {
 		a.returns(p, 1)

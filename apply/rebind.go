@@ -47,6 +47,15 @@ func (b *browser) bindFor(message []byte, place uint64, fresh *bool) error {
 	return b.bindOne(binary.BigEndian.Uint32(message[1:]), place, fresh)
 }
 
+// skippedAs calls OnSkipped for an update or a delete of a table that is not selected.
+func (b *browser) skippedAs(message []byte) error {
+	c, err := change.Parse(message)
+	if err != nil || b.bindings[c.Table] != nil {
+		return err
+	}
+	return b.opt.OnSkipped(c)
+}
+
 // bindOne binds a relation. Maps are replaced, once per piece of a transaction.
 func (b *browser) bindOne(id uint32, place uint64, fresh *bool) error {
 	if !b.unbound[id] {

@@ -69,6 +69,9 @@ type Options struct {
 	// committed. Until then the Run skips what it has bound of the table; afterwards Bind decides
 	// whether the table is selected.
 	Disable func(table tidemark.TableID, why error) error
+	// OnSkipped, if not nil, is called with updates and deletes that are not applied because their
+	// table is not selected, or gets no more changes, before their transaction counts as applied.
+	OnSkipped func(c change.Change) error
 	// OnRefused, if not nil, is called before Disable for a refused value. Its error ends the run,
 	// for example because the target has changed since and may accept the value.
 	OnRefused func(ctx context.Context) error
@@ -485,12 +488,15 @@ func pause(ctx context.Context, c *flow.Clock, d time.Duration) error {
 
 // apply applies items in one transaction of the target.
 func (r *runner) apply(ctx context.Context, c *flow.Clock, n int, items []*item) error {
-	g := r.group(n, items)
+	g, err := r.group(n, items)
+	if err != nil {
+		return err
+	}
 	if r.opt.SourceOrder {
 		g.Turn = func() error { return r.turn(ctx, items[0]) }
 	}
 	defer c.Enter(c.Enter(flow.IO))
-	err := r.tgt.Apply(ctx, g)
+	err = r.tgt.Apply(ctx, g)
 	if err == nil {
 		r.committed(n, g)
 	}
@@ -524,7 +530,7 @@ func (r *runner) progress(n int) *change.Group {
 }
 
 // group gathers items with the progress that an agent writes with them.
-func (r *runner) group(n int, items []*item) *change.Group {
+func (r *runner) group(n int, items []*item) (*change.Group, error) {
 	g := r.progress(n)
 	if b := items[0].batch; b != nil {
 		// Everything before its last transaction is committed together with it.
@@ -538,7 +544,6 @@ func (r *runner) group(n int, items []*item) *change.Group {
 		}
 		g.Done = append(g.Done, it.place)
 	}
-	r.leaveOut(g)
 	slices.Sort(g.Done)
-	return g
+	return g, r.leaveOut(g)
 }

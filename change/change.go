@@ -366,6 +366,8 @@ type Group struct {
 	// Resolve calls Disable, before it commits, with a table that is to get no more changes because
 	// one conflicted. An error ends the group.
 	Disable func(table tidemark.TableID, why error) error
+	// Skipped, if not nil, is called by Resolve with changes of such tables, including the first.
+	Skipped func(c Change) error
 	// StopsQueue is set by Judge if a change has ended the group and its Conflict stops the queue.
 	StopsQueue bool
 	// All transactions of the stream up to and including Low are on the target; Done are the places

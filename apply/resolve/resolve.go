@@ -70,8 +70,11 @@ func (r *run) change(ctx context.Context, tx *change.Tx, c change.Change, bounds
 		return r.s.Truncate(ctx, c, bounds)
 	}
 	b := bounds[c.Table]
-	if b == nil || r.off[b.Table.TableID] {
+	if b == nil {
 		return nil
+	}
+	if r.off[b.Table.TableID] {
+		return r.skip(c)
 	}
 	if err := b.CheckComplete(c); err != nil {
 		return err
@@ -94,7 +97,12 @@ func (r *run) change(ctx context.Context, tx *change.Tx, c change.Change, bounds
 	if err != nil {
 		return err
 	}
-	r.off[b.Table.TableID] = action == tidemark.DisableOnConflict
+	if action == tidemark.DisableOnConflict {
+		r.off[b.Table.TableID] = true
+		if err := r.skip(c); err != nil {
+			return err
+		}
+	}
 	if action == tidemark.ForceConflict {
 		if x.Applied, err = r.force(ctx, b, c, f, m); err != nil {
 			return err
@@ -102,6 +110,14 @@ func (r *run) change(ctx context.Context, tx *change.Tx, c change.Change, bounds
 	}
 	r.exceptions++
 	return r.s.Note(ctx, x)
+}
+
+// skip notes a change that is not made because its table gets no more.
+func (r *run) skip(c change.Change) error {
+	if r.g.Skipped == nil {
+		return nil
+	}
+	return r.g.Skipped(c)
 }
 
 // missed returns the Misfit of a change that found no row; nil if cause is something else.

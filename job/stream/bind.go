@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream/untold"
 )
 
 // A binder finds the target's table for the relations of a stream.
@@ -26,6 +27,7 @@ type binder struct {
 	origin map[tidemark.TableID]tidemark.TableID // the source's table of one of the target
 	again  func()                                // binds all relations again
 	untold map[apply.Key]bool                    // see apply.Binding.Cascades
+	below  *untold.Watch                         // of what stopped tables' foreign keys would have done
 	defs   *definitionWatch                      // of the source; nil if it is not connected
 	taken  map[tidemark.TableID]taking           // see takeOver
 }
@@ -33,6 +35,7 @@ type binder struct {
 // newBinder describes the target's tables for the moves of a stream.
 func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
 	b := &binder{ctx: ctx, r: r, subs: r.subs, moves: ddl.ByTable(moves), names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}, taken: map[tidemark.TableID]taking{}}
+	b.below = untold.New(b.moves, b.stopBelow)
 	for i := range moves {
 		b.origin[job.ClipID(r.tgt, moves[i].To.TableID)] = moves[i].From.TableID
 	}
@@ -164,6 +167,7 @@ func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error)
 		}
 	}
 	b.names[rel.ID] = rel.Table
+	b.below.Received(rel)
 	m := b.moves[rel.Table]
 	if m == nil || !b.subs.wants(rel.Table) {
 		return nil, nil

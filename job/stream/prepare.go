@@ -6,9 +6,11 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/job/stream/point"
+	"github.com/tidemarkdb/tidemark/job/stream/untold"
 )
 
 // preparing gives what is done with each transaction before anything else.
@@ -66,11 +68,7 @@ func (r *session) prepare(stream capture.Stream, moves []tidemark.Move, gate *po
 		}
 	}
 	if picker, ok := stream.(capture.TableFilter); ok {
-		wanted := map[tidemark.TableID]bool{}
-		for _, m := range moves {
-			wanted[m.From.TableID] = true
-		}
-		picker.Only(func(id tidemark.TableID) bool { return wanted[id] })
+		picker.Only(untold.Wanted(moves, func(id tidemark.TableID) bool { return r.subs.state(id) == catalog.TableStopped }))
 	}
 	if keeper, ok := stream.(capture.OldRowStream); ok {
 		keeper.KeepOld(r.checked(moves))
@@ -82,7 +80,7 @@ func (r *session) prepare(stream capture.Stream, moves []tidemark.Move, gate *po
 		x.OnlyChanged(r.keeping(moves))
 	}
 	if x, ok := stream.(capture.LinkedRowStream); ok {
-		columns := linksOf(moves)
+		columns := untold.LinksOf(moves)
 		x.KeepOldReferences(func(id tidemark.TableID) []string { return columns[id] })
 	}
 	if keeper, ok := stream.(capture.RawDateStream); ok && engine.Of(r.into().Name()).ZeroDates {
@@ -118,19 +116,4 @@ func (r *session) keeping(moves []tidemark.Move) func(tidemark.TableID) []string
 		}
 	}
 	return func(id tidemark.TableID) []string { return columns[id] }
-}
-
-// linksOf gives, by the source's table, the columns at both ends of foreign keys with actions. The
-// target's are the same: so it is known which parent a child had, and which key a parent had.
-func linksOf(moves []tidemark.Move) map[tidemark.TableID][]string {
-	out := map[tidemark.TableID][]string{}
-	for _, m := range moves {
-		for _, f := range m.From.ForeignKeys {
-			if f.Acts() {
-				out[m.From.TableID] = append(out[m.From.TableID], f.Columns...)
-				out[f.Ref] = append(out[f.Ref], f.RefColumns...)
-			}
-		}
-	}
-	return out
 }

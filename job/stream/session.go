@@ -205,7 +205,9 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 		return nil, change.Progress{}, err
 	}
 	opt.Bind, opt.OnMessage, opt.Disable, opt.OnRefused, opt.Cascades = tables.bind, tables.onMessage, tables.disable, tables.refused, tables.cascades()
-	opt.OnDefinition = tables.onDefinition
+	if opt.OnDefinition = tables.onDefinition; opt.Cascades {
+		opt.OnSkipped = tables.below.Skipped
+	}
 	r.binder = tables
 	if err := r.claimTables(ctx, tables); err != nil {
 		return nil, change.Progress{}, err

@@ -408,7 +408,7 @@ func (b *binder) disable(table tidemark.TableID, why error) error {
 		return nil
 	}
 	defer b.again()
-	parent := b.lostParent(table, why)
+	parent := lostParent(b, table, why)
 	if parent == nil {
 		return b.subs.stop(b.ctx, id, why)
 	}
@@ -416,17 +416,25 @@ func (b *binder) disable(table tidemark.TableID, why error) error {
 	if err := (swaps{b.r}).loadable(b.ctx, *parent); err != nil && ofTable(err) {
 		hint = ddl.LoadByHand(*parent) + ". Then run tidemark sub reload " + id.String()
 	}
-	why = &tidemark.Error{Kind: tidemark.KindOf(why), Op: "apply", Object: table.String(), Err: errors.New(reasonOf(why)), Hint: "Its parent " + parent.String() + " is stopped, and lacks that row. " + hint}
+	return b.stopBelow(id, *parent, &tidemark.Error{Kind: tidemark.KindOf(why), Op: "apply", Object: table.String(), Err: errors.New(reasonOf(why)), Hint: "Its parent " + parent.String() + " is stopped, and lacks that row. " + hint})
+}
+
+// stopBelow stops a table because its parent is stopped, if it is not itself.
+func (b *binder) stopBelow(id, parent tidemark.TableID, why error) error {
+	if !b.subs.wants(id) {
+		return nil
+	}
+	defer b.again()
 	err := b.subs.stop(b.ctx, id, why)
 	if err == nil && b.subs.state(id) == catalog.TableStopped {
-		err = b.subs.note(b.ctx, id, func(x *loading.Load) { x.Parent = parent })
+		err = b.subs.note(b.ctx, id, func(x *loading.Load) { x.Parent = &parent })
 	}
 	return err
 }
 
 // lostParent gives the stopped table whose missing row is why the target refuses one of a table:
 // the server names the foreign key. nil: it is not that.
-func (b *binder) lostParent(table tidemark.TableID, why error) *tidemark.TableID {
+func lostParent(b *binder, table tidemark.TableID, why error) *tidemark.TableID {
 	t := b.tables[table]
 	if t == nil || tidemark.KindOf(why) != tidemark.BadRow {
 		return nil
