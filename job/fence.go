@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/tidemarkdb/tidemark"
@@ -36,4 +37,21 @@ func Fence(ctx context.Context, env Env, spec CopySpec) (undo string, err error)
 		return "", err
 	}
 	return f.Unfence(), f.Fence(ctx)
+}
+
+// NoteCutOver adds to the report of a stream's run that it was a cutover which found both sides
+// equal.
+func NoteCutOver(report []byte) ([]byte, error) {
+	var r Report
+	if err := json.Unmarshal(report, &r); err != nil || r.Stream == nil {
+		return report, err
+	}
+	r.Stream.CutOver = true
+	return json.Marshal(r)
+}
+
+// HasCutOver reports whether NoteCutOver has.
+func HasCutOver(report []byte) bool {
+	var r Report
+	return json.Unmarshal(report, &r) == nil && r.Stream != nil && r.Stream.CutOver
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/sample"
 )
@@ -96,7 +97,7 @@ type Progress interface {
 // StreamProgress lets a watcher look at a running stream.
 type StreamProgress interface {
 	// Status gives the last sample, and whether there is one yet.
-	Status() (StreamStatus, bool)
+	Status() (sampled.Status, bool)
 	// Interval is how often there is a new one.
 	Interval() time.Duration
 }
@@ -138,7 +139,7 @@ type Report struct {
 	Ends         []EndFact          `json:"ends,omitempty"`
 	Foreseen     *Foreseen          `json:"foreseen,omitempty"` // if there was a forecast
 	PeakRSS      int64              `json:"peak_rss,omitempty"` // bytes
-	Stream       *StreamReport      `json:"stream,omitempty"`
+	Stream       *sampled.Report    `json:"stream,omitempty"`
 	Sequences    []string           `json:"sequences,omitempty"` // advanced on the target at the end of a stream
 }
 

@@ -22,13 +22,14 @@ import (
 	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream"
 	"github.com/tidemarkdb/tidemark/job/workload"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
 // printed are the documents and events that commands print with --json.
-var printed = []any{engines.Capability{}, load.Plan{}, job.Report{}, job.Event{}, job.StreamStatus{}, job.Checked{}, job.Repaired{}, job.StorageReport{}, catalog.Run{}, catalog.TableStat{},
+var printed = []any{engines.Capability{}, load.Plan{}, job.Report{}, job.Event{}, sampled.Status{}, job.Checked{}, job.Repaired{}, job.StorageReport{}, catalog.Run{}, catalog.TableStat{},
 	catalog.StreamTable{}, diff.Result{}, diff.Repaired{}, define.Result{}, tidemark.Finding{}, change.Exception{}, stream.Proof{}, repo.Manifest{}, repo.VerifyReport{}, backup.Status{},
 	holdings.List{}, archiving.Event{}, startedReport{}, screen.Utility{}, screen.StreamState{}, ha.Profile{}, ha.Forecast{}, measure.DiskReport{}, measure.SimReport{}, measure.LinkReport{}, measure.LiveReport{}, screen.Pruned{}, screen.StartedBackup{}, ha.Db2Report{}, ha.Plan{}, screen.Versus{}, bundled{}, job.Forecast{}, job.Foreseen{}, workload.Report{}}
 

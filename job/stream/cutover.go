@@ -13,6 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 )
 
 // A CutoverSpec says which stream to end.
@@ -25,7 +26,7 @@ type CutoverSpec struct {
 // A Proof is what a cutover has done and found.
 type Proof struct {
 	Fenced    bool               `json:"fenced"`
-	Applied   *job.StreamReport  `json:"applied"`
+	Applied   *sampled.Report    `json:"applied"`
 	Sequences []string           `json:"sequences"` // statements that were run on the target
 	Compared  diff.Result        `json:"compared"`
 	Findings  []tidemark.Finding `json:"findings,omitempty"`

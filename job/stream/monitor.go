@@ -8,6 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream/figure"
 )
 
@@ -23,7 +24,7 @@ type monitorWriter struct {
 }
 
 // put writes a sample. A nil board writes none.
-func (r *monitorWriter) put(s job.StreamStatus) {
+func (r *monitorWriter) put(s sampled.Status) {
 	if r == nil {
 		return
 	}

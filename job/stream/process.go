@@ -17,6 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream/point"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/queue"
@@ -40,8 +41,8 @@ type process struct {
 	started time.Time   // of entry
 	cleanup []func()    // after it; the last one first
 
-	sessions  int               // so far
-	total     *job.StreamStatus // of all of them together
+	sessions  int             // so far
+	total     *sampled.Status // of all of them together
 	last      *sampler
 	workers   flow.Report // of the last one
 	servers   *sample.Account
@@ -148,7 +149,7 @@ func (p *process) enter(ctx context.Context) error {
 	if err := p.env.Catalog.PutStream(ctx, p.rec); err != nil {
 		return err
 	}
-	if last, ok := job.LastSample(ctx, p.env.Catalog, p.record()); ok && !last.Oldest.IsZero() {
+	if last, ok := sampled.Last(ctx, p.env.Catalog, p.record()); ok && !last.Oldest.IsZero() {
 		p.keeper.marks.Complete(last.Oldest)
 	}
 	p.entry, p.started, p.tries = entry, time.Now(), 0
@@ -334,7 +335,7 @@ func (p *process) keep(s *sampler) {
 // Status and Interval make it a StreamProgress.
 
 // Status gives the last sample.
-func (p *process) Status() (job.StreamStatus, bool) { return p.keeper.last() }
+func (p *process) Status() (sampled.Status, bool) { return p.keeper.last() }
 
 // Interval is how often there is a new one.
 func (p *process) Interval() time.Duration { return p.keeper.every() }
@@ -345,7 +346,7 @@ func (p *process) report(took time.Duration) *job.Report {
 		Findings: slices.Concat(p.findings, p.heldQueue(), p.stoppedTables(context.Background()), p.fresh.findings(p.stream))}
 	if t := p.total; t != nil {
 		rep.Rows, rep.Bytes, rep.Limit = t.Rows, t.Bytes, t.Limit
-		rep.Stream = &job.StreamReport{StreamStatus: *t, Sessions: p.sessions, Tables: p.tables}
+		rep.Stream = &sampled.Report{Status: *t, Sessions: p.sessions, Tables: p.tables}
 		rep.Reasons, rep.Turns = t.Reasons, p.keeper.tuner.Turns()
 		rep.Advice = advisor.Sentences(t.Reasons)
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/flow"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream/limit"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-func latencyOf(h *flow.Histogram) job.Latency {
+func latencyOf(h *flow.Histogram) sampled.Latency {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	return job.Latency{Mean: ms(h.Mean()), P50: ms(h.Quantile(0.5)), P99: ms(h.Quantile(0.99)), Max: ms(h.Max())}
+	return sampled.Latency{Mean: ms(h.Mean()), P50: ms(h.Quantile(0.5)), P99: ms(h.Quantile(0.99)), Max: ms(h.Max())}
 }
 
 // A sampler takes samples of a stream at intervals.
@@ -44,10 +44,10 @@ type sampler struct {
 	logEnd time.Time         // when the log was last read to its end
 	whole  [4]flow.Histogram // since the start
 	began  time.Time
-	opened time.Time        // this session
-	pace   limit.Pace       // between the last two samples
-	total  job.StreamStatus // the result of summary
-	past   job.StreamStatus // counters of earlier sessions of the same start
+	opened time.Time      // this session
+	pace   limit.Pace     // between the last two samples
+	total  sampled.Status // the result of summary
+	past   sampled.Status // counters of earlier sessions of the same start
 }
 
 // worked is where workers' time went.
@@ -58,7 +58,7 @@ type worked struct {
 }
 
 // depth adds the contents of the queue.
-func (s *sampler) depth(ctx context.Context, to *job.StreamStatus) {
+func (s *sampler) depth(ctx context.Context, to *sampled.Status) {
 	if s.link.log == nil {
 		return
 	}
@@ -74,9 +74,9 @@ func (s *sampler) depth(ctx context.Context, to *job.StreamStatus) {
 func (s *sampler) ahead(end int) time.Duration { return time.Duration(s.clocks[end].Load()) }
 
 // queueing is the state of the queue at the last sample.
-func (s *sampler) queueing() job.Queueing {
+func (s *sampler) queueing() sampled.Queueing {
 	st, ms := s.queue, func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	out := job.Queueing{QueueMessages: st.Messages, QueueBytes: st.Bytes, QueueFull: st.Full, QueueNarrow: st.Narrow, Put: s.past.Put + st.Put, PutBytes: s.past.PutBytes + st.PutBytes,
+	out := sampled.Queueing{QueueMessages: st.Messages, QueueBytes: st.Bytes, QueueFull: st.Full, QueueNarrow: st.Narrow, Put: s.past.Put + st.Put, PutBytes: s.past.PutBytes + st.PutBytes,
 		PutTime: s.past.PutTime + ms(st.PutTime), FullTime: s.past.FullTime + ms(st.FullTime)}
 	if st.Limit > 0 {
 		out.QueuePercent = min(100, 100*float64(st.Bytes)/float64(st.Limit))
@@ -95,8 +95,8 @@ func (s *sampler) spooler() (capture.Spooler, bool) {
 }
 
 // capturing is the state of the capture. waited is how long it has waited for space, out of took.
-func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64) job.Capturing {
-	out := job.Capturing{LogTime: c.Time, LogEnd: s.logEnd, CaptureRows: s.past.CaptureRows + c.Rows, Spilled: s.past.Spilled, Current: c.Place, Restart: s.link.low.Load()}
+func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64) sampled.Capturing {
+	out := sampled.Capturing{LogTime: c.Time, LogEnd: s.logEnd, CaptureRows: s.past.CaptureRows + c.Rows, Spilled: s.past.Spilled, Current: c.Place, Restart: s.link.low.Load()}
 	if s.link.log != nil {
 		out.Restart = s.meter.Stored()
 	}
@@ -115,7 +115,7 @@ func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64)
 }
 
 // sample takes a sample.
-func (s *sampler) sample(now time.Time) job.StreamStatus {
+func (s *sampler) sample(now time.Time) sampled.Status {
 	c := s.meter.Stats()
 	var a apply.Stats
 	switch {
@@ -126,17 +126,17 @@ func (s *sampler) sample(now time.Time) job.StreamStatus {
 		a.Transactions, a.Rows, a.Capture, a.EndToEnd, a.LowTime = c.Transactions, c.Rows, c.Latency, c.Latency, c.Time
 	}
 	took := now.Sub(s.last).Seconds()
-	out := job.StreamStatus{Stream: s.name, Half: s.role.name(), Time: now, Seconds: took, Exceptions: s.past.Exceptions + a.Exceptions, Low: a.Low, LowTime: a.LowTime, Agents: s.agents}
-	out.Amounts = job.Amounts{Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows, Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes,
+	out := sampled.Status{Stream: s.name, Half: s.role.name(), Time: now, Seconds: took, Exceptions: s.past.Exceptions + a.Exceptions, Low: a.Low, LowTime: a.LowTime, Agents: s.agents}
+	out.Amounts = sampled.Amounts{Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows, Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes,
 		InFlight: a.InFlight, Memory: a.Bytes}
-	out.Dependencies = job.Dependencies{Waited: s.past.Waited + a.Waited, ByKey: s.past.ByKey + a.WaitedBy.Key, ByUnique: s.past.ByUnique + a.WaitedBy.Unique,
+	out.Dependencies = sampled.Dependencies{Waited: s.past.Waited + a.Waited, ByKey: s.past.ByKey + a.WaitedBy.Key, ByUnique: s.past.ByUnique + a.WaitedBy.Unique,
 		ByReference: s.past.ByReference + a.WaitedBy.Reference, ByTable: s.past.ByTable + a.WaitedBy.Table, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Giants: s.past.Giants + a.Giants}
-	out.Latencies = job.Latencies{EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply)}
-	out.Batching = job.Batching{Mode: job.OneByOne, Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused}
-	out.Clocks = job.Clocks{Skewed: a.EndToEnd.Negative(), SourceClock: s.ahead(sourceEnd).Seconds(), TargetClock: s.ahead(targetEnd).Seconds(), CommitStep: s.step}
+	out.Latencies = sampled.Latencies{EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply)}
+	out.Batching = sampled.Batching{Mode: sampled.OneByOne, Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused}
+	out.Clocks = sampled.Clocks{Skewed: a.EndToEnd.Negative(), SourceClock: s.ahead(sourceEnd).Seconds(), TargetClock: s.ahead(targetEnd).Seconds(), CommitStep: s.step}
 	s.pace = limit.Pace{Fresh: a.Transactions - s.before.Transactions, Sent: a.Sent}
 	if a.Batching {
-		out.Mode = job.InBatches
+		out.Mode = sampled.InBatches
 	}
 	if took > 0 {
 		out.PerSecond, out.RowsSecond = float64(a.Transactions-s.before.Transactions)/took, float64(a.Rows-s.before.Rows)/took
@@ -174,8 +174,8 @@ func (s *sampler) sample(now time.Time) job.StreamStatus {
 func busy(t flow.Times) time.Duration { return t.Total - t.WaitWork }
 
 // farOf is what the distance to the target has cost the agents between two samples.
-func farOf(now, before flow.Times, took float64) job.Far {
-	out := job.Far{RoundTrips: now.RoundTrips - before.RoundTrips}
+func farOf(now, before flow.Times, took float64) sampled.Far {
+	out := sampled.Far{RoundTrips: now.RoundTrips - before.RoundTrips}
 	if in := (now.RoundTripTime - before.RoundTripTime).Seconds(); out.RoundTrips > 0 && took > 0 {
 		out.RoundTrip, out.InTransit = 1000*in/float64(out.RoundTrips), in/took
 	}
@@ -207,12 +207,12 @@ func (s *sampler) inherit(o *sampler) {
 }
 
 // summary is the status over the whole time since the start.
-func (s *sampler) summary(now time.Time) job.StreamStatus {
+func (s *sampler) summary(now time.Time) sampled.Status {
 	out := s.sample(now)
 	out.Limit = limit.Of(out, s.pace)
 	s.watch.Complete(&out)
 	out.Seconds = now.Sub(s.began).Seconds()
-	out.Latencies = job.Latencies{EndToEnd: latencyOf(&s.whole[0]), Capture: latencyOf(&s.whole[1]), Queue: latencyOf(&s.whole[2]), Apply: latencyOf(&s.whole[3])}
+	out.Latencies = sampled.Latencies{EndToEnd: latencyOf(&s.whole[0]), Capture: latencyOf(&s.whole[1]), Queue: latencyOf(&s.whole[2]), Apply: latencyOf(&s.whole[3])}
 	if out.Seconds > 0 {
 		out.PerSecond, out.RowsSecond = float64(out.Transactions)/out.Seconds, float64(out.Rows)/out.Seconds
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 )
 
 // What a stream is doing, without a session and with one.
@@ -20,28 +20,28 @@ func TestDoing(t *testing.T) {
 	for name, x := range map[string]struct {
 		set   func(*statusKeeper)
 		s     *sampler
-		out   job.StreamStatus
-		want  job.State
+		out   sampled.Status
+		want  sampled.State
 		doing string
 	}{
-		"at first":          {func(*statusKeeper) {}, nil, job.StreamStatus{}, job.Connecting, "connecting"},
-		"failed":            {func(p *statusKeeper) { p.lost(now, lost) }, nil, job.StreamStatus{}, job.Retrying, "retrying since "},
-		"source away":       {func(p *statusKeeper) { p.ends[sourceEnd].Heard(now, nil); p.ends[sourceEnd].Heard(now, lost) }, session(Both), job.StreamStatus{}, job.Retrying, "retrying: source unreachable since "},
-		"target away":       {func(p *statusKeeper) { p.ends[targetEnd].Heard(now, lost) }, session(Both), job.StreamStatus{}, job.Retrying, "retrying: target unreachable since "},
-		"both away":         {func(p *statusKeeper) { p.ends[0].Heard(now, lost); p.ends[1].Heard(now, lost) }, session(Both), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
-		"stopped":           {func(*statusKeeper) {}, &sampler{held: errors.New("it"), link: &link{}}, job.StreamStatus{}, job.Halted, "the queue is stopped: it"},
-		"one large":         {func(p *statusKeeper) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Both), job.StreamStatus{}, job.OneAlone, "applying one transaction of 12,345 rows so far"},
-		"a silent capture":  {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{LowTime: now.Add(-time.Hour)}, job.Waiting, "waiting: nothing received from capture since "},
-		"an apply, idle":    {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{Idle: true}, job.Idle, "idle"},
-		"an apply, at work": {func(*statusKeeper) {}, session(ApplyHalf), job.StreamStatus{}, job.Applying, "applying"},
-		"a capture":         {func(*statusKeeper) {}, session(CaptureHalf), job.StreamStatus{}, job.Applying, "capturing"},
+		"at first":          {func(*statusKeeper) {}, nil, sampled.Status{}, sampled.Connecting, "connecting"},
+		"failed":            {func(p *statusKeeper) { p.lost(now, lost) }, nil, sampled.Status{}, sampled.Retrying, "retrying since "},
+		"source away":       {func(p *statusKeeper) { p.ends[sourceEnd].Heard(now, nil); p.ends[sourceEnd].Heard(now, lost) }, session(Both), sampled.Status{}, sampled.Retrying, "retrying: source unreachable since "},
+		"target away":       {func(p *statusKeeper) { p.ends[targetEnd].Heard(now, lost) }, session(Both), sampled.Status{}, sampled.Retrying, "retrying: target unreachable since "},
+		"both away":         {func(p *statusKeeper) { p.ends[0].Heard(now, lost); p.ends[1].Heard(now, lost) }, session(Both), sampled.Status{}, sampled.Retrying, "retrying: source and target unreachable since "},
+		"stopped":           {func(*statusKeeper) {}, &sampler{held: errors.New("it"), link: &link{}}, sampled.Status{}, sampled.Halted, "the queue is stopped: it"},
+		"one large":         {func(p *statusKeeper) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Both), sampled.Status{}, sampled.OneAlone, "applying one transaction of 12,345 rows so far"},
+		"a silent capture":  {func(*statusKeeper) {}, session(ApplyHalf), sampled.Status{LowTime: now.Add(-time.Hour)}, sampled.Waiting, "waiting: nothing received from capture since "},
+		"an apply, idle":    {func(*statusKeeper) {}, session(ApplyHalf), sampled.Status{Idle: true}, sampled.Idle, "idle"},
+		"an apply, at work": {func(*statusKeeper) {}, session(ApplyHalf), sampled.Status{}, sampled.Applying, "applying"},
+		"a capture":         {func(*statusKeeper) {}, session(CaptureHalf), sampled.Status{}, sampled.Applying, "capturing"},
 	} {
 		p := &statusKeeper{}
 		x.set(p)
 		out := x.out
 		out.Time = now
 		p.judge(&out, x.s)
-		if out.State != x.want || !strings.HasPrefix(out.Doing, x.doing) || out.Idle != (x.want == job.Idle) || out.LogRoom != -1 {
+		if out.State != x.want || !strings.HasPrefix(out.Doing, x.doing) || out.Idle != (x.want == sampled.Idle) || out.LogRoom != -1 {
 			t.Errorf("%s: %s, %q, idle %v, room %d", name, out.State, out.Doing, out.Idle, out.LogRoom)
 		}
 	}
@@ -78,7 +78,7 @@ func TestBehindWithoutASession(t *testing.T) {
 			p.marks.Add(now, 9)
 		}, &sampler{role: Both, link: &link{}, meter: &capture.Meter{}}, 0},
 	} {
-		p, out := &statusKeeper{}, job.StreamStatus{Time: now}
+		p, out := &statusKeeper{}, sampled.Status{Time: now}
 		x.set(p)
 		if p.judge(&out, x.s); out.Lag != x.want {
 			t.Errorf("%s: %.1f s behind, want %.1f", name, out.Lag, x.want)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/flow"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream/contact"
 	"github.com/tidemarkdb/tidemark/job/stream/limit"
 	"github.com/tidemarkdb/tidemark/lag"
@@ -31,7 +31,7 @@ type statusKeeper struct {
 	mu       sync.Mutex
 	live     *sampler // of the session; nil: there is none
 	interval time.Duration
-	status   job.StreamStatus
+	status   sampled.Status
 	sampled  bool
 	low      uint64         // up to which the target has everything, when that was last known
 	oldest   apply.Underway // what was being applied when the target was lost
@@ -77,7 +77,7 @@ func (p *statusKeeper) lost(now time.Time, err error) {
 }
 
 // finish gives the figures of the whole time at the end of a session.
-func (p *statusKeeper) finish(s *sampler) job.StreamStatus {
+func (p *statusKeeper) finish(s *sampler) sampled.Status {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	p.mu.Lock()
@@ -92,7 +92,7 @@ func (p *statusKeeper) finish(s *sampler) job.StreamStatus {
 }
 
 // last returns the last sample.
-func (p *statusKeeper) last() (job.StreamStatus, bool) {
+func (p *statusKeeper) last() (sampled.Status, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status, p.sampled
@@ -110,7 +110,7 @@ func (p *process) keepSampling(ctx context.Context) {
 }
 
 // sample takes a sample of the stream.
-func (p *process) sample(ctx context.Context, now time.Time) job.StreamStatus {
+func (p *process) sample(ctx context.Context, now time.Time) sampled.Status {
 	k := &p.keeper
 	k.turn.Lock()
 	defer k.turn.Unlock()
@@ -125,7 +125,7 @@ func (p *process) sample(ctx context.Context, now time.Time) job.StreamStatus {
 	} else {
 		out.Stream, out.Half, out.Seconds, out.Time = p.record(), p.spec.Role.name(), now.Sub(out.Time).Seconds(), now
 		out.PerSecond, out.RowsSecond, out.Busy, out.InFlight, out.Memory, out.CaptureWaits = 0, 0, 0, 0, 0, 0
-		out.Latencies, out.Why = job.Latencies{}, job.Why{}
+		out.Latencies, out.Why = sampled.Latencies{}, sampled.Why{}
 	}
 	k.judge(&out, s)
 	if out.Limit = limit.Of(out, pace); s != nil && s.role == Both && out.QueueFull {
@@ -142,7 +142,7 @@ func (p *process) sample(ctx context.Context, now time.Time) job.StreamStatus {
 }
 
 // turn sets the number of agents that follows from a sample.
-func (p *process) turn(s *sampler, sample job.StreamStatus) {
+func (p *process) turn(s *sampler, sample sampled.Status) {
 	n, ended := p.keeper.tuner.Next(sample)
 	if n > 0 && s.run != nil {
 		s.run.SetAgents(n)
@@ -183,7 +183,7 @@ func (p *statusKeeper) recordPosition(s *sampler) {
 }
 
 // judge determines what the stream is doing, and how late it is.
-func (p *statusKeeper) judge(out *job.StreamStatus, s *sampler) {
+func (p *statusKeeper) judge(out *sampled.Status, s *sampler) {
 	p.mu.Lock()
 	under, failed, since := p.oldest, p.failed, p.since
 	p.mu.Unlock()
@@ -203,34 +203,34 @@ func (p *statusKeeper) judge(out *job.StreamStatus, s *sampler) {
 	text := func(what string, at time.Time) string { return what + " since " + at.Local().Format("15:04:05") }
 	switch {
 	case !away[sourceEnd].IsZero() && !away[targetEnd].IsZero():
-		out.State, out.Doing = job.Retrying, "retrying: source and "+text("target unreachable", slices.MinFunc(away[:], time.Time.Compare))
+		out.State, out.Doing = sampled.Retrying, "retrying: source and "+text("target unreachable", slices.MinFunc(away[:], time.Time.Compare))
 	case !away[sourceEnd].IsZero():
-		out.State, out.Doing = job.Retrying, "retrying: "+text("source unreachable", away[sourceEnd])+p.ends[sourceEnd].Needed()
+		out.State, out.Doing = sampled.Retrying, "retrying: "+text("source unreachable", away[sourceEnd])+p.ends[sourceEnd].Needed()
 	case !away[targetEnd].IsZero():
-		out.State, out.Doing = job.Retrying, "retrying: "+text("target unreachable", away[targetEnd])+p.ends[targetEnd].Needed()
+		out.State, out.Doing = sampled.Retrying, "retrying: "+text("target unreachable", away[targetEnd])+p.ends[targetEnd].Needed()
 	case s == nil && failed != nil:
-		out.State, out.Doing = job.Retrying, "retrying "+text("", since)[1:]+": "+failed.Error()
+		out.State, out.Doing = sampled.Retrying, "retrying "+text("", since)[1:]+": "+failed.Error()
 	case s == nil:
-		out.State, out.Doing = job.Connecting, "connecting"
+		out.State, out.Doing = sampled.Connecting, "connecting"
 	case s.held != nil:
 		out.Stopped = s.held.Error()
-		out.State, out.Doing = job.Halted, "the queue is stopped: "+out.Stopped
+		out.State, out.Doing = sampled.Halted, "the queue is stopped: "+out.Stopped
 	case under.Alone || under.Rows >= fewGiants:
-		out.State, out.OneRows, out.Doing = job.OneAlone, under.Rows, "applying one transaction of "+grouped(under.Rows)+" rows"
+		out.State, out.OneRows, out.Doing = sampled.OneAlone, under.Rows, "applying one transaction of "+grouped(under.Rows)+" rows"
 		if under.Reading {
 			out.Doing += " so far"
 		}
 	case s.quiet(out) && under.Place == 0:
-		out.State, out.Doing = job.Waiting, "waiting: "+text("nothing received from capture", out.LowTime)
+		out.State, out.Doing = sampled.Waiting, "waiting: "+text("nothing received from capture", out.LowTime)
 	case !waits && out.Idle:
-		out.State, out.Doing = job.Idle, "idle"
+		out.State, out.Doing = sampled.Idle, "idle"
 	default:
-		out.State, out.Doing = job.Applying, "applying"
+		out.State, out.Doing = sampled.Applying, "applying"
 		if s.role == CaptureHalf {
 			out.Doing = "capturing"
 		}
 	}
-	if out.Idle = out.State == job.Idle; s == nil || s.link.stream == nil {
+	if out.Idle = out.State == sampled.Idle; s == nil || s.link.stream == nil {
 		return
 	}
 	unread, ok := p.marks.Behind(s.link.stream.Seen())
@@ -246,7 +246,7 @@ const fewGiants = 10_000
 
 // late is the age of the oldest transaction that the target lacks, and whether there is any, or may
 // be.
-func (p *statusKeeper) late(out *job.StreamStatus, s *sampler, under apply.Underway) (late time.Duration, waits bool) {
+func (p *statusKeeper) late(out *sampled.Status, s *sampler, under apply.Underway) (late time.Duration, waits bool) {
 	ahead := time.Duration(out.SourceClock * float64(time.Second))
 	now := out.Time.Add(ahead)
 	oldest, waiting := p.marks.Oldest()
@@ -272,7 +272,7 @@ func (p *statusKeeper) late(out *job.StreamStatus, s *sampler, under apply.Under
 
 // quiet reports whether a capture elsewhere has been silent for long: it reports its position every
 // idleEvery.
-func (s *sampler) quiet(out *job.StreamStatus) bool {
+func (s *sampler) quiet(out *sampled.Status) bool {
 	return s.role == ApplyHalf && !out.LowTime.IsZero() && out.Time.Sub(out.LowTime) > 3*idleEvery
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 )
 
 // A Spec is the load that is wanted.
@@ -38,21 +39,21 @@ type Spec struct {
 
 // A Report is what came of it.
 type Report struct {
-	Verb         string         `json:"verb"`
-	Seconds      float64        `json:"seconds"`
-	Transactions int64          `json:"transactions"`
-	PerSecond    float64        `json:"per_second"`
-	Asked        float64        `json:"asked_per_second,omitempty"`
-	Inserted     int64          `json:"inserted"`
-	Updated      int64          `json:"updated"`
-	Deleted      int64          `json:"deleted"`
-	RowsSecond   float64        `json:"rows_per_second"`
-	Failed       int64          `json:"failed"`          // transactions that the server rolled back
-	Error        string         `json:"error,omitempty"` // the last reason of these
-	Latency      job.Latency    `json:"latency"`         // of a transaction; with a rate, from when it was due
-	Late         int64          `json:"late,omitempty"`  // that began more than a second after they were due
-	Tables       []string       `json:"tables"`          // that are left
-	Each         []SecondOfLoad `json:"each_second"`
+	Verb         string          `json:"verb"`
+	Seconds      float64         `json:"seconds"`
+	Transactions int64           `json:"transactions"`
+	PerSecond    float64         `json:"per_second"`
+	Asked        float64         `json:"asked_per_second,omitempty"`
+	Inserted     int64           `json:"inserted"`
+	Updated      int64           `json:"updated"`
+	Deleted      int64           `json:"deleted"`
+	RowsSecond   float64         `json:"rows_per_second"`
+	Failed       int64           `json:"failed"`          // transactions that the server rolled back
+	Error        string          `json:"error,omitempty"` // the last reason of these
+	Latency      sampled.Latency `json:"latency"`         // of a transaction; with a rate, from when it was due
+	Late         int64           `json:"late,omitempty"`  // that began more than a second after they were due
+	Tables       []string        `json:"tables"`          // that are left
+	Each         []SecondOfLoad  `json:"each_second"`
 }
 
 // A SecondOfLoad is one second of it.
@@ -414,7 +415,7 @@ func (r *running) finish() {
 		r.rep.PerSecond = float64(r.rep.Transactions) / r.rep.Seconds
 		r.rep.RowsSecond = float64(r.rep.Inserted+r.rep.Updated+r.rep.Deleted) / r.rep.Seconds
 	}
-	r.rep.Latency = job.Latency{Mean: millis(r.all.Mean()), P50: millis(r.all.Quantile(0.5)), P99: millis(r.all.Quantile(0.99)), Max: millis(r.all.Max())}
+	r.rep.Latency = sampled.Latency{Mean: millis(r.all.Mean()), P50: millis(r.all.Quantile(0.5)), P99: millis(r.all.Quantile(0.99)), Max: millis(r.all.Max())}
 	for i, h := range r.each {
 		r.rep.Each = append(r.rep.Each, SecondOfLoad{i, h.Count(), millis(h.Quantile(0.99))})
 	}

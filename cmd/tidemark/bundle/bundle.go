@@ -21,7 +21,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -203,7 +203,7 @@ func (g *gatherer) stream(ctx context.Context, s catalog.Stream) error {
 	g.json(dir+"samples.json", samples)
 	state := screen.StreamState{Stream: s, Running: g.cat.Alive("stream-" + s.Name), Tables: tables}
 	if len(samples) > 0 {
-		state.Last = &job.StreamStatus{}
+		state.Last = &sampled.Status{}
 		if err := json.Unmarshal(samples[0], state.Last); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream/figure"
 )
 
@@ -40,7 +40,7 @@ func monitorPage(w io.Writer) {
 }
 
 func stateNames() (out []string) {
-	for _, s := range job.States {
+	for _, s := range sampled.States {
 		out = append(out, string(s))
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream/figure"
 )
 
@@ -92,7 +93,7 @@ func UnixSeconds(t time.Time) float64 {
 }
 
 // number is the value of a figure in a sample.
-func number(f figure.Figure, s *job.StreamStatus) float64 {
+func number(f figure.Figure, s *sampled.Status) float64 {
 	switch v := f.Of(s).(type) {
 	case time.Time:
 		return UnixSeconds(v)
@@ -151,10 +152,10 @@ func (c streamCollector) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstMetric(metricDesc(m), kind, number(m, &s), s.Stream)
 	}
-	for _, state := range job.States {
+	for _, state := range sampled.States {
 		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, BoolGauge(s.State == state), s.Stream, string(state))
 	}
-	for stage, l := range map[string]job.Latency{"end_to_end": s.EndToEnd, "capture": s.Capture, "queue": s.Queue, "apply": s.Apply} {
+	for stage, l := range map[string]sampled.Latency{"end_to_end": s.EndToEnd, "capture": s.Capture, "queue": s.Queue, "apply": s.Apply} {
 		for q, ms := range map[string]float64{"0.5": l.P50, "0.99": l.P99, "1": l.Max} {
 			out <- prometheus.MustNewConstMetric(latencyDesc, prometheus.GaugeValue, ms/1000, s.Stream, stage, q)
 		}

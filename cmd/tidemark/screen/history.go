@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream/limit"
 )
 
@@ -34,7 +34,7 @@ func FindRun(ctx context.Context, cat *catalog.Catalog, id string) (catalog.Run,
 	if err != nil || len(all) == 0 {
 		return run, err
 	}
-	recent := slices.IndexFunc(all, func(x job.StreamStatus) bool { return all[len(all)-1].Time.Sub(x.Time) < time.Minute })
+	recent := slices.IndexFunc(all, func(x sampled.Status) bool { return all[len(all)-1].Time.Sub(x.Time) < time.Minute })
 	run.Report, err = json.Marshal(limit.Recent(run.Verb, all[recent:]))
 	return run, err
 }
@@ -43,12 +43,12 @@ func FindRun(ctx context.Context, cat *catalog.Catalog, id string) (catalog.Run,
 const mostSamples = 2000
 
 // samples returns the newest samples of a stream, the oldest first.
-func samples(ctx context.Context, cat *catalog.Catalog, name string, n int) ([]job.StreamStatus, error) {
+func samples(ctx context.Context, cat *catalog.Catalog, name string, n int) ([]sampled.Status, error) {
 	texts, err := cat.Samples(ctx, name, n)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]job.StreamStatus, len(texts))
+	out := make([]sampled.Status, len(texts))
 	for i, text := range texts {
 		if err := json.Unmarshal(text, &out[len(texts)-1-i]); err != nil {
 			return nil, fmt.Errorf("read sample of %s: %w", name, err)
@@ -58,7 +58,7 @@ func samples(ctx context.Context, cat *catalog.Catalog, name string, n int) ([]j
 }
 
 // LastSample returns the newest sample of a stream; nil if it has none yet.
-func LastSample(ctx context.Context, cat *catalog.Catalog, name string) (*job.StreamStatus, error) {
+func LastSample(ctx context.Context, cat *catalog.Catalog, name string) (*sampled.Status, error) {
 	some, err := samples(ctx, cat, name, 1)
 	if err != nil || len(some) == 0 {
 		return nil, err
@@ -86,9 +86,9 @@ func StreamHistory(ctx context.Context, w io.Writer, cat *catalog.Catalog, all [
 	return nil
 }
 
-func printHistory(w io.Writer, all []job.StreamStatus) error {
+func printHistory(w io.Writer, all []sampled.Status) error {
 	most := 0.0
-	var lines []job.StreamStatus
+	var lines []sampled.Status
 	for some := range slices.Chunk(all, (len(all)+historyLines-1)/historyLines) {
 		line := limit.Sum(some)
 		most = max(most, line.RowsSecond)

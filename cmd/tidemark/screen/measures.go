@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 )
 
 // printMeasures shows what the changes of a stream were like: the size of transactions and
@@ -27,7 +28,7 @@ func printMeasures(w io.Writer, r *job.Report) {
 	if h := s.HotRow; h != nil && h.Share >= 0.05 {
 		fmt.Fprintf(w, "Hottest row: %s %s, at least %.0f%% of the updates and deletes.\n", h.Table, h.Key, 100*h.Share)
 	}
-	printOpen(w, "", s.StreamStatus)
+	printOpen(w, "", s.Status)
 	if len(s.Tables) == 0 {
 		return
 	}
@@ -48,7 +49,7 @@ func printMeasures(w io.Writer, r *job.Report) {
 const openSince = time.Minute
 
 // printOpen names the oldest transaction that is open on the source.
-func printOpen(w io.Writer, indent string, s job.StreamStatus) {
+func printOpen(w io.Writer, indent string, s sampled.Status) {
 	age := time.Duration(s.OldestOpen * float64(time.Second))
 	switch {
 	case age >= openSince:

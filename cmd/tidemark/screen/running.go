@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 )
 
 // deadShown is how long a killed run is shown.
@@ -67,9 +67,9 @@ func fillIn(ctx context.Context, cat *catalog.Catalog, u *Utility, stream string
 		u.Work.Done = s.CaptureRows
 	}
 	switch s.State {
-	case job.Idle:
+	case sampled.Idle:
 		u.Work.Phase = "following, caught up"
-	case job.Applying:
+	case sampled.Applying:
 	default:
 		u.Work.Phase = "following, " + s.Doing
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engine"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/job/stream"
 )
 
@@ -19,7 +19,7 @@ type StreamState struct {
 	catalog.Stream
 	Running bool                  `json:"running"`
 	CutOver bool                  `json:"cut_over,omitempty"` // its last run found both sides equal
-	Last    *job.StreamStatus     `json:"last,omitempty"`
+	Last    *sampled.Status       `json:"last,omitempty"`
 	Error   string                `json:"error,omitempty"`
 	Hint    string                `json:"hint,omitempty"`
 	Tables  []catalog.StreamTable `json:"tables"`

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 )
 
 // printStream shows what a stream did, with the latency split by stage.
@@ -44,7 +45,7 @@ func printStream(w io.Writer, r *job.Report) {
 	fmt.Fprintln(w, "Latency            mean         p50         p99         max")
 	for _, x := range []struct {
 		name string
-		l    job.Latency
+		l    sampled.Latency
 	}{{"end to end", s.EndToEnd}, {"  capture", s.Capture}, {"  queue", s.Queue}, {"  apply", s.Apply}} {
 		fmt.Fprintf(w, "%-12s%11s %11s %11s %11s\n", x.name, millis(x.l.Mean), millis(x.l.P50), millis(x.l.P99), millis(x.l.Max))
 	}
@@ -54,13 +55,13 @@ func printStream(w io.Writer, r *job.Report) {
 	if s.Skewed > 0 {
 		fmt.Fprintf(w, "The clocks differ: %s transactions appear to be applied before they were committed.\n", Commas(s.Skewed))
 	}
-	printClocks(w, s.StreamStatus)
+	printClocks(w, s.Status)
 	fmt.Fprintln(w)
 	printMeasures(w, r)
 }
 
 // printClocks shows which server's clock differs from this machine's: latencies depend on both.
-func printClocks(w io.Writer, s job.StreamStatus) {
+func printClocks(w io.Writer, s sampled.Status) {
 	for _, c := range []struct {
 		whose string
 		ahead float64
@@ -76,7 +77,7 @@ func printClocks(w io.Writer, s job.StreamStatus) {
 }
 
 // streamLines is a sample in lines of which all but the first are indented.
-func streamLines(s job.StreamStatus) []string {
+func streamLines(s sampled.Status) []string {
 	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)))
 	if s.Half == "capture" {
 		line += "  captured"
@@ -91,9 +92,9 @@ func streamLines(s job.StreamStatus) []string {
 		out = append(out, fmt.Sprintf("  end to end %s (p99 %s%s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99), within(s),
 			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean)))
 	}
-	if s.State == job.Applying || s.State == job.OneAlone {
+	if s.State == sampled.Applying || s.State == sampled.OneAlone {
 		line := fmt.Sprintf("  %s in flight", Commas(int64(s.InFlight)))
-		if s.Mode == job.InBatches {
+		if s.Mode == sampled.InBatches {
 			line += ", batches"
 		} else {
 			line += fmt.Sprintf(", agents %.1f/%d", s.Busy, s.Agents)
@@ -105,19 +106,19 @@ func streamLines(s job.StreamStatus) []string {
 
 // followLine is a sample in a line that fits 80 columns; status and the report have all of it. A
 // latency is shown once the stream has caught up: before that it is the age of what was waiting.
-func followLine(s job.StreamStatus) string {
+func followLine(s sampled.Status) string {
 	if s.Half == "capture" {
 		return streamLines(s)[0]
 	}
 	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)))
-	if s.PerSecond > 0 && s.Lag < 1 && s.EndToEnd.Mean < 1000 && s.State != job.OneAlone {
+	if s.PerSecond > 0 && s.Lag < 1 && s.EndToEnd.Mean < 1000 && s.State != sampled.OneAlone {
 		return line + fmt.Sprintf("  end to end %s, p99 %s%s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99), within(s))
 	}
 	return line + standing(s)
 }
 
 // within tells how exact latencies are, if that matters.
-func within(s job.StreamStatus) string {
+func within(s sampled.Status) string {
 	if s.CommitStep == 0 {
 		return ""
 	}
@@ -125,9 +126,9 @@ func within(s job.StreamStatus) string {
 }
 
 // standing is what a stream is doing and how far it is behind, as the end of a line.
-func standing(s job.StreamStatus) string {
+func standing(s sampled.Status) string {
 	line := "  " + s.Doing
-	if s.State != job.Idle && s.State != job.Connecting {
+	if s.State != sampled.Idle && s.State != sampled.Connecting {
 		line += fmt.Sprintf(", %.1f s behind", s.Lag)
 	}
 	return line

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -223,7 +224,7 @@ func (w *jsonWatcher) Running(p job.Progress) {
 
 type jsonStream struct {
 	Event string `json:"event"`
-	job.StreamStatus
+	sampled.Status
 }
 
 func (w *jsonWatcher) Following(p job.StreamProgress) {

@@ -1,6 +1,6 @@
 // Package figure is the one table of the figures of a stream: what each is called for Prometheus,
 // and in the monitor tables, what it means, and its value in a sample. A new figure is a field of
-// job.StreamStatus, its value there, and a row of the table.
+// sampled.Status, its value there, and a row of the table.
 //
 // Columns of monitor tables have the names of IBMQREP_APPLYMON, CAPMON and CAPQMON if they mean the
 // same; latencies are in milliseconds there, counters start with the process.
@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 )
 
 // A Figure is a row of the table.
@@ -21,7 +21,7 @@ type Figure struct {
 	Apply, Capture, Queue string
 	Help                  string
 	Milli                 bool // the value is in milliseconds, and the metric in seconds
-	value                 func(s *job.StreamStatus) any
+	value                 func(s *sampled.Status) any
 }
 
 // Metrics are the figures that Prometheus gets.
@@ -38,7 +38,7 @@ func Metrics() (out []Figure) {
 func (f Figure) Counter() bool { return strings.HasSuffix(f.Metric, "_total") }
 
 // Of returns the value in a sample: a time, an int64, a float64, or a text.
-func (f Figure) Of(s *job.StreamStatus) any {
+func (f Figure) Of(s *sampled.Status) any {
 	switch v := f.value(s).(type) {
 	case bool:
 		if v {
@@ -49,7 +49,7 @@ func (f Figure) Of(s *job.StreamStatus) any {
 		return int64(v)
 	case uint64:
 		return int64(v)
-	case job.State:
+	case sampled.State:
 		return string(v)
 	default:
 		return v
@@ -65,12 +65,12 @@ const (
 // tables are the monitor tables.
 var tables = []struct {
 	name, help string
-	of         func(s *job.StreamStatus, queued bool) bool
+	of         func(s *sampled.Status, queued bool) bool
 	column     func(f *Figure) string
 }{
-	{"applymon", "The apply side (IBMQREP_APPLYMON). Written by `replicate` and `apply`.", func(s *job.StreamStatus, _ bool) bool { return s.Half != capture }, func(f *Figure) string { return f.Apply }},
-	{"capmon", "The capture side (IBMQREP_CAPMON). Written by `replicate` and, with `--monitor-to`, `capture`.", func(s *job.StreamStatus, _ bool) bool { return s.Half != apply }, func(f *Figure) string { return f.Capture }},
-	{"capqmon", "The durable queue between them (IBMQREP_CAPQMON). Written by the same commands, if there is one.", func(s *job.StreamStatus, queued bool) bool { return s.Half != apply && queued }, func(f *Figure) string { return f.Queue }},
+	{"applymon", "The apply side (IBMQREP_APPLYMON). Written by `replicate` and `apply`.", func(s *sampled.Status, _ bool) bool { return s.Half != capture }, func(f *Figure) string { return f.Apply }},
+	{"capmon", "The capture side (IBMQREP_CAPMON). Written by `replicate` and, with `--monitor-to`, `capture`.", func(s *sampled.Status, _ bool) bool { return s.Half != apply }, func(f *Figure) string { return f.Capture }},
+	{"capqmon", "The durable queue between them (IBMQREP_CAPQMON). Written by the same commands, if there is one.", func(s *sampled.Status, queued bool) bool { return s.Half != apply && queued }, func(f *Figure) string { return f.Queue }},
 }
 
 // A Table is one that --monitor-tables writes, as the manual describes it.
@@ -91,7 +91,7 @@ func Tables() (out []Table) {
 			if name == "" {
 				continue
 			}
-			switch f.Of(&job.StreamStatus{}).(type) {
+			switch f.Of(&sampled.Status{}).(type) {
 			case time.Time:
 				kind = "time"
 			case int64:
@@ -117,7 +117,7 @@ type Row struct {
 }
 
 // Rows are those of a sample, of a stream with a durable queue or without.
-func Rows(s job.StreamStatus, queued bool) (rows []Row) {
+func Rows(s sampled.Status, queued bool) (rows []Row) {
 	for _, t := range tables {
 		if !t.of(&s, queued) {
 			continue

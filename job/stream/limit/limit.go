@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/sample"
 )
 
@@ -29,7 +29,7 @@ type Pace struct {
 
 // Of tells in a sentence what limits a stream, if anything does, and in another what its servers do
 // about it, where that is known.
-func Of(s job.StreamStatus, p Pace) string {
+func Of(s sampled.Status, p Pace) string {
 	role, text := stage(s, p)
 	for _, split := range s.Servers {
 		if split.Role == role {
@@ -41,9 +41,9 @@ func Of(s job.StreamStatus, p Pace) string {
 
 // stage is Of without the servers: the sentence, and the role whose I/O is the reason; "" if none's
 // is.
-func stage(s job.StreamStatus, p Pace) (role, text string) {
+func stage(s sampled.Status, p Pace) (role, text string) {
 	switch {
-	case s.State == job.Retrying || s.State == job.Halted || s.State == job.Waiting || s.State == job.Connecting:
+	case s.State == sampled.Retrying || s.State == sampled.Halted || s.State == sampled.Waiting || s.State == sampled.Connecting:
 		return "", strings.ToUpper(s.Doing[:1]) + s.Doing[1:] + "."
 	case s.HeldBy != "" && s.InFlight == 0:
 		return "", "The source sends no more of its log until its standbys have it (synchronized_standby_slots): " + s.HeldBy + ". Start them, or take their slots from that setting and reload the server."
@@ -61,17 +61,17 @@ func stage(s job.StreamStatus, p Pace) (role, text string) {
 		return "", "Nothing waits: everything in the queue is applied."
 	case s.Idle:
 		return "", "Nothing waits: everything in the source's log is applied."
-	case s.State == job.OneAlone:
+	case s.State == sampled.OneAlone:
 		return "", "One transaction is too large to be applied beside others: later ones wait for it."
 	case p.Fresh == 0 && s.InFlight > 0:
 		return agentRole, fmt.Sprintf("%d transactions are being applied, and none has finished: the target limits (locks held by others?).", s.InFlight)
-	case s.Mode == job.InBatches && (s.Busy > 0.85 || s.CaptureWaits > 0.5) && waitsFar(s):
+	case s.Mode == sampled.InBatches && (s.Busy > 0.85 || s.CaptureWaits > 0.5) && waitsFar(s):
 		return "", fmt.Sprintf("Round trips to the target limit: one batch follows the other, and each waits for at least one of %.1f ms. tidemark apply near the target would not.", s.RoundTrip)
-	case s.Mode == job.InBatches && s.Busy > 0.85:
+	case s.Mode == sampled.InBatches && s.Busy > 0.85:
 		return agentRole, "The target limits: it applies one batch after the other."
-	case s.Mode == job.InBatches && p.Full > 0.5:
+	case s.Mode == sampled.InBatches && p.Full > 0.5:
 		return agentRole, "The target limits: batches follow each other on their way to it, and wait for its answers."
-	case s.Mode == job.InBatches:
+	case s.Mode == sampled.InBatches:
 		return captureRole, "The source's log limits: batches wait for transactions."
 	case s.Busy > 0.85*float64(s.Agents) && waitsFar(s):
 		return "", fmt.Sprintf("Round trips to the target limit: %.1f of %d agents wait for one at any time, of %.1f ms. More agents (--agents %d) wait side by side.", s.InTransit, s.Agents, s.RoundTrip, 2*s.Agents)
@@ -88,7 +88,7 @@ func stage(s job.StreamStatus, p Pace) (role, text string) {
 }
 
 // Full is the sentence about a stream whose capture waits for space in the queue.
-func Full(s job.StreamStatus) string {
+func Full(s sampled.Status) string {
 	if s.QueueNarrow {
 		return "The disk of the queue is full, and capture waits until apply has made room, or somebody else has."
 	}
@@ -97,7 +97,7 @@ func Full(s job.StreamStatus) string {
 
 // waitsFar reports whether the agents spend most of their time waiting for round trips that are
 // long enough to matter.
-func waitsFar(s job.StreamStatus) bool { return s.RoundTrip >= 1 && s.InTransit >= s.Busy/2 }
+func waitsFar(s sampled.Status) bool { return s.RoundTrip >= 1 && s.InTransit >= s.Busy/2 }
 
 // sends says what the server that sends its log does in a kind of time.
 var sends = map[tidemark.WaitKind]string{

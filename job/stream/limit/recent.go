@@ -7,12 +7,13 @@ import (
 	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/sample"
 )
 
 // Sum makes one sample of several in order: rates are means over their time, latencies those of
 // their transactions, counters and states the last ones.
-func Sum(all []job.StreamStatus) job.StreamStatus {
+func Sum(all []sampled.Status) sampled.Status {
 	out := all[len(all)-1]
 	out.Seconds, out.Servers, out.RoundTrips, out.Tables, out.HotRow = 0, nil, 0, nil, nil
 	var trans, rows, busy, behind, transit, trips, waits float64
@@ -53,8 +54,8 @@ func Sum(all []job.StreamStatus) job.StreamStatus {
 	return out
 }
 
-func latencyList(s *job.StreamStatus) []*job.Latency {
-	return []*job.Latency{&s.EndToEnd, &s.Capture, &s.Queue, &s.Apply}
+func latencyList(s *sampled.Status) []*sampled.Latency {
+	return []*sampled.Latency{&s.EndToEnd, &s.Capture, &s.Queue, &s.Apply}
 }
 
 // add adds splits, role by role and kind by kind.
@@ -86,11 +87,11 @@ func add(to, some []sample.Split) []sample.Split {
 }
 
 // Recent reports what samples say, in order.
-func Recent(verb string, all []job.StreamStatus) *job.Report {
+func Recent(verb string, all []sampled.Status) *job.Report {
 	s := Sum(all)
 	s.Transactions, s.Rows = int64(s.PerSecond*s.Seconds+0.5), int64(s.RowsSecond*s.Seconds+0.5)
 	return &job.Report{Verb: verb, Seconds: s.Seconds, Rows: s.Rows, Limit: s.Limit, Advice: advisor.Sentences(s.Reasons), Reasons: s.Reasons,
-		Servers: &sample.Account{Roles: s.Servers, Machine: s.Machine}, Stream: &job.StreamReport{StreamStatus: s, Sessions: 1, Tables: s.Tables}}
+		Servers: &sample.Account{Roles: s.Servers, Machine: s.Machine}, Stream: &sampled.Report{Status: s, Sessions: 1, Tables: s.Tables}}
 }
 
 // addTables adds the changes of tables, and puts the most first.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -75,7 +75,7 @@ func (t *Tuner) Turns() []load.Turn {
 
 // Next gives the number of agents from a sample on, 0 if it stays, and the turn that has ended with
 // the sample.
-func (t *Tuner) Next(s job.StreamStatus) (agents int, ended *load.Turn) {
+func (t *Tuner) Next(s sampled.Status) (agents int, ended *load.Turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.most == 0 {
@@ -93,9 +93,9 @@ func (t *Tuner) Next(s job.StreamStatus) (agents int, ended *load.Turn) {
 }
 
 // next sets the number of agents, and gives the turn that has ended.
-func (t *Tuner) next(s job.StreamStatus) (ended *load.Turn) {
+func (t *Tuner) next(s sampled.Status) (ended *load.Turn) {
 	switch {
-	case s.State != job.Applying || s.Mode != job.OneByOne: // no rate of agents
+	case s.State != sampled.Applying || s.Mode != sampled.OneByOne: // no rate of agents
 		if t.rates = nil; t.under != nil {
 			return t.end(s.Time, false)
 		}
@@ -134,7 +134,7 @@ func (t *Tuner) end(now time.Time, kept bool) *load.Turn {
 
 // advised is the number that the first advice on agents proposes. Fewer because most are idle would
 // not raise a rate.
-func (t *Tuner) advised(s job.StreamStatus) int {
+func (t *Tuner) advised(s sampled.Status) int {
 	for _, a := range s.Reasons {
 		for _, x := range a.Settings {
 			if n, err := strconv.Atoi(x.Propose); err == nil && x.Name == "--agents" && a.Rule != "agents-idle" {

@@ -10,14 +10,14 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/advisor"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 )
 
 // A plant is a stream whose target applies rate(n) rows a second with n agents.
 type plant struct {
 	rate    func(agents int) float64
 	retried int64 // transactions in a sample
-	change  func(sample int, s *job.StreamStatus)
+	change  func(sample int, s *sampled.Status)
 }
 
 // tuned runs a Tuner on the plant's samples, and gives its turns and the number of agents at the
@@ -25,8 +25,8 @@ type plant struct {
 func (p plant) tuned(t *Tuner, set, most, samples int) (turns []string, agents int) {
 	agents = t.Begin(set, most)
 	for i := range samples {
-		var s job.StreamStatus
-		s.Time, s.Agents, s.State, s.Mode = time.Unix(int64(5*i), 0), agents, job.Applying, job.OneByOne
+		var s sampled.Status
+		s.Time, s.Agents, s.State, s.Mode = time.Unix(int64(5*i), 0), agents, sampled.Applying, sampled.OneByOne
 		s.Busy, s.RowsSecond = 0.95*float64(agents), p.rate(agents)
 		if p.change != nil {
 			p.change(i, &s)
@@ -61,11 +61,11 @@ func TestTuner(t *testing.T) {
 		{"retries", plant{rate: func(n int) float64 { return 1000 - 10*float64(n) }, retried: 100}, 64, 30, 1, []string{"--agents 8 instead of 16: 920 rows a second instead of 840, kept", "--agents 4 instead of 8: 960 rows a second instead of 920, kept",
 			"--agents 2 instead of 4: 980 rows a second instead of 960, kept", "--agents 1 instead of 2: 990 rows a second instead of 980, kept"}},
 		{"retries that cost little", plant{rate: upTo(100), retried: 100}, 64, 13, 16, []string{"--agents 8 instead of 16: 800 rows a second instead of 1600, turned back"}},
-		{"nothing to do", plant{rate: upTo(100), change: func(_ int, s *job.StreamStatus) { s.State = job.Idle }}, 64, 13, 16, nil},
-		{"batches", plant{rate: upTo(100), change: func(_ int, s *job.StreamStatus) { s.Mode = job.InBatches }}, 64, 13, 16, nil},
-		{"away before it is known", plant{rate: upTo(100), change: func(i int, s *job.StreamStatus) {
+		{"nothing to do", plant{rate: upTo(100), change: func(_ int, s *sampled.Status) { s.State = sampled.Idle }}, 64, 13, 16, nil},
+		{"batches", plant{rate: upTo(100), change: func(_ int, s *sampled.Status) { s.Mode = sampled.InBatches }}, 64, 13, 16, nil},
+		{"away before it is known", plant{rate: upTo(100), change: func(i int, s *sampled.Status) {
 			if i > 2 {
-				s.State = job.Retrying
+				s.State = sampled.Retrying
 			}
 		}}, 64, 13, 16, []string{"--agents 32 instead of 16: not measured, turned back"}},
 		{"may not", plant{rate: upTo(100)}, 0, 13, 16, nil},

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/flow"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/sampled"
 	"github.com/tidemarkdb/tidemark/sample"
 )
 
@@ -21,7 +21,7 @@ type About struct {
 	ChangedOnly bool          // updates are sent without unchanged columns
 	Moves       []tidemark.Move
 	Volumes     []advisor.Volume // of the user
-	Before      job.StreamStatus // the counters of earlier sessions
+	Before      sampled.Status   // the counters of earlier sessions
 }
 
 // A Queue is a durable queue.
@@ -34,9 +34,9 @@ type Queue interface {
 // Watch does nothing.
 type Watch struct {
 	about   About
-	engines [2]string          // of source and target; "" if another process has that end
-	sampler *sample.Sampler    // nil: none
-	recent  []job.StreamStatus // the samples of the last minute, and the one before
+	engines [2]string        // of source and target; "" if another process has that end
+	sampler *sample.Sampler  // nil: none
+	recent  []sampled.Status // the samples of the last minute, and the one before
 }
 
 // An end of a stream; nil if another process has it.
@@ -45,7 +45,7 @@ type End interface{ Name() string }
 // NewWatch returns a Watch of a source and a target, and of the workers in g.
 func NewWatch(src, tgt End, g *flow.Group, about About) *Watch {
 	about.Before.Time = time.Now()
-	w := &Watch{about: about, recent: []job.StreamStatus{about.Before}}
+	w := &Watch{about: about, recent: []sampled.Status{about.Before}}
 	for i, end := range []End{src, tgt} {
 		if end != nil {
 			w.engines[i] = end.Name()
@@ -99,7 +99,7 @@ const recently = time.Minute
 
 // Complete adds to a sample what follows from it and those before it: the growth of the source's
 // log, and advice.
-func (w *Watch) Complete(s *job.StreamStatus) {
+func (w *Watch) Complete(s *sampled.Status) {
 	if w == nil {
 		return
 	}
@@ -123,10 +123,10 @@ func (w *Watch) Restart() {
 }
 
 // facts are those of samples together, and of counters since the sample before them.
-func (w *Watch) facts(s, before job.StreamStatus) advisor.StreamFacts {
+func (w *Watch) facts(s, before sampled.Status) advisor.StreamFacts {
 	ms := func(x float64) time.Duration { return time.Duration(x * float64(time.Millisecond)) }
 	f := advisor.StreamFacts{Source: w.engines[0], Target: w.engines[1], Seconds: s.Seconds, Agents: s.Agents, Busy: s.Busy, RoundTrip: s.RoundTrip, InTransit: s.InTransit,
-		Batches: s.Mode == job.InBatches, Durable: w.about.Durable, Interval: w.about.Interval, ChangedOnly: w.about.ChangedOnly, Volumes: w.about.Volumes, Behind: s.Lag, EndToEnd: s.EndToEnd.Mean, Capture: s.Capture.Mean,
+		Batches: s.Mode == sampled.InBatches, Durable: w.about.Durable, Interval: w.about.Interval, ChangedOnly: w.about.ChangedOnly, Volumes: w.about.Volumes, Behind: s.Lag, EndToEnd: s.EndToEnd.Mean, Capture: s.Capture.Mean,
 		Transactions: s.Captured - before.Captured, Rows: s.CaptureRows - before.CaptureRows, Bytes: s.Bytes - before.Bytes,
 		Open: ms(1000 * s.OldestOpen), OpenBy: s.OldestOpenBy, LogKept: s.LogKept}
 	if w.engines[0] == "" {
@@ -144,7 +144,7 @@ func (w *Watch) facts(s, before job.StreamStatus) advisor.StreamFacts {
 }
 
 // hot describes the table that changes most.
-func (w *Watch) hot(s job.StreamStatus, rows int64) (h advisor.StreamHot) {
+func (w *Watch) hot(s sampled.Status, rows int64) (h advisor.StreamHot) {
 	if s.HotRow != nil {
 		h.Row, h.RowChanges = s.HotRow.Table.String()+" "+s.HotRow.Key, s.HotRow.Share
 	}
