@@ -33,8 +33,12 @@ func Of(s sampled.Status, p Pace) string {
 	role, text := stage(s, p)
 	for _, split := range s.Servers {
 		if split.Role == role {
-			return words(text, split)
+			text = words(text, split)
+			break
 		}
+	}
+	if s.TablesStopped > 0 && !s.Idle && s.Half != captures {
+		text += fmt.Sprintf(" Stopped tables, whose changes are skipped: %d.", s.TablesStopped)
 	}
 	return text
 }

@@ -35,6 +35,7 @@ func TestLimits(t *testing.T) {
 		{status(func(s *sampled.Status) { s.Half, s.Idle = "apply", true }), Pace{Fresh: 1}, "Nothing waits: everything in the queue"},
 		{status(func(s *sampled.Status) { s.Idle = true }), Pace{Fresh: 1}, "Nothing waits: everything in the source's log"},
 		{status(func(s *sampled.Status) { s.Idle, s.TablesStopped = true, 2 }), Pace{Fresh: 1}, "Stopped tables wait for what their messages say: 2, whose"},
+		{status(func(s *sampled.Status) { s.TablesStopped = 2 }), Pace{Fresh: 1}, "The source's log limits: the agents wait for transactions. Stopped tables, whose changes are skipped: 2."},
 		{status(func(s *sampled.Status) { s.Idle, s.HeldBy = true, "a (has no standby)" }), Pace{}, "The source sends no more of its log until its standbys have it (synchronized_standby_slots): a (has no standby). Start them"},
 		{status(func(s *sampled.Status) { s.State = sampled.OneAlone }), Pace{Fresh: 1}, "One transaction is too large"},
 		{status(func(s *sampled.Status) { s.InFlight = 3 }), Pace{}, "3 transactions are being applied"},
