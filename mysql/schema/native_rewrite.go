@@ -245,6 +245,7 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 			it.tokens = slices.Concat(it.tokens[:from], []sqltext.Token{{Kind: sqltext.String, Text: literal(col.Default.Text)}}, it.tokens[end:])
 		}
 	}
+	w.impossible(it)
 	if i := sqltext.Find(it.tokens, "generated"); i >= 0 {
 		before := len(it.tokens)
 		it.tokens = slices.Concat(it.tokens[:i], dropWords(it.tokens[i:], "not", "null"))
@@ -252,6 +253,32 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 			w.r.once(tidemark.Note, "NOT NULL of generated columns is left out: MariaDB has it for others only")
 		}
 	}
+}
+
+// impossible removes a default that no value of its column can be: MariaDB computes it at once.
+func (w *rewriter) impossible(it *tableItem) {
+	col := w.m.From.Column(it.name)
+	from, end := it.defaultValue()
+	if col == nil || !sqltext.At(it.tokens, from).Punct('(') {
+		return
+	}
+	if value := sqltext.Join(it.tokens[from:end]); impossible(sqltext.Join(it.tokens[:from]), col.NotNull, value) {
+		w.cutDefault(it)
+		w.r.find(tidemark.Warning, w.columnName(it), "has no default here: the column cannot have "+value, "")
+	}
+}
+
+var emptyColumn = regexp.MustCompile(`(?i)(char|binary)\(0\)`)
+
+// impossible reports whether a column of a type, NOT NULL or not, cannot have a default.
+func impossible(typ string, notNull bool, value string) bool {
+	switch strings.ToLower(value) {
+	case "(null)":
+		return notNull
+	case "''", "('')", "null":
+		return false
+	}
+	return emptyColumn.MatchString(typ)
 }
 
 const mustBeVisible = "is visible here: MariaDB has no invisible column that is NOT NULL and has no default"

@@ -312,6 +312,8 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey, computed
 	}
 	reason := ""
 	switch {
+	case p == m && slices.Equal(cols, refs) && !r.to.mariadb:
+		reason = "MySQL has none from a column to itself, which always holds"
 	case p.There != nil:
 		cols, refs, reason = r.fitThere(m, p.There, cols, refs)
 	case !r.asIs[m.From.TableID] || !r.asIs[p.From.TableID]:

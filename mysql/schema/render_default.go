@@ -21,6 +21,10 @@ func (b *builder) defaultSQL(c *builtColumn, object string) string {
 		b.r.find(tidemark.Warning, object, "has no default here: "+why, "")
 		return ""
 	}
+	if impossible(c.sql, c.col.NotNull, text) {
+		b.r.find(tidemark.Warning, object, "has no default here: the column cannot have "+text, "")
+		return ""
+	}
 	if strings.HasPrefix(text, "(") && !b.r.to.mariadb && !b.r.to.atLeast(8, 0, 13) {
 		b.r.find(tidemark.Warning, object, "has no default here: only MySQL 8.0.13 and later compute one", "")
 		return ""

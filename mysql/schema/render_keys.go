@@ -140,7 +140,7 @@ func unfit(c *builtColumn) string { return "a column of type " + c.sql + " canno
 // A prefix is not enough: two values that differ after it would be equal. A value longer than the
 // column is refused, not truncated.
 func (b *builder) fit(object string, x *tidemark.Index) (why string) {
-	limit, fixed := int64(keyBytes), int64(0)
+	limit, fixed := maxKey(b), int64(0)
 	var vary []*builtColumn
 	for _, p := range x.Parts {
 		c := b.column(p.Column)
@@ -379,6 +379,7 @@ func (b *builder) keyName(name string) string {
 // prefixes lets an index that is not unique contain only the beginning of texts.
 func (b *builder) prefixes(x *tidemark.Index) {
 	var sum, fixed, vary int64 // bytes of all, and of those that stay whole
+	limit := maxKey(b)
 	for _, p := range x.Parts {
 		switch c := b.column(p.Column); {
 		case c == nil:
@@ -392,7 +393,7 @@ func (b *builder) prefixes(x *tidemark.Index) {
 			sum, fixed = sum+max(c.inKey(), 0), fixed+max(c.inKey(), 0)
 		}
 	}
-	share := max(keyBytes-fixed, 0) / max(vary, 1)
+	share := max(limit-fixed, 0) / max(vary, 1)
 	var cut []string
 	for i := range x.Parts {
 		c := b.column(x.Parts[i].Column)
@@ -401,7 +402,7 @@ func (b *builder) prefixes(x *tidemark.Index) {
 		}
 		if n := int64(prefixSize) * 4 / c.perChar; c.unbounded() {
 			x.Parts[i].Prefix = int(max(min(n, 768, share/c.perChar), 1))
-		} else if part := max(share/c.perChar, 1); sum > keyBytes && part < c.typ.Length { // servers show no prefix that is all
+		} else if part := max(share/c.perChar, 1); sum > limit && part < c.typ.Length { // servers show no prefix that is all
 			x.Parts[i].Prefix = int(part)
 		} else {
 			continue

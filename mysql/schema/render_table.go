@@ -187,8 +187,12 @@ func (b *builder) typeOf(c *builtColumn) {
 	if rule.Loses != "" && !(t.Kind == tidemark.JSON && b.r.to.mariadb) {
 		b.r.loses(rule, b.m.To.String()+"."+c.col.Name)
 	}
-	if b.r.mysql && t.Charset != "" && c.attr == "" && !t.Kind.Bytes() {
+	switch {
+	case !b.r.mysql || c.attr != "" || t.Kind.Bytes():
+	case t.Charset != "":
 		b.charset(c)
+	case b.m.From.Charset == "binary" && (t.Kind == tidemark.Char || t.Kind == tidemark.Varchar || t.Kind == tidemark.Text): // a rule's
+		c.attr = " CHARACTER SET utf8mb4 COLLATE " + b.r.to.binaryCollation()
 	}
 }
 
@@ -248,7 +252,11 @@ func (b *builder) create() string {
 	}
 	items = append(items, b.now...)
 	items = append(items, b.checks()...)
-	sql := "CREATE TABLE " + server.QuoteTable(b.m.To.TableID) + " (\n  " + strings.Join(items, ",\n  ") + "\n) ENGINE=" + b.engine()
+	engine := b.engine()
+	if engine == "InnoDB" && strings.EqualFold(b.m.From.Storage, "MEMORY") {
+		b.r.find(tidemark.Warning, b.object, "becomes an InnoDB table: MEMORY has no such columns", "")
+	}
+	sql := "CREATE TABLE " + server.QuoteTable(b.m.To.TableID) + " (\n  " + strings.Join(items, ",\n  ") + "\n) ENGINE=" + engine
 	if b.auto != nil && b.auto.col.Identity.Next > 1 {
 		sql += " AUTO_INCREMENT=" + strconv.FormatUint(b.auto.col.Identity.Next, 10)
 	}
@@ -276,10 +284,22 @@ func (b *builder) engine() string {
 		return "InnoDB" // MySQL has no others with partitions
 	}
 	switch strings.ToLower(b.m.From.Storage) {
-	case "myisam", "memory", "archive", "csv", "blackhole":
+	case "memory":
+		if !slices.ContainsFunc(b.columns, func(c *builtColumn) bool { return c.unbounded() || c.typ.Kind == tidemark.JSON }) {
+			return b.m.From.Storage
+		}
+	case "myisam", "archive", "csv", "blackhole":
 		return b.m.From.Storage
 	}
 	return "InnoDB"
+}
+
+// maxKey returns how many bytes a key may have, all columns together.
+func maxKey(b *builder) int64 {
+	if strings.EqualFold(b.m.From.Storage, "MyISAM") && b.engine() != "InnoDB" {
+		return isamBytes
+	}
+	return keyBytes
 }
 
 // partitioned reports whether a table of MySQL or MariaDB is.
@@ -293,9 +313,14 @@ func (b *builder) partitions() string {
 	tokens := sqltext.Scan(b.m.From.Native)
 	for i, t := range tokens {
 		if (t.Kind == sqltext.Name || t.Kind == sqltext.Word) && b.m.From.Column(t.Name()) != nil {
-			to := columnOn(b.m, t.Name())
+			to, why := columnOn(b.m, t.Name()), ""
 			if to == "" {
-				b.r.find(tidemark.Warning, b.object, "is not partitioned on the target, because column "+t.Name()+" is not copied", "")
+				why = "is not copied"
+			} else if b.m.To.Column(to).Type.Kind != b.m.From.Column(t.Name()).Type.Kind {
+				why = "has another type"
+			}
+			if why != "" {
+				b.r.find(tidemark.Warning, b.object, "is not partitioned on the target, because column "+t.Name()+" "+why, "")
 				return ""
 			}
 			tokens[i] = sqltext.Token{Kind: sqltext.Name, Text: server.Quote(to)}
@@ -420,6 +445,9 @@ func (b *builder) expression(expr string) (string, error) {
 			return "", fmt.Errorf("column %s is not copied", t.Name())
 		}
 		tokens[i] = sqltext.Token{Kind: sqltext.Name, Text: server.Quote(to)}
+	}
+	if b.r.to.mariadb && !b.r.from.mariadb {
+		tokens = withoutIntroducer(regexpLike(tokens))
 	}
 	return sqltext.Join(b.r.rename(b.r.collations(tokens))), nil
 }

@@ -55,8 +55,8 @@ func changed(t *testing.T, m *maker, to, src, dst string, fail func(string, test
 	}
 	for _, sql := range c.Definitions.SQL {
 		_, err := s.Try(sql.SQL)
-		if err != nil && strings.Contains(err.Error(), "violate") && strings.Contains(sql.SQL, " CHECK ") {
-			return // a column that is back has no values yet, which a check may demand
+		if err != nil && keptByRows(sql.SQL, err.Error()) {
+			return // a column that is back has no values yet, which a check or a key may demand
 		}
 		if err != nil {
 			o.Out += "\n" + err.Error()
@@ -98,4 +98,12 @@ func (m *maker) change(engine string, f fact) string {
 		return pick(m, "DROP INDEX "+name, alter+"DROP CONSTRAINT "+name)
 	}
 	return alter + "DROP INDEX " + name
+}
+
+// keptByRows reports whether rows are why a statement fails that adds a check or a unique key.
+func keptByRows(sql, why string) bool {
+	if strings.Contains(sql, " CHECK ") && (strings.Contains(why, "violate") || strings.Contains(why, "(23000): CONSTRAINT ")) {
+		return true
+	}
+	return strings.Contains(sql, "UNIQUE") && (strings.Contains(why, "could not create unique index") || strings.Contains(why, "Duplicate entry"))
 }
