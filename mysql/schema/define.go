@@ -191,13 +191,31 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 	if a.have.versioned() { // or MariaDB refuses much of it (4119)
 		alter = "SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE "
 	}
+	freed := a.partitionedByDropped()
+	if freed {
+		a.out.SQL = append(a.out.SQL, alter+name+" REMOVE PARTITIONING")
+	}
 	for _, list := range [][]string{a.specs, a.behind} {
 		if len(list) > 0 {
 			a.out.SQL = append(a.out.SQL, alter+name+" "+strings.Join(list, ", "))
 		}
 	}
-	a.partitions(name)
+	switch {
+	case !freed:
+		a.partitions(name)
+	case len(a.want.partition) > 0:
+		a.out.SQL = append(a.out.SQL, alter+name+" "+sqltext.Join(a.want.partition))
+	}
 	return a.out
+}
+
+// partitionedByDropped reports whether the table is partitioned by a column that goes.
+func (a *altering) partitionedByDropped() bool {
+	want, have := columnItems(&a.want), columnItems(&a.have)
+	return slices.ContainsFunc(a.have.partition, func(t sqltext.Token) bool {
+		named := t.Kind == sqltext.Name || t.Kind == sqltext.Word
+		return named && findItem(have, t.Name()) >= 0 && findItem(want, t.Name()) < 0
+	})
 }
 
 // takeAlong gives the target's keys the new names of columns that are to be renamed in its table: a

@@ -120,6 +120,28 @@ func TestMySQLNamesTheCharset(t *testing.T) {
 	}
 }
 
+// TestPartitionedByWhatGoes: a column by which only the target's table is partitioned is dropped.
+func TestPartitionedByWhatGoes(t *testing.T) {
+	for _, server := range []*testdb.Server{testdb.MySQL(t), testdb.MariaDB(t)} {
+		for _, as := range []string{"", " PARTITION BY RANGE (day) (PARTITION p1 VALUES LESS THAN (10), PARTITION p2 VALUES LESS THAN MAXVALUE)"} {
+			src, dst := server.NewDatabase(t, "src"), server.NewDatabase(t, "dst")
+			testdb.Query(t, src, "CREATE TABLE part (id int NOT NULL, day int NOT NULL, PRIMARY KEY (id, day))"+as+"; INSERT INTO part VALUES (1, 5), (2, 50)")
+			testdb.Must(t, "copy", src, dst)
+			testdb.Query(t, dst, "ALTER TABLE part ADD COLUMN other int NOT NULL DEFAULT 0, DROP PRIMARY KEY, ADD PRIMARY KEY (id, day, other)")
+			testdb.Query(t, dst, "ALTER TABLE part PARTITION BY HASH (other) PARTITIONS 3")
+			r := compare(t, src, dst)
+			sql, err := r.run(dst)
+			if err != nil {
+				t.Errorf("%v\n%s", err, sql)
+			}
+			if a, b := showAll(t, src), showAll(t, dst); a != b {
+				t.Errorf("after\n%s%s", sql, unlike(a, b))
+			}
+			testdb.Must(t, "diff", src, dst)
+		}
+	}
+}
+
 func mysqlRound(t *testing.T, server *testdb.Server, i int, round []string) {
 	src, dst := server.NewDatabase(t, fmt.Sprint("src", i)), server.NewDatabase(t, fmt.Sprint("dst", i))
 	session := testdb.NewSession(src)
