@@ -81,6 +81,9 @@ func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 	default:
 		found, err = job.CheckDump(cmd.Context(), env, spec, o.openDump)
 	}
+	if err == nil && cmd.Context().Err() != nil { // what it has found is not all
+		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "check", Object: r.source, Err: errors.New("stopped")}
+	}
 	if err != nil {
 		return err
 	}

@@ -394,4 +394,10 @@ func CloseConn(conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	_ = conn.Close(ctx) // best effort: the connection is closed either way
+	// One that was stopped in the middle of a statement cancels it first: without that, its session
+	// stays in the queue for a lock, and others wait behind it.
+	select {
+	case <-conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
 }

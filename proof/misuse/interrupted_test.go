@@ -1,0 +1,62 @@
+package misuse
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// lockable are, by server, what locks a table, and how many sessions wait for such a lock.
+var lockable = map[string]struct{ lock, waiting string }{
+	"postgres": {"BEGIN; LOCK TABLE p", "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"},
+	"mysql":    {"LOCK TABLES p WRITE", "SELECT count(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%' AND INFO LIKE concat('%', database(), '%')"},
+	"mariadb":  {"LOCK TABLES p WRITE", "SELECT count(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%' AND INFO LIKE concat('%', database(), '%')"},
+}
+
+// TestInterruptedLook: whoever stops a command that waits for a lock gets 130, and no findings that
+// are not all; and its session leaves the queue for the lock, where others wait behind it.
+func TestInterruptedLook(t *testing.T) {
+	for _, to := range []string{"postgres", "mysql", "mariadb"} {
+		src, dst := testdb.ServerOf(t, "mysql").NewDatabase(t, "src"), testdb.ServerOf(t, to).NewDatabase(t, "dst")
+		testdb.Query(t, src, "CREATE TABLE p (id int PRIMARY KEY, x int); INSERT INTO p VALUES (1, 1)")
+		testdb.Must(t, "copy", src, dst)
+		holder := testdb.NewSession(dst)
+		defer holder.Close()
+		for _, sql := range strings.Split(lockable[to].lock, "; ") {
+			if _, err := holder.Try(sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waits := func(want bool) {
+			t.Helper()
+			for end := time.Now().Add(time.Minute); (testdb.Query(t, dst, lockable[to].waiting) != "0") != want; time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%s: a session waits for the lock: %t", to, !want)
+				}
+			}
+		}
+		dump := "file:" + testdb.MySQLDump(t, src)
+		all := [][]string{{"check", src, dst}, {"check", dump, dst}, {"diff", src, dst}, {"repair", src, dst}, {"copy", src, dst, "--prep", "truncate"}}
+		if to != "postgres" { // it looks at no table
+			all = all[2:]
+		}
+		for _, args := range all {
+			var said strings.Builder
+			c := testdb.Command(t, args...)
+			c.Stdout, c.Stderr = &said, &said
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			waits(true)
+			_ = c.Process.Signal(os.Interrupt)
+			_ = c.Wait() // its code says more
+			if code := c.ProcessState.ExitCode(); code != 130 || strings.Contains(said.String(), "blocker") {
+				t.Errorf("%s to %s: interrupted, it ends with %d and says\n%s", args[0], to, code, &said)
+			}
+			waits(false)
+		}
+	}
+}
