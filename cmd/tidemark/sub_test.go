@@ -66,7 +66,7 @@ func TestTablesStop(t *testing.T) {
 			testdb.Query(t, src, "CREATE TABLE g (id int PRIMARY KEY, n int, x int)")
 			change("a", "b", "c", "e", "f")
 			o := must(t, args...)
-			for _, text := range []string{"b: no longer has the column x", "c: its column n is of another type than before", "d: is no longer on the source", "a: is stopped, and its changes are skipped: stopped by hand"} {
+			for _, text := range []string{"b: no longer has the column x", "c: its column n is of another type than before", "d: is no longer on the source", "a: is stopped, with all changes skipped: stopped by hand"} {
 				if !strings.Contains(o.out+o.errOut, text) {
 					t.Errorf("no %q in\n%s%s", text, o.errOut, o.out)
 				}

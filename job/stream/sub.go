@@ -258,7 +258,7 @@ func (p *process) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
 	}
 	for _, t := range known {
 		if t.State == catalog.TableStopped {
-			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are skipped: " + t.Reason, Hint: catalog.Remedy(t.Table, t.Hint, p.spec.Name)})
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, with all changes skipped: " + t.Reason, Hint: catalog.Remedy(t.Table, t.Hint, p.spec.Name)})
 		}
 	}
 	return out
