@@ -258,7 +258,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, err
 	}
 	s := im.settled(p, &m, made, keep, fresh)
-	if keep {
+	if keep && im.spec.Plan.Prep != load.KeepTables { // else the target's own rows may be ahead
 		counters, found, err := load.Counters(ctx, im.tgt, []tidemark.Move{m})
 		if im.find(found); err != nil {
 			return s, err

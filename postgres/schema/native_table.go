@@ -379,19 +379,24 @@ func (c *creator) addSequence(s *sequence) {
 	}
 }
 
-// setSQL sets the value as it is now. A column's sequence is found by the column: a table that the
-// target has already may have one of another name, or none.
+// setSQL sets the value as it is now, unless the target's is ahead: it has rows of its own. A
+// column's sequence is found by the column: a table that the target has already may have one of
+// another name, or none.
 func (s *sequence) setSQL() string {
-	name, from := server.QuoteLiteral(s.rel.SQL), ""
+	name := server.QuoteLiteral(s.rel.SQL)
+	from := "CAST(" + name + " AS regclass) s WHERE"
 	if s.owner != nil {
-		from = fmt.Sprintf(" FROM coalesce(pg_catalog.pg_get_serial_sequence(%s, %s)::regclass, pg_catalog.to_regclass(%s)) s WHERE s IS NOT NULL",
+		from = fmt.Sprintf("coalesce(pg_catalog.pg_get_serial_sequence(%s, %s)::regclass, pg_catalog.to_regclass(%s)) s WHERE s IS NOT NULL AND",
 			server.QuoteLiteral(s.owner.SQL), server.QuoteLiteral(s.owner.column(s.OwnerNum).Name), name)
-		name = "s"
 	}
+	behind, mark := "<", ""
 	if s.Increment < 0 {
-		from += " /* descending */"
+		behind, mark = ">", " /* descending */"
 	}
-	return fmt.Sprintf("SELECT pg_catalog.setval(%s, %d, %t)%s", name, s.Last, s.Called, from)
+	if s.Cycle {
+		behind = "<>" // which of two is ahead is not known
+	}
+	return fmt.Sprintf("SELECT pg_catalog.setval(s, %[1]d, %[2]t) FROM %[3]s coalesce(pg_catalog.pg_sequence_last_value(s) %[4]s %[1]d, true)%[5]s", s.Last, s.Called, from, behind, mark)
 }
 
 func sequenceOptions(s *sequence) string {
