@@ -278,7 +278,11 @@ func SessionSQL(major int) string {
 	if major >= 17 {
 		set = append(set, "transaction_timeout = 0")
 	}
-	return "SET " + strings.Join(set, "; SET ")
+	sql := "SET " + strings.Join(set, "; SET ")
+	if major >= 14 { // a server on another system may refuse it, and with it the session
+		sql += "; SELECT pg_catalog.set_config('client_connection_check_interval', '10s', false) FROM pg_catalog.version() v WHERE v LIKE '%linux%'"
+	}
+	return sql
 }
 
 // parseVersion parses "15.18 (Debian 15.18-0+deb12u1)" and "18beta1".

@@ -16,6 +16,16 @@ var lockable = map[string]struct{ lock, waiting string }{
 	"mariadb":  {"LOCK TABLES p WRITE", "SELECT count(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%' AND INFO LIKE concat('%', database(), '%')"},
 }
 
+// waits waits until a session waits for the lock, or none does.
+func waits(t *testing.T, on, url string, want bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); (testdb.Query(t, url, lockable[on].waiting) != "0") != want; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: a session waits for the lock: %t", on, !want)
+		}
+	}
+}
+
 // TestInterruptedLook: whoever stops a command that waits for a lock gets 130, and no findings that
 // are not all; and its session leaves the queue for the lock, where others wait behind it.
 func TestInterruptedLook(t *testing.T) {
@@ -30,14 +40,6 @@ func TestInterruptedLook(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		waits := func(want bool) {
-			t.Helper()
-			for end := time.Now().Add(time.Minute); (testdb.Query(t, dst, lockable[to].waiting) != "0") != want; time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("%s: a session waits for the lock: %t", to, !want)
-				}
-			}
-		}
 		dump := "file:" + testdb.MySQLDump(t, src)
 		all := [][]string{{"check", src, dst}, {"check", dump, dst}, {"diff", src, dst}, {"repair", src, dst}, {"copy", src, dst, "--prep", "truncate"}}
 		if to != "postgres" { // it looks at no table
@@ -50,13 +52,36 @@ func TestInterruptedLook(t *testing.T) {
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			waits(true)
+			waits(t, to, dst, true)
 			_ = c.Process.Signal(os.Interrupt)
 			_ = c.Wait() // its code says more
 			if code := c.ProcessState.ExitCode(); code != 130 || strings.Contains(said.String(), "blocker") {
 				t.Errorf("%s to %s: interrupted, it ends with %d and says\n%s", args[0], to, code, &said)
 			}
-			waits(false)
+			waits(t, to, dst, false)
 		}
 	}
+}
+
+// TestKilledWhileItWaits: the server ends the session of a killed process, though it waits for a
+// lock, or builds an index for an hour: a resume would wait for it.
+func TestKilledWhileItWaits(t *testing.T) {
+	src, dst := testdb.ServerOf(t, "mysql").NewDatabase(t, "src"), testdb.ServerOf(t, "postgres").NewDatabase(t, "dst")
+	testdb.Query(t, src, "CREATE TABLE p (id int PRIMARY KEY, x int); INSERT INTO p VALUES (1, 1)")
+	testdb.Must(t, "copy", src, dst)
+	holder := testdb.NewSession(dst)
+	defer holder.Close()
+	for _, sql := range strings.Split(lockable["postgres"].lock, "; ") {
+		if _, err := holder.Try(sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := testdb.Command(t, "copy", src, dst, "--prep", "truncate")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waits(t, "postgres", dst, true)
+	_ = c.Process.Kill()
+	_ = c.Wait() // it was killed
+	waits(t, "postgres", dst, false)
 }
