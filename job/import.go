@@ -258,13 +258,6 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, err
 	}
 	s := im.settled(p, &m, made, keep, fresh)
-	if keep && im.spec.Plan.Prep != load.KeepTables { // else the target's own rows may be ahead
-		counters, found, err := load.Counters(ctx, im.tgt, []tidemark.Move{m})
-		if im.find(found); err != nil {
-			return s, err
-		}
-		s.Objects = append(s.Objects, counters...)
-	}
 	if slices.ContainsFunc(s.Before, func(o tidemark.Object) bool { return !inASCII(o.SQL...) }) {
 		sendSettings(ctx, im)
 	}
@@ -547,7 +540,8 @@ func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 // noTables reports that a file was read to its end without a result.
 var noTables = tidemark.Finding{Severity: tidemark.Warning, Object: "file", Text: "the file has no tables and no rows that the rules select", Hint: "Check what is in it, and which databases and tables the rules select."}
 
-// End renders the foreign keys, now that all tables are known, and reports rules without effect.
+// End renders the foreign keys and what sets the counters of tables that are kept, now that all
+// tables are known, and reports rules without effect.
 func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 	if len(im.tables) == 0 {
 		im.find([]tidemark.Finding{noTables})
@@ -560,20 +554,20 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 	}
 	im.find(found)
 	im.find(notice.Applications(db.Engine, moves, im.tgt.Name(), im.spec.Bools))
-	if !slices.ContainsFunc(im.tables, func(t *tidemark.Table) bool { return len(t.ForeignKeys) > 0 }) {
-		return nil, nil
-	}
 	kept := map[tidemark.TableID]bool{}
 	for _, m := range moves {
 		if !im.fresh[m.To.TableID] {
 			kept[m.To.TableID] = true
 		}
 	}
+	out, found, err := load.KeptCounters(ctx, im.tgt, moves, kept, im.spec.Plan.Prep)
+	if im.find(found); err != nil || !slices.ContainsFunc(im.tables, func(t *tidemark.Table) bool { return len(t.ForeignKeys) > 0 }) {
+		return out, err
+	}
 	if err := load.DescribeParents(ctx, im.tgt, moves, kept); err != nil {
 		return nil, err
 	}
 	objects, findings := im.tgt.Render(db, moves)
-	var out []tidemark.Object
 	for _, o := range objects {
 		if strings.HasPrefix(o.Kind, "foreign key") {
 			out = append(out, o)

@@ -105,7 +105,7 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 		return p, err
 	}
 	p.Objects = p.keep(objects, exists)
-	counters, findings, err := Counters(ctx, tgt, slices.DeleteFunc(slices.Clone(moves), func(m tidemark.Move) bool { return !exists[m.To.TableID] || opt.Prep == KeepTables }))
+	counters, findings, err := KeptCounters(ctx, tgt, moves, exists, opt.Prep)
 	if err != nil {
 		return p, err
 	}

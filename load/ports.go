@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -104,6 +105,15 @@ func Counters(ctx context.Context, tgt any, moves []tidemark.Move) ([]tidemark.O
 		return c.Counters(ctx, moves)
 	}
 	return nil, nil, nil
+}
+
+// KeptCounters gives the counters of the tables that a copy finds on the target; none if their own
+// rows stay, which may be ahead.
+func KeptCounters(ctx context.Context, tgt any, moves []tidemark.Move, kept map[tidemark.TableID]bool, prep Prep) ([]tidemark.Object, []tidemark.Finding, error) {
+	if len(kept) == 0 || prep == KeepTables {
+		return nil, nil, nil
+	}
+	return Counters(ctx, tgt, slices.DeleteFunc(slices.Clone(moves), func(m tidemark.Move) bool { return !kept[m.To.TableID] }))
 }
 
 // A Pinger is an end that knows the round trip time to its server.
