@@ -395,13 +395,17 @@ func CloseConn(conn *pgx.Conn) {
 	if conn == nil {
 		return
 	}
+	closeSession(conn.PgConn())
+}
+
+// closeSession waits two seconds at most. A session that was stopped in the middle of a statement
+// cancels it first: without that, it stays in the queue for a lock, and others wait behind it.
+func closeSession(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	_ = conn.Close(ctx) // best effort: the connection is closed either way
-	// One that was stopped in the middle of a statement cancels it first: without that, its session
-	// stays in the queue for a lock, and others wait behind it.
 	select {
-	case <-conn.PgConn().CleanupDone():
+	case <-conn.CleanupDone():
 	case <-ctx.Done():
 	}
 }

@@ -110,9 +110,7 @@ func (l *Lane) Close() {
 	if l.Conn == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	_ = l.Conn.Close(ctx) // best effort: the connection is closed either way
+	closeSession(l.Conn)
 	l.Use(nil)
 }
 
