@@ -47,9 +47,14 @@ func references(t testing.TB, of server, url, table string) []string {
 
 // drawPairs runs a test between some pairs of engines.
 func drawPairs(t *testing.T, some int, test func(t *testing.T, src, tgt server)) {
+	drawPairsFrom(t, randomSources, some, test)
+}
+
+// drawPairsFrom is drawPairs with one of these for the source.
+func drawPairsFrom(t *testing.T, sources []server, some int, test func(t *testing.T, src, tgt server)) {
 	n := len(randomSources)
-	for _, i := range testdb.Draw(t, n*n, some) {
-		src, tgt := randomSources[i/n], randomSources[i%n]
+	for _, i := range testdb.Draw(t, len(sources)*n, some) {
+		src, tgt := sources[i/n], randomSources[i%n]
 		t.Run(src.name+"-"+tgt.name, func(t *testing.T) {
 			t.Parallel()
 			test(t, src, tgt)
