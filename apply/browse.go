@@ -24,7 +24,8 @@ type browser struct {
 	bounds   map[uint32]*change.Bound
 	bindings map[uint32]*Binding
 	received map[uint32]change.Relation
-	unbound  map[uint32]bool // received, and not bound since
+	unbound  map[uint32]bool             // received, and not bound since
+	current  map[tidemark.TableID]uint32 // the relation bound last
 	accesses []Access
 
 	next    *batch    // being gathered; nil: transactions are handed out one by one
@@ -38,7 +39,7 @@ type browser struct {
 
 func newBrowser(r *runner, c *flow.Clock, in *flow.Buffer[*change.Tx], p change.Progress) *browser {
 	return &browser{runner: r, c: c, in: in, p: p, pause: firstPause, since: time.Now(),
-		bounds: map[uint32]*change.Bound{}, bindings: map[uint32]*Binding{}, received: map[uint32]change.Relation{}, unbound: map[uint32]bool{}}
+		bounds: map[uint32]*change.Bound{}, bindings: map[uint32]*Binding{}, received: map[uint32]change.Relation{}, unbound: map[uint32]bool{}, current: map[tidemark.TableID]uint32{}}
 }
 
 func (b *browser) run(ctx context.Context) error {

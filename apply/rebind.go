@@ -62,7 +62,12 @@ func (b *browser) bindOne(id uint32, place uint64, fresh *bool) error {
 		return nil
 	}
 	delete(b.unbound, id)
-	bound, err := b.opt.Bind(b.received[id], place)
+	rel := b.received[id]
+	if last, ok := b.current[rel.Table]; ok && last != id {
+		b.unbound[last] = true // a table may get back a form that it had before, which is the same relation of MySQL
+	}
+	b.current[rel.Table] = id
+	bound, err := b.opt.Bind(rel, place)
 	if err != nil {
 		return err
 	}

@@ -182,7 +182,7 @@ func (t *traffic) read() (tables []TableChanges, hot HotRow) {
 			x.told = x.now
 		}
 	}
-	sortTables(tables)
+	tables = perTable(tables)
 	for _, r := range t.rows {
 		if share := float64(r.n-r.over) / float64(t.looked); t.looked >= fewLooked && share > hot.Share {
 			hot = HotRow{r.of.now.Table, strings.ToValidUTF8(r.key[2:len(r.key)-4], "?"), share}
@@ -194,10 +194,23 @@ func (t *traffic) read() (tables []TableChanges, hot HotRow) {
 	return tables, hot
 }
 
-func sortTables(tables []TableChanges) {
-	slices.SortFunc(tables, func(a, b TableChanges) int {
+// perTable adds up the changes of each table, whose columns may have changed, and sorts them.
+func perTable(all []TableChanges) (out []TableChanges) {
+	at := map[tidemark.TableID]int{}
+	for _, c := range all {
+		i, ok := at[c.Table]
+		if !ok {
+			at[c.Table] = len(out)
+			out = append(out, c)
+			continue
+		}
+		sum := &out[i]
+		sum.Inserts, sum.Updates, sum.Deletes = sum.Inserts+c.Inserts, sum.Updates+c.Updates, sum.Deletes+c.Deletes
+	}
+	slices.SortFunc(out, func(a, b TableChanges) int {
 		return cmp.Or(cmp.Compare(b.All(), a.All()), strings.Compare(a.Table.String(), b.Table.String()))
 	})
+	return out
 }
 
 // Tables returns the changes by table that were handed on so far, the most first.
@@ -209,6 +222,5 @@ func (m *Meter) Tables() (out []TableChanges) {
 			out = append(out, x.now)
 		}
 	}
-	sortTables(out)
-	return out
+	return perTable(out)
 }

@@ -54,7 +54,8 @@ func TestTraffic(t *testing.T) {
 	if s = m.Stats(); len(s.Tables) > 0 || s.Hot != (HotRow{}) {
 		t.Errorf("a second reading: %+v", s)
 	}
-	if all := m.Tables(); len(all) != 2 || all[0].Updates != 16000 {
+	m.count(&change.Tx{Place: 2, End: 3, Changes: change.Append(change.Append(nil, relationOf(3, "a")), rowChange(tidemark.InsertChange, 3, "1"))}) // with other columns
+	if all := m.Tables(); len(all) != 2 || all[0].Updates != 16000 || all[0].Inserts != 1 {
 		t.Errorf("%+v", all)
 	}
 }
