@@ -35,7 +35,7 @@ type Filter struct {
 type tableFilter struct {
 	columns []string // used by the tests
 	tests   []test
-	stopped bool // none of its changes are sent
+	stopped bool // see Only
 }
 
 // A filtering is a tableFilter for a relation.
@@ -64,8 +64,9 @@ func (f *Filter) Columns(table tidemark.TableID) []string {
 	return nil
 }
 
-// Only drops all changes of filtered tables that want does not select: they were stopped, and their
-// rows are no longer evaluated.
+// Only selects the tables whose rows are applied. The others were stopped: their inserts are
+// dropped, and updates and deletes that cannot be evaluated pass, since foreign keys may have done
+// something to other tables because of them.
 func (f *Filter) Only(want func(tidemark.TableID) bool) {
 	for id, t := range f.tables {
 		t.stopped = !want(id)
@@ -137,9 +138,20 @@ func (f *Filter) relate(body []byte) error {
 
 // sift rewrites a change as the filter requires, and returns its length; 0 means dropped.
 func (f *Filter) sift(r *filtering, message []byte) (int, error) {
-	if r.stopped {
+	if !r.stopped {
+		return f.evaluate(r, message)
+	}
+	if tidemark.ChangeKind(message[0]) == tidemark.InsertChange {
 		return 0, nil
 	}
+	n, err := f.evaluate(r, message)
+	if err != nil {
+		n = len(message)
+	}
+	return n, nil
+}
+
+func (f *Filter) evaluate(r *filtering, message []byte) (int, error) {
 	c, err := change.Parse(message)
 	if err != nil {
 		return 0, err
@@ -178,6 +190,9 @@ func (f *Filter) sift(r *filtering, message []byte) (int, error) {
 func (f *Filter) find(r *filtering, c change.Change) error {
 	r.was, r.are = r.was[:0], r.are[:0]
 	for i, at := range r.at {
+		if at < 0 { // see relate
+			return r.lacksOld("column "+r.columns[i], f.remedy)
+		}
 		if c.Old != nil && at >= len(f.old) || c.New != nil && at >= len(f.new) {
 			return fmt.Errorf("a change of %s has another number of columns than the table", r.table)
 		}

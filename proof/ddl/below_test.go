@@ -1,6 +1,9 @@
 package ddl_test
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +88,34 @@ func TestBelowAStoppedTable(t *testing.T) {
 					}
 				}
 			})
+		}
+	})
+}
+
+// TestBelowAStoppedTableWithAFilter deletes rows of a stopped table that has a row filter: what one
+// of them did below is noticed, and nothing stops for one outside the filter.
+func TestBelowAStoppedTableWithAFilter(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.json")
+	if err := os.WriteFile(rules, []byte(`{"rules": [
+  {"rule-type": "selection", "rule-id": "1", "rule-name": "all", "rule-action": "include", "object-locator": {"schema-name": "%", "table-name": "%"}},
+  {"rule-type": "selection", "rule-id": "2", "rule-name": "two", "rule-action": "include", "object-locator": {"schema-name": "%", "table-name": "p"},
+   "filters": [{"filter-type": "source", "column-name": "x", "filter-conditions": [{"filter-operator": "gte", "value": "2"}]}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	drawPairsFrom(t, []server{mysql, mariadb}, 1, func(t *testing.T, src, tgt server) {
+		s := newStreamWith(t, src, tgt, []string{"--table-mappings", rules}, slices.Concat(familyBelow, []string{"DELETE FROM c WHERE id = 1"})...)
+		testdb.Must(t, "sub", "stop", "p", "--name", s.name)
+		s.do("DELETE FROM p WHERE id = 1")
+		s.flow()
+		if st := s.whole("c"); st.State != "active" {
+			t.Errorf("a row outside the filter was deleted, and c is %+v", st)
+		}
+		s.do("DELETE FROM p WHERE id = 2")
+		s.flow()
+		for _, table := range []string{"c", "g", "u"} {
+			if st := s.whole(table); st.State != "stopped" {
+				t.Errorf("%s is %+v", table, st)
+			}
 		}
 	})
 }
