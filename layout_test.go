@@ -239,7 +239,8 @@ var rooms = map[string]room{
 
 	// Rooms of the engine for MySQL and MariaDB.
 	"mysql/server":    {floor: 31, imports: ". flow internal/roundtrip internal/door internal/crash internal/plainfile"},
-	"mysql/schema":    {floor: 32, imports: ". mysqltype sqltext internal/crash mysql/server"},
+	"mysql/functions": {floor: 31, imports: "sqltext"},
+	"mysql/schema":    {floor: 32, imports: ". mysqltype sqltext internal/crash mysql/functions mysql/server"},
 	"mysql/event":     {floor: 33, imports: ". change mysqltype internal/float mysql/server mysql/schema"},
 	"mysql/bulk":      {floor: 35, imports: ". change flow internal/escape internal/crash mysql/server mysql/schema mysql/event"},
 	"mysql/apply":     {floor: 36, imports: ". change apply/resolve internal/escape internal/crash mysql/server mysql/schema mysql/event mysql/bulk"},

@@ -71,12 +71,25 @@ func withoutExpression(s string) string {
 	return sqltext.Join(slices.Concat(tokens[:from], tokens[min(end+1, len(tokens)):]))
 }
 
+// withoutDefault returns a column without its default.
+func withoutDefault(s string) string {
+	it := newTableItem(sqltext.Scan(s))
+	from, end := it.defaultValue()
+	if end == from {
+		return s
+	}
+	return sqltext.Join(slices.Concat(sqltext.Trim(it.tokens[:sqltext.Find(it.tokens, "default")]), it.tokens[end:]))
+}
+
 // oldTime marks columns of times that a server before MariaDB 10.1 has made, in SHOW CREATE TABLE.
 const oldTime = " /* mariadb-5.3 */"
 
 // same compares an item's texts on source and target.
 func (a *altering) same(w, h string) bool {
 	w, h = hexDigits(strings.ReplaceAll(w, oldTime, "")), hexDigits(strings.ReplaceAll(h, oldTime, ""))
+	if strings.Contains(w, noDefault) {
+		w, h = withoutDefault(strings.Replace(w, noDefault, "", 1)), withoutDefault(h)
+	}
 	if a.d.Across {
 		tokens := sqltext.Scan(w)
 		switch i := sqltext.Find(tokens, "collate"); {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/functions"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
@@ -373,7 +374,7 @@ func (r *renderer) program(o *tidemark.Object) {
 			create = i
 		}
 	}
-	ascii := isASCII(o.SQL[create])
+	ascii := functions.IsASCII(o.SQL[create])
 	for i, sql := range o.SQL {
 		tokens := sqltext.Scan(sql)
 		switch {
@@ -391,15 +392,6 @@ func (r *renderer) program(o *tidemark.Object) {
 		r.find(tidemark.Note, o.ID, "is enabled on the target as well, where it runs once event_scheduler is ON", "Disable it on one side while both are in use.")
 	}
 	r.add(made)
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
 }
 
 // dependency returns the target's ID of a source object.

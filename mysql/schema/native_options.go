@@ -56,6 +56,9 @@ func (w *rewriter) key(it *tableItem) bool {
 		if expression {
 			return drop("MariaDB has no indexes on expressions")
 		}
+		if i := slices.IndexFunc(it.keyColumns(), func(c string) bool { return w.r.unkeyed(w.m, w.m.To.Column(c)) != "" }); i >= 0 {
+			return drop("MariaDB does not compute its column " + it.keyColumns()[i] + " for a key")
+		}
 		if c := w.computedIn(it); c != "" {
 			it.tokens[sqltext.Find(it.tokens, "primary")] = sqltext.Token{Kind: sqltext.Word, Text: "UNIQUE"}
 			*it = newTableItem(it.tokens)

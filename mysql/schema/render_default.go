@@ -5,12 +5,17 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/functions"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
+// noDefault stands for a default that is left out: a comparison of definitions knows that one may
+// be set by hand.
+const noDefault = " /* its default is left out */"
+
 // defaultSQL returns a column's DEFAULT clause, with a blank before it; empty if the column has
-// none, or none that can be translated.
+// none, noDefault if it is left out.
 func (b *builder) defaultSQL(c *builtColumn, object string) string {
 	d := c.col.Default
 	if d == nil || c.col.Identity != nil || c.col.Generated != "" {
@@ -19,15 +24,15 @@ func (b *builder) defaultSQL(c *builtColumn, object string) string {
 	text, why := b.defaultValue(c, d)
 	if why != "" {
 		b.r.find(tidemark.Warning, object, "has no default here: "+why, "")
-		return ""
+		return noDefault
 	}
 	if impossible(c.sql, c.col.NotNull, text) {
 		b.r.find(tidemark.Warning, object, "has no default here: the column cannot have "+text, "")
-		return ""
+		return noDefault
 	}
 	if strings.HasPrefix(text, "(") && !b.r.to.mariadb && !b.r.to.atLeast(8, 0, 13) {
 		b.r.find(tidemark.Warning, object, "has no default here: only MySQL 8.0.13 and later compute one", "")
-		return ""
+		return noDefault
 	}
 	return " DEFAULT " + text
 }
@@ -57,7 +62,7 @@ func (b *builder) defaultValue(c *builtColumn, d *tidemark.Default) (sql, why st
 	if b.r.mysql && strings.Contains(d.Text, "nextval(") && !b.r.to.mariadb {
 		return "", "MySQL has no sequences"
 	}
-	expr, err := b.expression(d.Text)
+	expr, err := b.expression(d.Text, functions.Default)
 	if err != nil {
 		return "", err.Error()
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/functions"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -51,7 +52,7 @@ func (b *builder) computedIn(k *tidemark.Index) *builtColumn {
 		if c.col.Generated == "" {
 			continue
 		}
-		if _, err := b.expression(c.col.Generated); err != nil || b.r.to.mariadb || c.col.Virtual {
+		if _, err := b.expression(c.col.Generated, functions.Virtual); err != nil || b.r.to.mariadb || c.col.Virtual {
 			return c
 		}
 	}
@@ -83,6 +84,8 @@ func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 			one = "(" + expr + ")"
 		case c == nil:
 			return "", "column " + p.Column + " is not copied"
+		case b.r.unkeyed(b.m, c.col) != "":
+			return "", "MariaDB does not compute its column " + p.Column + " for a key"
 		case c.inKey() < 0:
 			return "", unfit(c)
 		case p.Prefix > 0 && !b.r.to.mariadb && prefixTooLong(p, &c.col.Type):
@@ -108,7 +111,7 @@ const longText = 512
 // keyExpression translates the expression of a key, or returns why it cannot be in one.
 func (b *builder) keyExpression(expr string) (sql, why string) {
 	if b.r.mysql {
-		sql, err := b.expression(expr)
+		sql, err := b.expression(expr, functions.Stored)
 		if err != nil {
 			return "", err.Error()
 		}
