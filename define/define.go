@@ -125,6 +125,13 @@ func (s *side) unit(id string) *tidemark.Object {
 	return nil
 }
 
+// calls reports whether an object brings a function of its own: the trigger for ON UPDATE does.
+func (s *side) calls(function string) bool {
+	return slices.ContainsFunc(s.raw, func(o tidemark.Object) bool {
+		return o.Kind == "trigger" && slices.ContainsFunc(o.SQL, func(sql string) bool { return strings.Contains(sql, " FUNCTION "+function) })
+	})
+}
+
 // needs returns the units that a unit depends on.
 func (s *side) needs(u *tidemark.Object) []string {
 	var out []string
@@ -207,6 +214,9 @@ func (c *comparison) unexpected(h *tidemark.Object) {
 	case Ours:
 		return
 	case Beside:
+		if name, ok := strings.CutPrefix(h.ID, "function "); ok && c.want.calls(name) {
+			return
+		}
 		c.result.Notes = append(c.result.Notes, h.ID+" is only on the target")
 		return
 	}

@@ -249,7 +249,7 @@ func (a *altering) looseColumn(c, old *columnText) {
 		a.do("ALTER TABLE " + a.want.name + " ALTER COLUMN " + c.name + " TYPE " + c.typ + " USING " + cast(c, old))
 		a.out.Shakes = append(a.out.Shakes, c.name)
 	}
-	differs := loosely(c.def) != loosely(old.def)
+	differs := !sameDefault(c.def, old.def, c.typ) && !c.defaultLeft // then it was set by hand
 	if plain && differs {
 		a.note("the default of %s is %q, and would be %q", c.name, old.def, c.def)
 	}
@@ -280,4 +280,19 @@ func (a *altering) looseColumn(c, old *columnText) {
 			a.do("ALTER TABLE ONLY " + a.want.name + " ALTER COLUMN " + c.name + " ADD " + c.identity)
 		}
 	}
+}
+
+// sameDefault reports whether two defaults of a column of a type give the same.
+func sameDefault(a, b, typ string) bool {
+	plain := func(s string) string {
+		s = loosely(s)
+		words := strings.Fields(strings.TrimPrefix(s, "default ")) // a function, and perhaps its digits
+		switch {
+		case len(words) == 0 || len(words) > 2 || len(words) == 2 && !strings.Contains(typ, "("+words[1]+")"):
+		case strings.HasPrefix(typ, "timestamp") && slices.Contains([]string{"now", "transaction_timestamp", "current_timestamp", "localtimestamp"}, words[0]):
+			return "now"
+		}
+		return s
+	}
+	return plain(a) == plain(b)
 }

@@ -32,6 +32,7 @@ type columnText struct {
 	generated, def              string // with their keywords: "DEFAULT 1"
 	notNull, identity           string
 	line                        string
+	defaultLeft                 bool // the source has one that the copy leaves out: DEFAULT NULL
 }
 
 func (t *tableText) column(name string) *columnText {
@@ -111,6 +112,8 @@ func (t *tableText) item(item string) {
 			c.identity = p
 		case strings.HasPrefix(p, "GENERATED "):
 			c.generated = p
+		case p == "DEFAULT NULL":
+			c.defaultLeft = true
 		case strings.HasPrefix(p, "DEFAULT "):
 			c.def = p
 		case strings.HasPrefix(p, "CONSTRAINT "):

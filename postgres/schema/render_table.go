@@ -284,7 +284,11 @@ var (
 	zeroDate   = regexp.MustCompile(`^(0000-|[0-9]{4}-00-|[0-9]{4}-[0-9]{2}-00)`)
 )
 
-// defaultOf returns a column's default; "" if it has none, or none that PostgreSQL supports.
+// noDefault stands for a default that is left out: the server takes it for none, and a comparison
+// of definitions knows that one may be set by hand.
+const noDefault = "NULL"
+
+// defaultOf returns a column's default; "" if it has none.
 func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
 	d := c.Default
 	if d == nil || c.Identity != nil {
@@ -323,7 +327,7 @@ func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
 		}
 	}
 	mk.r.find(tidemark.Warning, who, "its default is left out: it is SQL of the source: "+d.Text, "Set it by hand: ALTER TABLE "+mk.sql+" ALTER COLUMN "+server.QuoteIdent(c.Name)+" SET DEFAULT ...")
-	return ""
+	return noDefault
 }
 
 func nowFor(t tidemark.Type, typ string) string {
@@ -350,13 +354,13 @@ func (mk *maker) literal(c *tidemark.Column, typ, who string) string {
 	case typ == "date" || strings.HasPrefix(typ, "timestamp"):
 		if zeroDate.MatchString(text) {
 			mk.r.find(tidemark.Warning, who, "its default "+text+" is left out: it is not a date", "")
-			return ""
+			return noDefault
 		}
 		text = withoutZeros(text)
 	case strings.HasPrefix(typ, "time"):
 		if m := dayTime.FindStringSubmatch(text); m != nil && typ != "time with time zone" && !inADay(m) {
 			mk.r.find(tidemark.Warning, who, "its default "+text+" is left out: it is not a time of day", "")
-			return ""
+			return noDefault
 		}
 		text = withoutZeros(text)
 	case strings.HasPrefix(typ, "interval"):

@@ -1,0 +1,53 @@
+package definitions_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// TestDefaultsSetByHand sets defaults that the copy has left out, as it says, and others in other
+// words of the target: they are no differences, another default is one.
+func TestDefaultsSetByHand(t *testing.T) {
+	columns := map[string]string{
+		"mysql":    "a double DEFAULT (rand()), b varchar(40) DEFAULT (format_bytes(1)), c datetime(3) DEFAULT CURRENT_TIMESTAMP(3), d int DEFAULT 7",
+		"mariadb":  "a bigint DEFAULT nextval(s), b int, c datetime DEFAULT CURRENT_TIMESTAMP, d int DEFAULT 7",
+		"postgres": "a double precision DEFAULT random(), b date DEFAULT '0044-03-15 BC', c timestamp DEFAULT now(), d int DEFAULT 7",
+	}
+	byHand := map[string]string{
+		"postgres": "ALTER TABLE t ALTER a SET DEFAULT random(), ALTER c SET DEFAULT now()",
+		"mysql":    "ALTER TABLE t ALTER a SET DEFAULT (rand() + 1)",
+		"mariadb":  "ALTER TABLE t ALTER a SET DEFAULT (rand() + 1)",
+	}
+	pairs := [][2]string{{"mysql", "postgres"}, {"mysql", "mariadb"}, {"mariadb", "postgres"}, {"mariadb", "mysql"}, {"postgres", "mysql"}, {"postgres", "mariadb"}}
+	for _, i := range testdb.Draw(t, len(pairs), 2) {
+		from, to := pairs[i][0], pairs[i][1]
+		t.Run(from+"-"+to, func(t *testing.T) {
+			t.Parallel()
+			src, dst := testdb.ServerOf(t, from).NewDatabase(t, "src"), testdb.ServerOf(t, to).NewDatabase(t, "dst")
+			if from == "mariadb" {
+				testdb.Query(t, src, "CREATE SEQUENCE s")
+			}
+			testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, "+columns[from]+")")
+			testdb.Query(t, src, "INSERT INTO t (id, a, b, d) VALUES (1, 2, NULL, 4)")
+			testdb.Run(t, "copy", src, dst) // its warnings may make it 16
+			equal := func(what string) {
+				t.Helper()
+				if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 0 || strings.Contains(o.Out, "only on the target") {
+					t.Errorf("%s: %d\n%s%s", what, o.Code, o.Out, o.ErrOut)
+				}
+			}
+			equal("copied")
+			testdb.Query(t, dst, byHand[to])
+			if from != "mariadb" {
+				testdb.Query(t, dst, "ALTER TABLE t ALTER b SET DEFAULT '2021-01-01'")
+			}
+			equal("set by hand")
+			testdb.Query(t, dst, "ALTER TABLE t ALTER d SET DEFAULT 8")
+			if o := testdb.Run(t, "diff", src, dst, "--definitions"); o.Code != 1 || strings.Contains(o.Out, "default of a") {
+				t.Errorf("another default: %d\n%s%s", o.Code, o.Out, o.ErrOut)
+			}
+		})
+	}
+}
