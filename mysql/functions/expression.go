@@ -16,6 +16,7 @@ type Family struct {
 	atMost  map[string]int  // arguments of functions that may have more there
 	session map[string]bool // functions that are not stored, nor checked by
 	varying map[string]bool // functions that no generated column may call
+	person  map[string]bool // functions that programs alone may call
 	casts   []string        // types of the other family
 	rewrite func(name string, args [][]sqltext.Token) []sqltext.Token
 	differs map[string]bool // all functions looked at
@@ -24,15 +25,15 @@ type Family struct {
 // Expression writes the expressions among the tokens of a definition as the family has them, as far
 // as it has them.
 func (f *Family) Expression(tokens []sqltext.Token) []sqltext.Token {
-	tokens = f.replace(tokens)
+	tokens = f.Calls(tokens)
 	if f == MariaDB {
 		tokens = withoutIntroducer(tokens)
 	}
 	return tokens
 }
 
-// replace replaces calls that the family has in other words.
-func (f *Family) replace(tokens []sqltext.Token) []sqltext.Token {
+// Calls replaces calls that the family has in other words, also in views and programs.
+func (f *Family) Calls(tokens []sqltext.Token) []sqltext.Token {
 	for i := 0; i < len(tokens); i++ {
 		name, args, end := f.call(tokens, i)
 		if name == "" {
@@ -49,7 +50,7 @@ func (f *Family) replace(tokens []sqltext.Token) []sqltext.Token {
 // call reads a call at index i of a function that differs; "" if there is none. Others are not
 // read, which costs too much where they are nested.
 func (f *Family) call(tokens []sqltext.Token, i int) (name string, args [][]sqltext.Token, end int) {
-	if tokens[i].Kind != sqltext.Word || !f.differs[strings.ToLower(tokens[i].Text)] {
+	if tokens[i].Kind != sqltext.Word || !f.differs[strings.ToLower(tokens[i].Text)] || sqltext.At(tokens, i-1).Punct('.') {
 		return "", nil, 0
 	}
 	open := sqltext.Skip(tokens, i+1)

@@ -26,10 +26,10 @@ var (
 	MySQL = family(Family{Name: "MySQL", rewrite: inMySQL,
 		only: words(`add_months column_add column_check column_create column_delete column_exists column_get column_json
 			column_list crc32c decode_oracle json_compact json_detailed json_equals json_exists json_loose json_normalize
-			json_query kdf last_value natural_sort_key nvl2 sformat st_boundary st_isring st_pointonsurface st_relate sys_guid
-			to_char user current_user session_user system_user`),
+			json_query kdf natural_sort_key nvl2 sformat st_boundary st_isring st_pointonsurface st_relate sys_guid to_char`),
 		atMost:  map[string]int{"crc32": 1, "date_format": 2},
 		varying: words("uuid uuid_short now current_timestamp sysdate utc_timestamp curdate current_date utc_date curtime current_time utc_time connection_id database schema rand unix_timestamp"),
+		person:  words("user current_user session_user system_user last_value"),
 		casts:   []string{"uuid", "inet4", "inet6"},
 	}, "lpad rpad")
 )
@@ -45,7 +45,7 @@ func words(list string) map[string]bool {
 // family adds what the functions of a family that are looked at are, some more among them.
 func family(f Family, more string) *Family {
 	f.differs = words("cast " + more)
-	for _, set := range []map[string]bool{f.only, f.session, f.varying} {
+	for _, set := range []map[string]bool{f.only, f.session, f.varying, f.person} {
 		maps.Copy(f.differs, set)
 	}
 	for name := range f.atMost {
@@ -62,6 +62,7 @@ const (
 	Virtual     // a generated column that is in no key
 	Stored      // one that is stored, or in a key
 	Check
+	Program // a view, trigger, routine or event
 )
 
 // Lacks names what the family does not have of expressions that Expression has written, for a use;
@@ -74,7 +75,7 @@ func (f *Family) Lacks(tokens []sqltext.Token, use Use, isTime func(column strin
 		name, args, end := f.call(tokens, i)
 		most, limited := f.atMost[name]
 		switch {
-		case f.only[name]:
+		case f.only[name], use != Program && f.person[name]:
 			return "function " + name
 		case limited && len(args) > most:
 			return fmt.Sprintf("function %s with more than %d arguments", name, most)

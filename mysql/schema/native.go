@@ -379,7 +379,7 @@ func (r *renderer) program(o *tidemark.Object) {
 		tokens := sqltext.Scan(sql)
 		switch {
 		case i == create:
-			tokens = r.setDefiner(r.rename(r.collations(tokens)))
+			tokens = r.setDefiner(r.rename(r.collations(called(r, o, tokens))))
 		case strings.HasPrefix(sql, "SET "):
 			tokens = r.setting(tokens, ascii)
 		default:
@@ -392,6 +392,19 @@ func (r *renderer) program(o *tidemark.Object) {
 		r.find(tidemark.Note, o.ID, "is enabled on the target as well, where it runs once event_scheduler is ON", "Disable it on one side while both are in use.")
 	}
 	r.add(made)
+}
+
+// called writes what a program calls in the words of the target's family.
+func called(r *renderer, o *tidemark.Object, tokens []sqltext.Token) []sqltext.Token {
+	f := r.functions()
+	if f == nil {
+		return tokens
+	}
+	tokens = f.Calls(tokens)
+	if lacks := f.Lacks(tokens, functions.Program, nil); lacks != "" && o.Kind != "view" { // which the target refuses
+		r.find(tidemark.Warning, o.ID, "fails when it runs: "+f.Name+" has no "+lacks, "Rewrite it on the target.")
+	}
+	return tokens
 }
 
 // dependency returns the target's ID of a source object.

@@ -92,3 +92,50 @@ func testExpressions(t *testing.T, from, to string, expressions []string) {
 		t.Errorf("diff: %d\n%s%s", o.Code, o.Out, o.ErrOut)
 	}
 }
+
+// TestCallsInPrograms carries views and a trigger whose functions the other family has in other
+// words: they give the same, and those that it does not have are named.
+func TestCallsInPrograms(t *testing.T) {
+	for from, c := range map[string]struct {
+		to, calls, trigger, lost string
+	}{
+		"mysql": {"mariadb", "s regexp '^6'|s not regexp 'x'|uuid_to_bin(s)|bin_to_uuid(b)|bin_to_uuid(b,1)|json_extract(cast(concat('[',n,']') as json),'$[0]')|json_value(j,'$.a')|date_format(d,'%Y-%m')|date_format(d,'%M')|_utf8mb4'it''s'",
+			"SET NEW.b = uuid_to_bin(NEW.s, 1)", "SET NEW.n = is_uuid(NEW.s)"},
+		"mariadb": {"mysql", "s regexp '^6'|nvl2(s,'a','b')|lpad(s,50)|json_exists(j,'$.a')|date_format(d,'%Y','en_US')|current_user() is null|last_value(n) over (order by id)|_utf8mb4'it''s'",
+			"SET NEW.s = nvl2(NEW.s, lpad(NEW.s, 40), user())", "SET NEW.s = json_query(NEW.j, '$.a')"},
+	} {
+		t.Run(from+"-"+c.to, func(t *testing.T) {
+			t.Parallel()
+			src, dst := testdb.ServerOf(t, from).NewDatabase(t, "src"), testdb.ServerOf(t, c.to).NewDatabase(t, "dst")
+			const columns, row = "(id int PRIMARY KEY, s varchar(60), b binary(16), j json, n int, d datetime)", " VALUES (1, '6ccd780c-baba-1026-9564-5b8c656024db', x'6ccd780cbaba102695645b8c656024db', '{\"a\": 7}', 17, '2024-05-06 07:08:09')"
+			for _, table := range []string{"t", "u", "w"} {
+				testdb.Query(t, src, "CREATE TABLE "+table+" "+columns)
+			}
+			testdb.Query(t, src, "INSERT INTO t"+row)
+			calls := strings.Split(c.calls, "|")
+			for i, call := range calls {
+				testdb.Query(t, src, fmt.Sprintf("CREATE VIEW v%d AS SELECT %s AS x FROM t", i, call))
+			}
+			testdb.Query(t, src, "CREATE TRIGGER u_bi BEFORE INSERT ON u FOR EACH ROW "+c.trigger)
+			testdb.Query(t, src, "CREATE TRIGGER w_bi BEFORE INSERT ON w FOR EACH ROW "+c.lost)
+			o := testdb.Run(t, "copy", src, dst, "-v")
+			if o.Code != 0 || !strings.Contains(o.ErrOut, "w_bi") || !strings.Contains(o.ErrOut, "fails when it runs") || strings.Contains(o.ErrOut, "u_bi: fails") {
+				t.Errorf("copy: %d\n%s%s", o.Code, o.Out, o.ErrOut)
+			}
+			for i, call := range calls {
+				sql := fmt.Sprintf("SELECT hex(x) FROM v%d", i)
+				want := testdb.Query(t, src, sql)
+				if have, err := testdb.TryQuery(dst, sql); err != nil || have != want {
+					t.Errorf("%s is %s, and %s on the target (%v)", call, want, have, err)
+				}
+			}
+			for _, db := range []string{src, dst} {
+				testdb.Query(t, db, "INSERT INTO u"+row)
+			}
+			const all = "SELECT hex(s), hex(b) FROM u"
+			if want, have := testdb.Query(t, src, all), testdb.Query(t, dst, all); want != have {
+				t.Errorf("the trigger makes %s, and %s on the target", want, have)
+			}
+		})
+	}
+}
