@@ -281,7 +281,10 @@ var (
 	dayTime    = regexp.MustCompile(`^(-?)([0-9]+):([0-9]{2}):([0-9]{2}(?:\.[0-9]+)?)$`)
 	zeroDigits = regexp.MustCompile(`(\.[0-9]*?)0+(\+00)?$`)
 	numberText = regexp.MustCompile(`^[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$`)
-	zeroDate   = regexp.MustCompile(`^(0000-|[0-9]{4}-00-|[0-9]{4}-[0-9]{2}-00)`)
+	// newUUIDBytes matches a UUID in 16 bytes, in either order: a random one has none.
+	newUUIDBytes = regexp.MustCompile(`(?i)^\(*uuid_to_bin\(\s*uuid\(\s*\)\s*(,\s*(0|1|true|false)\s*)?\)+$`)
+
+	zeroDate = regexp.MustCompile(`^(0000-|[0-9]{4}-00-|[0-9]{4}-[0-9]{2}-00)`)
 )
 
 // noDefault stands for a default that is left out: the server takes it for none, and a comparison
@@ -312,10 +315,21 @@ func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
 	case tidemark.Today:
 		return "CURRENT_DATE"
 	case tidemark.NewUUID:
-		if typ == "uuid" {
+		switch typ {
+		case "uuid":
 			return "gen_random_uuid()"
+		case "bytea":
+			return "convert_to((gen_random_uuid())::text, 'UTF8')"
 		}
 		return "(gen_random_uuid())::text"
+	}
+	if newUUIDBytes.MatchString(d.Text) && !mk.r.same {
+		switch typ {
+		case "uuid":
+			return "gen_random_uuid()"
+		case "bytea":
+			return "decode(replace((gen_random_uuid())::text, '-', ''), 'hex')"
+		}
 	}
 	p := newExpr(d.Text, mk.r.db.Engine, nil)
 	if sql, class, err := p.parse(); err == nil {

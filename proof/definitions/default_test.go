@@ -51,3 +51,26 @@ func TestDefaultsSetByHand(t *testing.T) {
 		})
 	}
 }
+
+// TestUUIDsByDefault: what gives a row a UUID of its own does so on every target, as text and as
+// bytes.
+func TestUUIDsByDefault(t *testing.T) {
+	for _, to := range []string{"postgres", "mariadb", "mysql"} {
+		t.Run(to, func(t *testing.T) {
+			t.Parallel()
+			src, dst := testdb.ServerOf(t, "mysql").NewDatabase(t, "src"), testdb.ServerOf(t, to).NewDatabase(t, "dst")
+			testdb.Query(t, src, "CREATE TABLE t (n int PRIMARY KEY, a binary(16) NOT NULL DEFAULT (uuid_to_bin(uuid())), b binary(16) DEFAULT (uuid_to_bin(uuid(), true)), c char(36) DEFAULT (uuid()), d varbinary(36) DEFAULT (uuid()))")
+			testdb.Query(t, src, "INSERT INTO t (n) VALUES (1)")
+			testdb.Must(t, "copy", src, dst)
+			testdb.Query(t, dst, "INSERT INTO t (n) VALUES (2)")
+			testdb.Query(t, dst, "INSERT INTO t (n) VALUES (3)")
+			lengths := testdb.Query(t, dst, "SELECT count(DISTINCT a), count(DISTINCT b), count(DISTINCT c), count(DISTINCT d), min(length(a)), min(length(b)), min(length(c)), min(length(d)) FROM t")
+			if got := strings.Join(strings.FieldsFunc(lengths, func(r rune) bool { return r < '0' || r > '9' }), " "); got != "3 3 3 3 16 16 36 36" {
+				t.Error(got)
+			}
+			if o := testdb.Run(t, "diff", src, dst, "--definitions"); !strings.Contains(o.Out, ", all equal") || strings.Contains(o.Out, "these differ") {
+				t.Errorf("%d\n%s%s", o.Code, o.Out, o.ErrOut)
+			}
+		})
+	}
+}
