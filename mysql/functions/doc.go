@@ -1,3 +1,4 @@
-// Package functions writes expressions (of defaults, generated columns and checks) of MySQL as
-// MariaDB has them, and of MariaDB as MySQL does, and finds what the other one does not have.
+// Package functions writes calls and casts (in defaults, generated columns, checks, views and
+// programs) of MySQL as MariaDB has them, and of MariaDB as MySQL does, and finds what the other
+// one does not have.
 package functions

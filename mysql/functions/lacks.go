@@ -29,7 +29,7 @@ var (
 			json_query kdf natural_sort_key nvl2 sformat st_boundary st_isring st_pointonsurface st_relate sys_guid to_char`),
 		atMost:  map[string]int{"crc32": 1, "date_format": 2},
 		varying: words("uuid uuid_short now current_timestamp sysdate utc_timestamp curdate current_date utc_date curtime current_time utc_time connection_id database schema rand unix_timestamp"),
-		person:  words("user current_user session_user system_user last_value"),
+		program: words("user current_user session_user system_user last_value"),
 		casts:   []string{"uuid", "inet4", "inet6"},
 	}, "lpad rpad")
 )
@@ -45,7 +45,7 @@ func words(list string) map[string]bool {
 // family adds what the functions of a family that are looked at are, some more among them.
 func family(f Family, more string) *Family {
 	f.differs = words("cast " + more)
-	for _, set := range []map[string]bool{f.only, f.session, f.varying, f.person} {
+	for _, set := range []map[string]bool{f.only, f.session, f.varying, f.program} {
 		maps.Copy(f.differs, set)
 	}
 	for name := range f.atMost {
@@ -65,7 +65,7 @@ const (
 	Program // a view, trigger, routine or event
 )
 
-// Lacks names what the family does not have of expressions that Expression has written, for a use;
+// Lacks names what the family does not have of calls that Calls has written, for a use;
 // "" if it has all of them. isTime reports whether a column is a date or time.
 func (f *Family) Lacks(tokens []sqltext.Token, use Use, isTime func(column string) bool) string {
 	for i := range tokens {
@@ -75,7 +75,7 @@ func (f *Family) Lacks(tokens []sqltext.Token, use Use, isTime func(column strin
 		name, args, end := f.call(tokens, i)
 		most, limited := f.atMost[name]
 		switch {
-		case f.only[name], use != Program && f.person[name]:
+		case f.only[name], use != Program && f.program[name]:
 			return "function " + name
 		case limited && len(args) > most:
 			return fmt.Sprintf("function %s with more than %d arguments", name, most)

@@ -74,11 +74,8 @@ func withoutExpression(s string) string {
 // withoutDefault returns a column without its default.
 func withoutDefault(s string) string {
 	it := newTableItem(sqltext.Scan(s))
-	from, end := it.defaultValue()
-	if end == from {
-		return s
-	}
-	return sqltext.Join(slices.Concat(sqltext.Trim(it.tokens[:sqltext.Find(it.tokens, "default")]), it.tokens[end:]))
+	it.cutDefault("")
+	return it.String()
 }
 
 // oldTime marks columns of times that a server before MariaDB 10.1 has made, in SHOW CREATE TABLE.

@@ -374,7 +374,7 @@ func (r *renderer) program(o *tidemark.Object) {
 			create = i
 		}
 	}
-	ascii := functions.IsASCII(o.SQL[create])
+	ascii := isASCII(o.SQL[create])
 	for i, sql := range o.SQL {
 		tokens := sqltext.Scan(sql)
 		switch {
@@ -392,6 +392,15 @@ func (r *renderer) program(o *tidemark.Object) {
 		r.find(tidemark.Note, o.ID, "is enabled on the target as well, where it runs once event_scheduler is ON", "Disable it on one side while both are in use.")
 	}
 	r.add(made)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
 }
 
 // called writes what a program calls in the words of the target's family.

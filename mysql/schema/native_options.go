@@ -56,8 +56,10 @@ func (w *rewriter) key(it *tableItem) bool {
 		if expression {
 			return drop("MariaDB has no indexes on expressions")
 		}
-		if i := slices.IndexFunc(it.keyColumns(), func(c string) bool { return w.r.unkeyed(w.m, w.m.To.Column(c)) != "" }); i >= 0 {
-			return drop("MariaDB does not compute its column " + it.keyColumns()[i] + " for a key")
+		for _, c := range it.keyColumns() {
+			if w.r.unkeyed(w.m, w.m.To.Column(c)) != "" {
+				return drop(notForKeys(c))
+			}
 		}
 		if c := w.computedIn(it); c != "" {
 			it.tokens[sqltext.Find(it.tokens, "primary")] = sqltext.Token{Kind: sqltext.Word, Text: "UNIQUE"}

@@ -7,8 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/functions"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/mysqltype"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // fromDump renders one CREATE TABLE as found in a dump.
@@ -108,5 +110,31 @@ func TestPeriodIsDropped(t *testing.T) {
 		if diff := cmp.Diff([]string{want}, got.SQL); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestMariaDBReadsStrings: character sets before strings are left out, whatever their server.
+func TestMariaDBReadsStrings(t *testing.T) {
+	for _, c := range [][2]string{
+		{"regexp_like(`s`,_utf8mb4'a')", "(`s` regexp 'a')"},
+		{"cast(_utf8mb4'[]' as json)", "json_loose('[]')"},
+		{"json_value(`j`, _utf8mb4'$.a' returning char(512))", "json_value(`j`,'$.a')"},
+		{"date_format(`d`,_utf8mb4'%Y-%m')", "date_format(`d`,'%Y-%m','en_US')"},
+		{"concat(_latin1'a',_latin1'ä',_binary'a')", "concat('a',_latin1'ä',_binary'a')"},
+	} {
+		if got := sqltext.Join(withoutIntroducer(functions.MariaDB.Calls(sqltext.Scan(c[0])))); got != c[1] {
+			t.Errorf("%s becomes %s, not %s", c[0], got, c[1])
+		}
+	}
+	objects, findings := fromDump(t, dialect{true, 10, 5, 1}, "mariadb", "11.4.2-MariaDB", "CREATE TABLE `t` (`id` int, `v` varchar(10) DEFAULT (_utf8mb4'it''s'), CONSTRAINT `c` CHECK (`v` <> _utf8mb4'a''b'), CONSTRAINT `d` CHECK (json_schema_valid('{}',`v`))) ENGINE=InnoDB")
+	var got []string
+	for _, o := range objects {
+		if o.Kind == "table" {
+			got = o.SQL
+		}
+	}
+	want := []string{"CREATE TABLE `new`.`t` (\n  `id` int,\n  `v` varchar(10) DEFAULT ('it''s'),\n  CONSTRAINT `c` CHECK (`v` <> 'a''b')\n) ENGINE=InnoDB"}
+	if diff := cmp.Diff(want, got); diff != "" || !strings.Contains(findings[0].Text, "json_schema_valid") {
+		t.Errorf("%s%+v", diff, findings)
 	}
 }

@@ -85,7 +85,7 @@ func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 		case c == nil:
 			return "", "column " + p.Column + " is not copied"
 		case b.r.unkeyed(b.m, c.col) != "":
-			return "", "MariaDB does not compute its column " + p.Column + " for a key"
+			return "", notForKeys(p.Column)
 		case c.inKey() < 0:
 			return "", unfit(c)
 		case p.Prefix > 0 && !b.r.to.mariadb && prefixTooLong(p, &c.col.Type):
@@ -132,6 +132,11 @@ func (b *builder) keyExpression(expr string) (sql, why string) {
 		return "", fmt.Sprintf("a text of more than %d characters that is computed cannot be in a key", longText)
 	}
 	return sql, ""
+}
+
+// notForKeys says why a key has no column that MariaDB computes only outside keys.
+func notForKeys(column string) string {
+	return "MariaDB does not compute its column " + column + " for a key"
 }
 
 // unfit says why a column that no key can have is in none.

@@ -286,10 +286,9 @@ func (a *altering) looseColumn(c, old *columnText) {
 func sameDefault(a, b, typ string) bool {
 	plain := func(s string) string {
 		s = loosely(s)
-		words := strings.Fields(strings.TrimPrefix(s, "default ")) // a function, and perhaps its digits
-		switch {
-		case len(words) == 0 || len(words) > 2 || len(words) == 2 && !strings.Contains(typ, "("+words[1]+")"):
-		case strings.HasPrefix(typ, "timestamp") && slices.Contains([]string{"now", "transaction_timestamp", "current_timestamp", "localtimestamp"}, words[0]):
+		name, digits, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(s, "default ")), " ")
+		moment := slices.Contains([]string{"now", "transaction_timestamp", "current_timestamp", "localtimestamp"}, name)
+		if moment && strings.HasPrefix(typ, "timestamp") && (digits == "" || strings.Contains(typ, "("+digits+")")) {
 			return "now"
 		}
 		return s

@@ -9,30 +9,20 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// A Family is one of servers that expressions are written for, from the other one.
+// A Family is one of servers that calls are written for, from the other one.
 type Family struct {
 	Name    string
 	only    map[string]bool // functions of the other family
 	atMost  map[string]int  // arguments of functions that may have more there
 	session map[string]bool // functions that are not stored, nor checked by
 	varying map[string]bool // functions that no generated column may call
-	person  map[string]bool // functions that programs alone may call
+	program map[string]bool // functions that programs alone may call
 	casts   []string        // types of the other family
 	rewrite func(name string, args [][]sqltext.Token) []sqltext.Token
 	differs map[string]bool // all functions looked at
 }
 
-// Expression writes the expressions among the tokens of a definition as the family has them, as far
-// as it has them.
-func (f *Family) Expression(tokens []sqltext.Token) []sqltext.Token {
-	tokens = f.Calls(tokens)
-	if f == MariaDB {
-		tokens = withoutIntroducer(tokens)
-	}
-	return tokens
-}
-
-// Calls replaces calls that the family has in other words, also in views and programs.
+// Calls writes the calls among the tokens of a definition as the family has them, if it does.
 func (f *Family) Calls(tokens []sqltext.Token) []sqltext.Token {
 	for i := 0; i < len(tokens); i++ {
 		name, args, end := f.call(tokens, i)
@@ -65,10 +55,9 @@ func (f *Family) call(tokens []sqltext.Token, i int) (name string, args [][]sqlt
 
 // inMariaDB returns a call as MariaDB has it; nil if it is the same there, or has no counterpart.
 func inMariaDB(name string, args [][]sqltext.Token) []sqltext.Token {
-	text := func(i int) string { return strings.TrimSpace(sqltext.Join(args[i])) }
 	swapped := false
 	if (name == "uuid_to_bin" || name == "bin_to_uuid") && len(args) == 2 {
-		flag := strings.ToLower(text(1))
+		flag := strings.ToLower(text(args[1]))
 		if swapped = flag == "1" || flag == "true"; !swapped && flag != "0" && flag != "false" {
 			return nil
 		}
@@ -76,15 +65,15 @@ func inMariaDB(name string, args [][]sqltext.Token) []sqltext.Token {
 	}
 	switch {
 	case name == "regexp_like" && len(args) == 2: // what MySQL makes of a REGEXP b
-		return sqltext.Scan("(" + text(0) + " regexp " + text(1) + ")")
+		return sqltext.Scan("(" + text(args[0]) + " regexp " + text(args[1]) + ")")
 	case name == "uuid_to_bin" && len(args) == 1:
-		digits := "replace(replace(replace(" + text(0) + ",'-',''),'{',''),'}','')"
+		digits := "replace(replace(replace(" + text(args[0]) + ",'-',''),'{',''),'}','')"
 		if swapped { // the argument, perhaps uuid(), is written once
 			digits = "regexp_replace(" + digits + `,'^(.{8})(.{4})(.{4})','\\3\\2\\1')`
 		}
 		return sqltext.Scan("unhex(" + digits + ")")
 	case name == "bin_to_uuid" && len(args) == 1:
-		digits := "hex(" + text(0) + ")"
+		digits := "hex(" + text(args[0]) + ")"
 		if swapped {
 			digits = fmt.Sprintf("concat(substr(%[1]s,9,8),substr(%[1]s,5,4),substr(%[1]s,1,4),substr(%[1]s,17))", digits)
 		}
@@ -94,11 +83,11 @@ func inMariaDB(name string, args [][]sqltext.Token) []sqltext.Token {
 			return sqltext.Scan("json_loose(" + sqltext.Join(value) + ")")
 		}
 	case name == "json_value" && len(args) == 2: // which MySQL writes so if it is left out
-		if short, ok := strings.CutSuffix(text(1), " returning char(512)"); ok {
-			return sqltext.Scan("json_value(" + text(0) + "," + short + ")")
+		if short, ok := strings.CutSuffix(text(args[1]), " returning char(512)"); ok {
+			return sqltext.Scan("json_value(" + text(args[0]) + "," + short + ")")
 		}
-	case name == "date_format" && len(args) == 2 && numbersOnly.MatchString(text(1)): // else it depends on the session, as MariaDB sees it
-		return sqltext.Scan("date_format(" + text(0) + "," + text(1) + ",'en_US')")
+	case name == "date_format" && len(args) == 2 && numbersOnly.MatchString(text(args[1])): // else it depends on the session, as MariaDB sees it
+		return sqltext.Scan("date_format(" + text(args[0]) + "," + text(args[1]) + ",'en_US')")
 	}
 	return nil
 }
@@ -106,21 +95,22 @@ func inMariaDB(name string, args [][]sqltext.Token) []sqltext.Token {
 // inMySQL returns a call of MariaDB as MySQL has it; nil if it is the same there, or has no
 // counterpart.
 func inMySQL(name string, args [][]sqltext.Token) []sqltext.Token {
-	text := func(i int) string { return strings.TrimSpace(sqltext.Join(args[i])) }
 	switch {
 	case name == "nvl2" && len(args) == 3:
-		return sqltext.Scan("if(" + text(0) + " is not null," + text(1) + "," + text(2) + ")")
+		return sqltext.Scan("if(" + text(args[0]) + " is not null," + text(args[1]) + "," + text(args[2]) + ")")
 	case (name == "lpad" || name == "rpad") && len(args) == 2:
-		return sqltext.Scan(name + "(" + text(0) + "," + text(1) + ",' ')")
-	case name == "date_format" && len(args) == 3 && strings.EqualFold(text(2), "'en_US'"):
-		return sqltext.Scan("date_format(" + text(0) + "," + text(1) + ")")
+		return sqltext.Scan(name + "(" + text(args[0]) + "," + text(args[1]) + ",' ')")
+	case name == "date_format" && len(args) == 3 && strings.EqualFold(text(args[2]), "'en_US'"):
+		return sqltext.Scan("date_format(" + text(args[0]) + "," + text(args[1]) + ")")
 	case name == "json_loose" && len(args) == 1:
-		return sqltext.Scan("cast(" + text(0) + " as json)")
+		return sqltext.Scan("cast(" + text(args[0]) + " as json)")
 	case name == "json_exists" && len(args) == 2:
-		return sqltext.Scan("json_contains_path(" + text(0) + ",'one'," + text(1) + ")")
+		return sqltext.Scan("json_contains_path(" + text(args[0]) + ",'one'," + text(args[1]) + ")")
 	}
 	return nil
 }
+
+func text(arg []sqltext.Token) string { return strings.TrimSpace(sqltext.Join(arg)) }
 
 // numbersOnly matches a literal format without names of days and months.
 var numbersOnly = regexp.MustCompile(`^(_\w+)?'([^%'\\]|%[^WMabpr'\\])*'$`)
@@ -136,26 +126,5 @@ func cast(arg []sqltext.Token) (value []sqltext.Token, typ string) {
 	if as < 0 {
 		return nil, ""
 	}
-	return sqltext.Trim(arg[:as]), strings.ToLower(strings.TrimSpace(sqltext.Join(arg[as+1:])))
-}
-
-// withoutIntroducer leaves out character sets such as _utf8mb4 before strings, which MySQL adds to
-// those of expressions, where the string is the same without: MariaDB cannot read its own text of
-// such a string if that has a quote.
-func withoutIntroducer(tokens []sqltext.Token) []sqltext.Token {
-	var out []sqltext.Token
-	for i, t := range tokens {
-		if text := sqltext.At(tokens, i+1); text.Kind != sqltext.String || !t.Is("_utf8mb4") && !(asciiSet.MatchString(t.Text) && IsASCII(text.Text)) {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// asciiSet matches the introducers of character sets that contain ASCII unchanged.
-var asciiSet = regexp.MustCompile(`(?i)^_(latin[1257]|ascii|utf8|utf8mb3|cp125[0167]|cp85[02]|cp866|koi8[ru]|greek|hebrew|geostd8|gbk|gb2312|big5|euckr|ujis|eucjpms)$`)
-
-// IsASCII reports whether a text has no other character.
-func IsASCII(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r > 127 })
+	return sqltext.Trim(arg[:as]), strings.ToLower(text(arg[as+1:]))
 }
