@@ -380,14 +380,15 @@ func (c *creator) addSequence(s *sequence) {
 }
 
 // setSQL sets the value as it is now, unless the target's is ahead: it has rows of its own. A
-// column's sequence is found by the column: a table that the target has already may have one of
-// another name, or none.
+// column's sequence is that of its name if the table owns it, since a column may own several. Else
+// it is found by the column: a table that the target has already may have one of another name.
 func (s *sequence) setSQL() string {
 	name := server.QuoteLiteral(s.rel.SQL)
 	from := "CAST(" + name + " AS regclass) s WHERE"
 	if s.owner != nil {
-		from = fmt.Sprintf("coalesce(pg_catalog.pg_get_serial_sequence(%s, %s)::regclass, pg_catalog.to_regclass(%s)) s WHERE s IS NOT NULL AND",
-			server.QuoteLiteral(s.owner.SQL), server.QuoteLiteral(s.owner.column(s.OwnerNum).Name), name)
+		from = fmt.Sprintf("(SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_depend WHERE objid = n AND refobjid = %[2]s::regclass AND deptype IN ('a', 'i')) THEN n"+
+			" ELSE coalesce(pg_catalog.pg_get_serial_sequence(%[2]s, %[3]s)::regclass, n) END FROM pg_catalog.to_regclass(%[1]s) n) x(s) WHERE s IS NOT NULL AND",
+			name, server.QuoteLiteral(s.owner.SQL), server.QuoteLiteral(s.owner.column(s.OwnerNum).Name))
 	}
 	behind, mark := "<", ""
 	if s.Increment < 0 {

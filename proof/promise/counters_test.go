@@ -120,6 +120,24 @@ func TestSequencesOfKeptTables(t *testing.T) {
 	testdb.Must(t, "diff", src, dst, "--definitions=only")
 }
 
+// TestColumnsWithTwoSequences: a column whose default was given another sequence owns both.
+func TestColumnsWithTwoSequences(t *testing.T) {
+	pg := testdb.ServerOf(t, "postgres")
+	src, dst := pg.NewDatabase(t, "src"), pg.NewDatabase(t, "dst")
+	testdb.Query(t, src, `CREATE TABLE two (id serial PRIMARY KEY, x int); INSERT INTO two (x) VALUES (1), (2), (3); CREATE SEQUENCE another START 100 OWNED BY two.id;
+		ALTER TABLE two ALTER id SET DEFAULT nextval('another'); INSERT INTO two (x) VALUES (4), (5)`)
+	const next = "SELECT nextval('two_id_seq'), nextval('another')"
+	testdb.Must(t, "copy", src, dst)
+	if got := testdb.Query(t, dst, next); got != "4\t102" {
+		t.Errorf("next are %s", got)
+	}
+	testdb.Query(t, dst, "SELECT setval('two_id_seq', 1, false), setval('another', 90)")
+	testdb.Must(t, "copy", src, dst, "--prep", "truncate")
+	if got := testdb.Query(t, dst, next); got != "4\t102" {
+		t.Errorf("in a table that is kept, next are %s", got)
+	}
+}
+
 // TestNumbersOfKeptRows: rows that are added to those of the target (--prep keep) do not set its
 // next number back.
 func TestNumbersOfKeptRows(t *testing.T) {
