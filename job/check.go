@@ -118,6 +118,11 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 	if p != nil {
 		out.Findings = append(out.Findings, p.Findings...)
 	}
+	for i := range out.Findings {
+		if f := &out.Findings[i]; f.Severity == tidemark.Warning && f.Kind != tidemark.Bug {
+			f.Severity = tidemark.Blocker // the copy runs, and reports what fails
+		}
+	}
 	if err == nil && idle(p) {
 		err = nothing("check", db)
 	}

@@ -49,6 +49,9 @@ UNION ALL SELECT 6104, oid FROM pg_publication WHERE oid >= 16384 AND pubname !~
 UNION ALL SELECT 6106, oid FROM pg_publication_rel WHERE oid >= 16384 AND prpubid IN (SELECT oid FROM pg_publication WHERE pubname !~ '^tidemark_')
 `
 
+// fails is the severity of a remark about what fails in a copy, as far as is known.
+const fails = 3
+
 // remarksSQL lists objects that by their nature are not copied: severity, object, text, hint.
 const remarksSQL = `
 SELECT 1, 'subscription ' || quote_ident(subname), 'subscriptions are not carried: two databases would take the same changes, and its connection string may hold a password',
@@ -72,7 +75,36 @@ FROM (SELECT 'foreign data wrapper ' || quote_ident(fdwname), fdwoptions, oid, 2
       UNION ALL SELECT 'server ' || quote_ident(srvname), srvoptions, oid, 1417 FROM pg_foreign_server
       UNION ALL SELECT 'user mapping for ' || usename || ' server ' || quote_ident(srvname), umoptions, umid, 1418 FROM pg_user_mappings) x(object, options, oid, class)
 CROSS JOIN LATERAL pg_options_to_table(x.options) o WHERE o.option_name ~* '` + secretOption + `'
+UNION ALL
+` + bareNamesSQL + `
 `
+
+// bareNamesSQL finds functions that a copy evaluates (in generated columns, checks, indexes,
+// statistics, materialized views, and what those call) and whose text names a function or table
+// without its schema: sessions of a copy have no search path, as those of pg_restore, and, since
+// PostgreSQL 17, those of REINDEX and REFRESH. Whether that is so is seen from the text.
+const bareNamesSQL = `
+(WITH RECURSIVE f AS MATERIALIZED (
+  SELECT p.oid, p.proname, p.prosrc, coalesce(array_to_string(p.proconfig, ' '), '') || p.prosrc ~* 'search_path' AS sets
+  FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.oid >= 16384 AND l.lanname IN ('sql', 'plpgsql') AND p.prosrc <> ''
+), evaluated(oid) AS (
+  SELECT d.refobjid FROM pg_depend d WHERE d.refclassid = 1255 AND d.refobjid IN (SELECT oid FROM f) AND CASE d.classid
+    WHEN 1259 THEN EXISTS (SELECT FROM pg_index WHERE indexrelid = d.objid)
+    WHEN 2604 THEN EXISTS (SELECT FROM pg_attrdef e JOIN pg_attribute a ON a.attrelid = e.adrelid AND a.attnum = e.adnum WHERE e.oid = d.objid AND a.attgenerated <> '')
+    WHEN 2618 THEN EXISTS (SELECT FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid = d.objid AND c.relkind = 'm')
+    ELSE d.classid IN (2606, 3381) END
+  UNION
+  SELECT g.oid FROM evaluated e JOIN f ON f.oid = e.oid CROSS JOIN LATERAL regexp_matches(f.prosrc, '("[^"]+"|[[:alpha:]_][\w$]*)\s*\(', 'g') w JOIN f g ON g.proname IN (lower(w[1]), btrim(w[1], '"'))
+)
+SELECT 3, 'function ' || f.oid::regprocedure, 'names ' || string_agg(DISTINCT n.name, ', ') || ' without a schema, which is not found where the copy evaluates it, since the session has no search path',
+       format('ALTER FUNCTION %s SET search_path = %s, pg_temp on the source.', f.oid::regprocedure, string_agg(DISTINCT quote_ident(n.schema), ', '))
+FROM evaluated JOIN f USING (oid) CROSS JOIN LATERAL (
+  SELECT w[1] AS name, g.pronamespace::regnamespace::text AS schema FROM regexp_matches(f.prosrc, '(?:^|[^.\w$"])("[^"]+"|[[:alpha:]_][\w$]*)\s*\(', 'g') w JOIN pg_proc g ON g.proname IN (lower(w[1]), btrim(w[1], '"'))
+  WHERE NOT EXISTS (SELECT FROM pg_proc b WHERE b.proname = g.proname AND b.pronamespace = 11)
+  UNION ALL
+  SELECT w[1], r.relnamespace::regnamespace::text FROM regexp_matches(f.prosrc, '\m(?:from|join|into|update)\s+(?:only\s+)?("[^"]+"|[[:alpha:]_][\w$]*)(?![\w$]|\s*[.(])', 'gi') w
+  JOIN pg_class r ON r.relname IN (lower(w[1]), btrim(w[1], '"')) AND r.relkind IN ('r', 'p', 'v', 'm', 'f') AND r.relnamespace <> 11 AND r.relpersistence <> 't'
+) n(name, schema) WHERE NOT f.sets GROUP BY f.oid)`
 
 // readUncovered compares the catalogue with the nodes created from it.
 func (c *creator) readUncovered(ctx context.Context) error {
@@ -85,7 +117,10 @@ func (c *creator) readUncovered(ctx context.Context) error {
 		return err
 	}
 	for _, r := range remarks {
-		c.find(tidemark.Severity(r.Severity), r.Object, r.Text, r.Hint)
+		c.find(min(tidemark.Severity(r.Severity), tidemark.Warning), r.Object, r.Text, r.Hint)
+		if r.Severity == fails {
+			c.db.Findings[len(c.db.Findings)-1].Kind = tidemark.Refused
+		}
 	}
 	var classes, ids []uint32
 	var class, id uint32
