@@ -84,10 +84,8 @@ func (w *rewriter) key(it *tableItem) bool {
 		return drop("MySQL has no indexes on JSON")
 	case w.hasPart(it, prefixTooLong):
 		return drop(tooLongPrefix)
-	case w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool {
-		return strings.HasSuffix(t.Native, "(0)") && t.Length == 0
-	}):
-		return drop("MySQL has no keys on columns that can only be empty")
+	case w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool { return onlyEmpty(t.Native) }):
+		return drop(onlyEmptyKey)
 	}
 	if !strings.EqualFold(w.engineName(), "InnoDB") {
 		before := len(it.tokens)
@@ -117,6 +115,14 @@ func (w *rewriter) computedIn(it *tableItem) string {
 		}
 	}
 	return ""
+}
+
+const onlyEmptyKey = "MySQL has no keys on columns that can only be empty"
+
+// onlyEmpty reports whether a type such as varchar(0) has no value but the empty one.
+func onlyEmpty(native string) bool {
+	native = strings.TrimPrefix(native, "var")
+	return strings.HasPrefix(native, "char(0)") || strings.HasPrefix(native, "binary(0)")
 }
 
 const tooLongPrefix = "MySQL has no prefix that is longer than its column can be"

@@ -88,6 +88,8 @@ func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 			return "", notForKeys(p.Column)
 		case c.inKey() < 0:
 			return "", unfit(c)
+		case !b.r.to.mariadb && onlyEmpty(c.sql):
+			return "", onlyEmptyKey
 		case p.Prefix > 0 && !b.r.to.mariadb && prefixTooLong(p, &c.col.Type):
 			return "", tooLongPrefix
 		default:
@@ -433,6 +435,10 @@ func (b *builder) special(x *tidemark.Index, leave func(string)) {
 		}
 		if x.Method == "spatial" && (c.typ.Kind != tidemark.Geometry || !c.col.NotNull) {
 			leave("it needs a geometry that is NOT NULL")
+			return
+		}
+		if !b.r.to.mariadb && onlyEmpty(c.sql) {
+			leave(onlyEmptyKey)
 			return
 		}
 		cols = append(cols, p.Column)

@@ -21,7 +21,10 @@ func (r *renderer) noteUnique(t *tidemark.Table, id map[string]string) {
 	for _, x := range append(keyOf(t), t.Indexes...) {
 		if cols := x.Columns(); cols != nil && (x.Unique || t.Key != nil && x.Name == t.Key.Name) && x.Where == "" {
 			ids := []string{id[x.Name]}
-			if id == nil {
+			switch {
+			case id != nil && id[x.Name] == "":
+				continue // it is left out
+			case id == nil:
 				ids = []string{"constraint " + server.QuoteIdent(x.Name) + " ON " + server.QuoteTable(t.TableID), "index " + server.QuoteTable(tidemark.TableID{Schema: t.Schema, Name: x.Name})}
 			}
 			r.unique[t.TableID] = append(r.unique[t.TableID], uniqueKey{cols, ids})
