@@ -16,6 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/postgres"
 	"github.com/tidemarkdb/tidemark/sqlfile"
@@ -162,6 +163,12 @@ func DumpedBy(version string) string {
 		return engine.MariaDB
 	}
 	return engine.MySQL
+}
+
+// Worded writes a program that another engine of a family has dumped in the words of one. Lacks is
+// what that does not have of what it calls, or one of the views, which are not made, that it needs.
+func Worded(sql, to string, views map[string]bool) (out, lacks string) {
+	return schema.Worded(sql, to == engine.MariaDB, views)
 }
 
 // SystemDatabase reports whether a database of a dump file belongs to its server.

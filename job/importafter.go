@@ -54,6 +54,8 @@ func altered(im *importJob) []*tidemark.Table {
 // of them succeed, since the files of a folder are in the order of their names, and a view may need
 // a later one; then it lists the failures.
 func (im *importJob) runAll(ctx context.Context, list []*tidemark.Piece) error {
+	list, found := inWords(im, list)
+	im.find(found)
 	for {
 		refused, made, err := im.runOnce(ctx, list)
 		if err != nil {

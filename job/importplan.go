@@ -264,6 +264,7 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 		found = append(found, notice.HiddenLabels(&moves[i])...)
 	}
 	s.clashes(moves)
+	s.inWords()
 	found = slices.Concat(im.spec.Findings, im.p.Findings, found, s.summary(), im.listUnrun(), s.findings)
 	p, err := makePlan(ctx, s, im.tgt, db, moves, im.spec, found, im.position)
 	if p == nil {

@@ -301,10 +301,18 @@ func intact(m *tidemark.Move) bool {
 
 // foreign returns the feature of an object that the target's family does not have.
 func (r *renderer) foreign(o *tidemark.Object) string {
-	if r.same || r.to.mariadb {
+	if r.same {
 		return ""
 	}
 	create := sqltext.Scan(o.SQL[len(o.SQL)-1])
+	if f := r.functions(); f != nil && o.Kind == "view" {
+		if lacks := f.Lacks(f.Calls(slices.Clone(create)), functions.Program, nil); lacks != "" {
+			return f.Name + " has no " + lacks
+		}
+	}
+	if r.to.mariadb {
+		return ""
+	}
 	for _, sql := range o.SQL {
 		if strings.HasPrefix(sql, "SET ") && strings.Contains(sql, "ORACLE") {
 			return "it is written in Oracle's language, which MySQL does not have"
@@ -410,7 +418,7 @@ func called(r *renderer, o *tidemark.Object, tokens []sqltext.Token) []sqltext.T
 		return tokens
 	}
 	tokens = f.Calls(tokens)
-	if lacks := f.Lacks(tokens, functions.Program, nil); lacks != "" && o.Kind != "view" { // which the target refuses
+	if lacks := f.Lacks(tokens, functions.Program, nil); lacks != "" {
 		r.find(tidemark.Warning, o.ID, "fails when it runs: "+f.Name+" has no "+lacks, "Rewrite it on the target.")
 	}
 	return tokens
