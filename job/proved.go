@@ -179,10 +179,10 @@ func (p proving) lacking(ctx context.Context) (out lack, err error) {
 	if !engines.Compares(p.tgt.Name()) {
 		return lack{}, nil
 	}
-	inText := func(m *tidemark.Move, _ int) bool { return m.Direct && !p.shapes && p.from.Engine == p.tgt.Name() }
-	native := those(p.moves, inText)
-	shaped := those(p.moves, func(m *tidemark.Move, i int) bool { return !inText(m, i) })
-	if len(native) > 0 {
+	alike := !p.shapes && p.from.Engine == p.tgt.Name()
+	native := those(p.moves, func(m *tidemark.Move, _ int) bool { return alike && m.Direct })
+	shaped := those(p.moves, func(m *tidemark.Move, _ int) bool { return !alike || !m.Direct })
+	if alike {
 		out, err = p.lackingText(ctx, native, into(p.tgt, shaped))
 	}
 	if err == nil && len(shaped) > 0 {
@@ -202,10 +202,14 @@ func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped 
 	for id := range filled {
 		named[id] = true
 	}
+	for id := range shaped { // views and triggers need them
+		named[id] = true
+	}
+	byShape := func(o tidemark.Object) bool { return inShape(o.Kind) && shaped[ClipID(p.tgt, o.Table)] != nil }
 	want := make([]tidemark.Object, 0, len(p.objects))
 	for _, o := range p.objects {
-		if id := ClipID(p.tgt, o.Table); shaped[id] == nil {
-			want, named[id] = append(want, o), true
+		if !byShape(o) {
+			want, named[ClipID(p.tgt, o.Table)] = append(want, o), true
 		}
 	}
 	there, err := p.tgt.Defined(ctx, slices.Collect(maps.Keys(named)))
@@ -217,7 +221,9 @@ func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped 
 		exists[there.Objects[i].ID] = true
 	}
 	there.Handed = true // of many tables this is what takes most memory
+	maps.Copy(filled, shaped)
 	have, _ := p.tgt.Render(there, onto(there.Tables, filled, true))
+	have = slices.DeleteFunc(have, byShape)
 	want = slices.DeleteFunc(want, func(o tidemark.Object) bool { return o.Kind == "schema" && exists[o.ID] })
 	return p.compare(&p.from, there, want, have), nil
 }
