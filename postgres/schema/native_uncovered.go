@@ -88,13 +88,17 @@ const bareNamesSQL = `
   SELECT p.oid, p.proname, p.prosrc, coalesce(array_to_string(p.proconfig, ' '), '') || p.prosrc ~* 'search_path' AS sets
   FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.oid >= 16384 AND l.lanname IN ('sql', 'plpgsql') AND p.prosrc <> ''
 ), evaluated(oid) AS (
-  SELECT d.refobjid FROM pg_depend d WHERE d.refclassid = 1255 AND d.refobjid IN (SELECT oid FROM f) AND CASE d.classid
+  SELECT d.refobjid FROM pg_depend d WHERE d.refclassid = 1255 AND d.refobjid >= 16384 AND CASE d.classid
     WHEN 1259 THEN EXISTS (SELECT FROM pg_index WHERE indexrelid = d.objid)
     WHEN 2604 THEN EXISTS (SELECT FROM pg_attrdef e JOIN pg_attribute a ON a.attrelid = e.adrelid AND a.attnum = e.adnum WHERE e.oid = d.objid AND a.attgenerated <> '')
     WHEN 2618 THEN EXISTS (SELECT FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid = d.objid AND c.relkind = 'm')
     ELSE d.classid IN (2606, 3381) END
   UNION
-  SELECT g.oid FROM evaluated e JOIN f ON f.oid = e.oid CROSS JOIN LATERAL regexp_matches(f.prosrc, '("[^"]+"|[[:alpha:]_][\w$]*)\s*\(', 'g') w JOIN f g ON g.proname IN (lower(w[1]), btrim(w[1], '"'))
+  SELECT x.oid FROM evaluated e CROSS JOIN LATERAL (
+    SELECT d.refobjid FROM pg_depend d WHERE d.classid = 1255 AND d.objid = e.oid AND d.refclassid = 1255
+    UNION ALL
+    SELECT g.oid FROM f CROSS JOIN LATERAL regexp_matches(f.prosrc, '("[^"]+"|[[:alpha:]_][\w$]*)\s*\(', 'g') w JOIN f g ON g.proname IN (lower(w[1]), btrim(w[1], '"')) WHERE f.oid = e.oid
+  ) x(oid)
 )
 SELECT 3, 'function ' || f.oid::regprocedure, 'names ' || string_agg(DISTINCT n.name, ', ') || ' without a schema, which is not found where the copy evaluates it, since the session has no search path',
        format('ALTER FUNCTION %s SET search_path = %s, pg_temp on the source.', f.oid::regprocedure, string_agg(DISTINCT quote_ident(n.schema), ', '))

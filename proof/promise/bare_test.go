@@ -21,6 +21,7 @@ func TestFunctionsWithoutSchemas(t *testing.T) {
 		"statistics":           "CREATE STATISTICS st ON outer_of(s), id FROM t",
 		"a domain":             "CREATE DOMAIN d AS text CHECK (outer_of(VALUE) <> 'q'); ALTER TABLE t ADD k d; UPDATE t SET k = s",
 		"another function":     "CREATE FUNCTION further(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT public.outer_of($1)'; CREATE INDEX ON t (further(s))",
+		"a body of SQL":        "CREATE FUNCTION further(text) RETURNS text IMMUTABLE LANGUAGE sql RETURN outer_of($1); CREATE INDEX ON t (further(s))",
 		"a view":               "CREATE VIEW v AS SELECT outer_of(s) FROM t",
 		"a default":            "ALTER TABLE t ALTER s SET DEFAULT outer_of('x')",
 		"a function of tables": "CREATE TABLE \"Other\" (a text); CREATE FUNCTION reads(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1 FROM \"Other\"'; CREATE INDEX ON t (reads(s))",
