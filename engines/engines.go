@@ -165,10 +165,11 @@ func DumpedBy(version string) string {
 	return engine.MySQL
 }
 
-// Worded writes a program that another engine of a family has dumped in the words of one. Lacks is
-// what that does not have of what it calls, or one of the views, which are not made, that it needs.
-func Worded(sql, to string, views map[string]bool) (out, lacks string) {
-	return schema.Worded(sql, to == engine.MariaDB, views)
+// Worded writes a statement about a program or a sequence (kind: "view"), which another engine of a
+// family has dumped, in the words of one. Lacks says what that one does not have of what is called,
+// or which of the views that are not made a view needs; made: the statement runs for all that.
+func Worded(kind, sql, to string, views map[string]bool) (out, lacks string, made bool) {
+	return schema.Worded(kind, sql, to == engine.MariaDB, views)
 }
 
 // SystemDatabase reports whether a database of a dump file belongs to its server.

@@ -473,14 +473,13 @@ func (im *importJob) leftBehind(p *tidemark.Piece) []tidemark.Finding {
 		}
 		return nil
 	}
-	create := strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!0123456789 ")), "CREATE")
 	if kind, _, _ := strings.Cut(what, " "); kind == "trigger" || kind == "routine" {
 		if kind == "trigger" && p.Table.Name != "" && !im.spec.Rules.Wants(tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}) {
 			return nil
 		}
 		what = programName(p.SQL, what)
 	}
-	if p.What == "" || !create || im.told[what] {
+	if p.What == "" || !creates(p) || im.told[what] {
 		return nil
 	}
 	im.told[what] = true

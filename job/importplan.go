@@ -218,7 +218,7 @@ func (s *survey) other(p *tidemark.Piece) {
 			return
 		}
 		kind = "ALTER TABLE"
-	case !strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE") && kind != "statement":
+	case !creates(p) && kind != "statement":
 		if kind = "DROP"; !s.im.Speaks() {
 			return // of a view, trigger or routine that is created next
 		}

@@ -8,33 +8,48 @@ import (
 )
 
 // inWords writes the programs of a file, which another engine of the target's family has dumped, in
-// the target's words. It removes the views of which the target does not have all, and those that
-// select from one of these.
+// the target's words. It removes those that the target refuses, views that select from one of
+// these, and sequences where there are none.
 func inWords(im *importJob, list []*tidemark.Piece) (kept []*tidemark.Piece, found []tidemark.Finding) {
 	from, to := engines.DumpedBy(im.dump.Server()), im.tgt.Name()
 	if im.dump.Server() == "" || !im.Speaks() || from == to {
 		return list, nil
 	}
-	left, before := map[string]bool{}, -1 // the views, in lower case
+	said := map[string]bool{}
+	say := func(p *tidemark.Piece, text, hint string) {
+		object, _, _ := strings.Cut(p.What, " (line ")
+		if object = programName(p.SQL, object); !said[object] {
+			said[object] = true
+			found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: object, Text: text, Hint: hint})
+		}
+	}
+	left, before := map[string]bool{}, -1 // views that are not made, in lower case
 	for before < len(left) {
 		before = len(left)
 		for _, p := range list {
 			if name := strings.ToLower(p.Table.Name); isView(p) && !left[name] {
-				if _, lacks := engines.Worded(p.SQL, to, left); lacks != "" {
+				if _, lacks, made := engines.Worded("view", p.SQL, to, left); !made {
 					left[name] = true
-					found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: "view " + p.Table.String(), Text: "is not made, because " + lacks, Hint: "Make it by hand afterwards."})
+					say(p, "is not made, because "+lacks, "Make it by hand afterwards.")
 				}
 			}
 		}
 	}
 	for _, p := range list {
-		switch lacks := ""; {
+		switch {
 		case isView(p) && left[strings.ToLower(p.Table.Name)]:
 			continue
 		case p.What != "" && !alters(p):
-			if p.SQL, lacks = engines.Worded(p.SQL, to, nil); lacks != "" {
-				what, _, _ := strings.Cut(p.What, " (line ")
-				found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: programName(p.SQL, what), Text: "fails when it runs: " + lacks, Hint: "Rewrite it on the target."})
+			kind, _, _ := strings.Cut(p.What, " ")
+			sql, lacks, made := engines.Worded(kind, p.SQL, to, nil)
+			if !made {
+				if creates(p) { // not only drops it, or sets its value
+					say(p, "is not made, because "+lacks, "Make it by hand afterwards.")
+				}
+				continue
+			}
+			if p.SQL = sql; lacks != "" {
+				say(p, "fails when it runs: "+lacks, "Rewrite it on the target.")
 			}
 		}
 		kept = append(kept, p)
@@ -43,8 +58,10 @@ func inWords(im *importJob, list []*tidemark.Piece) (kept []*tidemark.Piece, fou
 }
 
 // isView reports whether a statement creates a view.
-func isView(p *tidemark.Piece) bool {
-	return strings.HasPrefix(p.What, "view ") && strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE")
+func isView(p *tidemark.Piece) bool { return strings.HasPrefix(p.What, "view ") && creates(p) }
+
+func creates(p *tidemark.Piece) bool {
+	return strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE")
 }
 
 // inWords does the same for the objects of a plan.

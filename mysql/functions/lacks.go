@@ -98,6 +98,12 @@ func (f *Family) Lacks(tokens []sqltext.Token, use Use, isTime func(column strin
 	return ""
 }
 
+// WhenRun reports whether what is lacking (of a Program) is found only when a program runs, and not
+// when it is created: an unknown function might be a stored one.
+func WhenRun(lacks string) bool {
+	return strings.HasPrefix(lacks, "function ") && !strings.Contains(lacks, " with ")
+}
+
 // readsTime reports whether a cast reads a time from something else than a date or time.
 func readsTime(value []sqltext.Token, typ string, isTime func(string) bool) bool {
 	return (strings.HasPrefix(typ, "time") || strings.HasPrefix(typ, "datetime")) &&

@@ -305,8 +305,8 @@ func (r *renderer) foreign(o *tidemark.Object) string {
 		return ""
 	}
 	create := sqltext.Scan(o.SQL[len(o.SQL)-1])
-	if f := r.functions(); f != nil && o.Kind == "view" {
-		if lacks := f.Lacks(f.Calls(slices.Clone(create)), functions.Program, nil); lacks != "" {
+	if f := r.functions(); f != nil {
+		if lacks := f.Lacks(f.Calls(slices.Clone(create)), functions.Program, nil); lacks != "" && (o.Kind == "view" || !functions.WhenRun(lacks)) {
 			return f.Name + " has no " + lacks
 		}
 	}

@@ -7,22 +7,25 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// Worded writes a program of a dump, which a server of one family wrote, in the words of the other
-// (mariadb: of MariaDB). Lacks is what that does not have of what the program calls, or one of the
-// views (in lower case) that it selects from.
-func Worded(sql string, mariadb bool, views map[string]bool) (out, lacks string) {
+// Worded writes a statement of a dump about a program or a sequence (kind: "view"), which a server
+// of one family wrote, in the words of the other (mariadb: of MariaDB). Lacks says what that does
+// not have of what is called, or which of the views (in lower case) that are not made a view needs;
+// made: the statement runs for all that.
+func Worded(kind, sql string, mariadb bool, views map[string]bool) (out, lacks string, made bool) {
 	f := functions.MySQL
 	if mariadb {
 		f = functions.MariaDB
+	} else if kind == "sequence" {
+		return sql, f.Name + " has no sequences", false
 	}
 	tokens := f.Calls(sqltext.Scan(sql))
 	if what := f.Lacks(tokens, functions.Program, nil); what != "" {
-		return sqltext.Join(tokens), f.Name + " has no " + what
+		return sqltext.Join(tokens), f.Name + " has no " + what, kind != "view" && functions.WhenRun(what)
 	}
 	for i, t := range tokens {
-		if t.Kind == sqltext.Name && views[strings.ToLower(t.Name())] && !sqltext.At(tokens, i+1).Punct('.') {
-			return sqltext.Join(tokens), "view " + t.Name() + " is not"
+		if kind == "view" && t.Kind == sqltext.Name && views[strings.ToLower(t.Name())] && !sqltext.At(tokens, i+1).Punct('.') {
+			return sqltext.Join(tokens), "view " + t.Name() + " is not", false
 		}
 	}
-	return sqltext.Join(tokens), ""
+	return sqltext.Join(tokens), "", true
 }
