@@ -264,17 +264,25 @@ func (b *builder) create() string {
 	}
 	var charset string
 	charset, b.collation = b.collates()
-	sql += " DEFAULT CHARSET=" + charset + " COLLATE=" + b.collation
+	if charset != "" {
+		sql += " DEFAULT CHARSET=" + charset
+	}
+	if b.collation != "" {
+		sql += " COLLATE=" + b.collation
+	}
 	if b.m.To.Comment != "" {
 		sql += " COMMENT=" + b.comment(b.object, b.m.To.Comment, 2048)
 	}
 	return sql + b.partitions()
 }
 
-// collates returns the character set and collation of columns that name none.
+// collates returns the character set and collation of columns that name none; "" for those that
+// the server gives, where a dump file does not name them.
 func (b *builder) collates() (charset, collation string) {
-	if b.r.mysql && b.m.From.Collation != "" {
-		return b.m.From.Charset, b.r.collation(b.m.From.Collation)
+	if from := b.m.From; b.r.mysql && from.Collation != "" {
+		return from.Charset, b.r.collation(from.Collation)
+	} else if b.r.mysql && b.r.db.Piecewise {
+		return from.Charset, ""
 	}
 	return "utf8mb4", b.r.to.binaryCollation()
 }
