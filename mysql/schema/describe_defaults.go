@@ -13,7 +13,8 @@ import (
 
 // information_schema shows some defaults as they are not: MySQL ends bytes at the first that is
 // zero, MariaDB shows bytes that are no character as question marks, and both characters of four
-// bytes. SHOW CREATE TABLE is right, but for texts on MariaDB, whose values the protocol tells.
+// bytes. SHOW CREATE TABLE is right, but for CHAR and VARCHAR on MariaDB, whose values the protocol
+// tells.
 
 // readDefaults reads defaults anew of which the catalogue may not tell the truth, and corrects what
 // was described.
@@ -27,7 +28,8 @@ func (d *describer) readDefaults(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if d.e.MariaDB && c.Default.Kind == tidemark.Literal && !c.Type.Kind.Bytes() {
+			long := c.Type.Kind == tidemark.Text || c.Type.Kind == tidemark.JSON // whose default is kept as SQL
+			if d.e.MariaDB && c.Default.Kind == tidemark.Literal && !c.Type.Kind.Bytes() && !long {
 				if values == nil {
 					if values, err = s.Defaults(ctx, id); err != nil && s.Dead {
 						return err

@@ -74,3 +74,33 @@ func TestUUIDsByDefault(t *testing.T) {
 		})
 	}
 }
+
+// TestEmojiByDefault: MariaDB's catalogue shows a question mark for each, and for a real one, too.
+func TestEmojiByDefault(t *testing.T) {
+	for _, from := range []string{"postgres", "mysql", "mariadb"} {
+		for _, to := range []string{"postgres", "mysql", "mariadb"} {
+			t.Run(from+" "+to, func(t *testing.T) {
+				t.Parallel()
+				src, dst := testdb.ServerOf(t, from).NewDatabase(t, "src"), testdb.ServerOf(t, to).NewDatabase(t, "dst")
+				more := ""
+				if from != "postgres" {
+					more = `, d json DEFAULT ('{"?": "😀"}'), e tinytext DEFAULT ('😀'), f enum('😀', '?') DEFAULT '😀'`
+				}
+				text := "'a😀?'"
+				if from == "mysql" {
+					text = "('a😀?')"
+				}
+				testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, a text DEFAULT "+text+", b varchar(9) DEFAULT '?😀', c varchar(9) DEFAULT '?'"+more+")")
+				testdb.Must(t, "check", src, dst)
+				testdb.Must(t, "copy", src, dst)
+				testdb.Must(t, "diff", src, dst, "--definitions=only")
+				for _, db := range []string{src, dst} {
+					testdb.Query(t, db, "INSERT INTO t (id) VALUES (1)")
+				}
+				if want, have := testdb.Query(t, src, "SELECT * FROM t"), testdb.Query(t, dst, "SELECT * FROM t"); want != have {
+					t.Errorf("the defaults are %s, on the target %s", want, have)
+				}
+			})
+		}
+	}
+}
