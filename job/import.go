@@ -568,7 +568,7 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 	}
 	objects, findings := im.tgt.Render(db, moves)
 	for _, o := range objects {
-		if strings.HasPrefix(o.Kind, "foreign key") {
+		if strings.HasPrefix(o.Kind, "foreign key") && !kept[o.Table] { // as with its keys
 			out = append(out, o)
 		}
 	}

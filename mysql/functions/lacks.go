@@ -72,6 +72,9 @@ func (f *Family) Lacks(tokens []sqltext.Token, use Use, isTime func(column strin
 		if f == MariaDB && tokens[i].Is("member") && sqltext.At(tokens, sqltext.Skip(tokens, i+1)).Is("of") {
 			return "MEMBER OF"
 		}
+		if f == MySQL && tokens[i].Is("oracle_schema") && sqltext.At(tokens, i+1).Punct('.') {
+			return "functions of Oracle"
+		}
 		name, args, end := f.call(tokens, i)
 		most, limited := f.atMost[name]
 		switch {

@@ -85,7 +85,7 @@ const oldTime = " /* mariadb-5.3 */"
 func (a *altering) same(w, h string) bool {
 	w, h = hexDigits(strings.ReplaceAll(w, oldTime, "")), hexDigits(strings.ReplaceAll(h, oldTime, ""))
 	if strings.Contains(w, noDefault) {
-		w, h = withoutDefault(strings.Replace(w, noDefault, "", 1)), withoutDefault(h)
+		w, h = withoutDefault(strings.Replace(w, noDefault, "", 1)), withoutDefault(strings.Replace(h, noDefault, "", 1))
 	}
 	if a.d.Across {
 		tokens := sqltext.Scan(w)

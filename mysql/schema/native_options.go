@@ -247,11 +247,25 @@ func (w *rewriter) storageEngine(name string) string {
 	if !w.r.to.mariadb && len(w.c.partition) > 0 && !strings.HasPrefix(strings.ToLower(name), "ndb") {
 		out = "InnoDB" // MySQL 8 partitions only InnoDB
 	}
+	if !w.r.to.mariadb && computesNothing(name) && computes(w.m.From) {
+		out = "InnoDB"
+	}
 	if !strings.EqualFold(out, name) {
 		w.engine = out
 		w.r.find(tidemark.Warning, w.object, "its storage engine "+name+" becomes "+out, "")
 	}
 	return out
+}
+
+// computesNothing reports whether MySQL has no computed columns and defaults in a storage engine.
+func computesNothing(engine string) bool {
+	return !strings.EqualFold(engine, "InnoDB") && !strings.EqualFold(engine, "MyISAM")
+}
+
+func computes(t *tidemark.Table) bool {
+	return slices.ContainsFunc(t.Columns, func(c tidemark.Column) bool {
+		return c.Generated != "" || c.Default != nil && (c.Default.Kind == tidemark.Expression || c.Default.Kind == tidemark.NewUUID)
+	})
 }
 
 // splitOptions splits table options, without MySQL's versioned comments around them.

@@ -293,6 +293,9 @@ func (b *builder) engine() string {
 	if !b.r.to.mariadb && b.r.mysql && partitioned(b.m.From) {
 		return "InnoDB" // MySQL has no others with partitions
 	}
+	if !b.r.to.mariadb && computesNothing(b.m.From.Storage) && computes(b.m.From) {
+		return "InnoDB"
+	}
 	switch strings.ToLower(b.m.From.Storage) {
 	case "memory":
 		if !slices.ContainsFunc(b.columns, func(c *builtColumn) bool { return c.unbounded() || c.typ.Kind == tidemark.JSON }) {
