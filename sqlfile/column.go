@@ -221,7 +221,7 @@ func (p *ddl) columnCheck(c *tidemark.Column) bool {
 	if !ok {
 		return false
 	}
-	if c.Type.Kind == tidemark.Text && strings.EqualFold(expr, "json_valid(`"+c.Name+"`)") {
+	if c.Type.Kind == tidemark.Text && strings.EqualFold(expr, "json_valid(`"+strings.ReplaceAll(c.Name, "`", "``")+"`)") {
 		c.Type = tidemark.Type{Kind: tidemark.JSON, Native: "json"}
 		return true
 	}

@@ -86,6 +86,8 @@ func (w *rewriter) key(it *tableItem) bool {
 		return drop(tooLongPrefix)
 	case w.hasPart(it, func(_ tidemark.IndexPart, t *tidemark.Type) bool { return onlyEmpty(t.Native) }):
 		return drop(onlyEmptyKey)
+	case it.kind == sqltext.FulltextKey && partitioned(w.m.From):
+		return drop(textInParts)
 	}
 	if !strings.EqualFold(w.engineName(), "InnoDB") {
 		before := len(it.tokens)
@@ -116,6 +118,8 @@ func (w *rewriter) computedIn(it *tableItem) string {
 	}
 	return ""
 }
+
+const textInParts = "MySQL has no FULLTEXT keys in partitioned tables"
 
 const onlyEmptyKey = "MySQL has no keys on columns that can only be empty"
 

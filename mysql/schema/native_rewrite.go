@@ -264,6 +264,9 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 	w.impossible(it)
 	if i := sqltext.Find(it.tokens, "generated"); i >= 0 {
 		before := len(it.tokens)
+		if open := slices.IndexFunc(it.tokens[i:], isOpen); open >= 0 { // IS NOT NULL in the expression stays
+			i = min(sqltext.Closing(it.tokens, i+open), before)
+		}
 		it.tokens = slices.Concat(it.tokens[:i], dropWords(it.tokens[i:], "not", "null"))
 		if len(it.tokens) != before {
 			w.r.once(tidemark.Note, "NOT NULL of generated columns is left out: MariaDB has it for others only")

@@ -426,6 +426,10 @@ func (b *builder) prefixes(x *tidemark.Index) {
 
 // special adds FULLTEXT and SPATIAL keys, which only MySQL and MariaDB sources have.
 func (b *builder) special(x *tidemark.Index, leave func(string)) {
+	if x.Method == "fulltext" && !b.r.to.mariadb && b.r.mysql && partitioned(b.m.From) {
+		leave(textInParts)
+		return
+	}
 	var cols []string
 	for _, p := range x.Parts {
 		c := b.column(p.Column)

@@ -22,10 +22,10 @@ var (
 	ofMySQL = []string{"uuid_to_bin(s)", "uuid_to_bin(s,1)", "uuid_to_bin(s,false)", "bin_to_uuid(b)", "bin_to_uuid(b,1)", "bin_to_uuid(uuid_to_bin(s,1),0)", "is_uuid(s)", "s regexp '^6'",
 		"regexp_instr(s,'c')", "regexp_instr(s,'c',1,1)", "regexp_replace(s,'c','#')", "json_extract(cast(concat('[',n,']') as json),'$[0]')", "json_value(j,'$.a')", "json_value(j,'$.a' returning signed)", "json_value(j,'$.none')",
 		"n member of (j)", "j->>'$.a'", "date_format(d,'%Y-%m')", "date_format(d,'%M')", "dayname(d)", "week(d)", "from_unixtime(n)", "cast(j->>'$.t' as datetime)", "cast(j->>'$.t' as date)", "cast(d as time)", "timestamp(d)",
-		"cast(n as float)", "cast(n as real)", "st_astext(g)", "st_geohash(g,5)", "st_latitude(g)", "any_value(n)", "format_bytes(n)", "json_storage_size(j)", "json_schema_valid('{}',j)", "last_day(d)", "convert_tz(d,'+00:00','+01:00')"}
+		"cast(n as float)", "cast(n as real)", "st_astext(g)", "st_geohash(g,5)", "st_latitude(g)", "any_value(n)", "format_bytes(n)", "json_storage_size(j)", "json_schema_valid('{}',j)", "(s is not null)", "if(n is not null and s is null,'a','not null')", "s not regexp 'x'", "last_day(d)", "convert_tz(d,'+00:00','+01:00')"}
 	ofMariaDB = []string{"json_compact(j)", "json_loose(j)", "json_detailed(j)", "json_equals(j,j)", "json_exists(j,'$.a')", "json_exists(j,'$.b')", "json_query(j,'$.a')", "json_value(j,'$.a')", "to_char(d)", "natural_sort_key(s)",
 		"sformat('{}',s)", "chr(65)", "nvl(s,'a')", "nvl2(s,'a','b')", "crc32(s)", "crc32(s,1)", "crc32c(s)", "s regexp '^6'", "date_format(d,'%Y','en_US')", "date_format(d,'%M','de_DE')", "date_format(d,'%Y')",
-		"uuid()", "sys_guid()", "user()", "current_user()", "current_timestamp(3)", "database()", "lpad(s,50)", "rpad(s,50)", "lpad(s,3)", "cast(s as uuid)", "cast(s as inet6)", "column_create('a',1)", "st_boundary(g)", "st_isring(g)", "st_astext(g)", "md5(s)", "format(n,2,'de_DE')"}
+		"uuid()", "sys_guid()", "user()", "current_user()", "current_timestamp(3)", "database()", "lpad(s,50)", "rpad(s,50)", "lpad(s,3)", "cast(s as uuid)", "cast(s as inet6)", "column_create('a',1)", "st_boundary(g)", "st_isring(g)", "st_astext(g)", "(s is not null)", "if(n is not null and s is null,'a','not null')", "md5(s)", "format(n,2,'de_DE')"}
 )
 
 func testExpressions(t *testing.T, from, to string, expressions []string) {

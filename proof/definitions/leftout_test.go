@@ -11,7 +11,8 @@ import (
 // is tried.
 func TestLeftOut(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, sql, said string }{
-		"keys on what is only empty": {"mariadb", "mysql", "CREATE TABLE t (id int PRIMARY KEY, a varchar(0), b binary(0), KEY ka (a), UNIQUE KEY kb (b, id), FULLTEXT KEY kf (a), KEY ok (id))", "that can only be empty"},
+		"keys on what is only empty":            {"mariadb", "mysql", "CREATE TABLE t (id int PRIMARY KEY, a varchar(0), b binary(0), KEY ka (a), UNIQUE KEY kb (b, id), FULLTEXT KEY kf (a), KEY ok (id))", "that can only be empty"},
+		"a FULLTEXT key of a partitioned table": {"mariadb", "mysql", "CREATE TABLE t (id int PRIMARY KEY, a text, FULLTEXT KEY kf (a)) PARTITION BY HASH (id) PARTITIONS 2", "no FULLTEXT keys in partitioned"},
 		"a foreign key to a computed column": {"mysql", "postgres", "CREATE TABLE p (a int GENERATED ALWAYS AS (concat('1', '2')) STORED, PRIMARY KEY (a)); CREATE TABLE t (r int, FOREIGN KEY (r) REFERENCES p (a))",
 			"no unique key of"},
 	} {
