@@ -23,6 +23,9 @@ func changed(t *testing.T, m *maker, to, src, dst string, fail func(string, test
 	s := testdb.NewSession(dst)
 	defer s.Close()
 	have := facts(t, to, dst)
+	if len(have) == 0 {
+		return
+	}
 	var about fact
 	change, before := "", words(t, to, dst)
 	for range 10 {
@@ -38,6 +41,10 @@ func changed(t *testing.T, m *maker, to, src, dst string, fail func(string, test
 	}
 	o := testdb.Run(t, "diff", src, dst, "--definitions=only", "--json")
 	var c comparison
+	leftOut := func(words string) int { return strings.Count(words, " DEFAULT NULL") }
+	if o.Code == 0 && leftOut(words(t, to, dst)) < leftOut(before) {
+		return // the mark of a default that the copy has left out
+	}
 	if err := json.Unmarshal([]byte(o.Out), &c); err != nil || o.Code != 1 {
 		fail("after "+change+" diff", o)
 		return
@@ -100,10 +107,10 @@ func (m *maker) change(engine string, f fact) string {
 	return alter + "DROP INDEX " + name
 }
 
-// keptByRows reports whether rows are why a statement fails that adds a check or a unique key.
+// keptByRows reports whether rows are why a statement fails that adds a check or a key.
 func keptByRows(sql, why string) bool {
 	if strings.Contains(sql, " CHECK ") && (strings.Contains(why, "violate") || strings.Contains(why, "(23000): CONSTRAINT ")) {
 		return true
 	}
-	return strings.Contains(sql, "UNIQUE") && (strings.Contains(why, "could not create unique index") || strings.Contains(why, "Duplicate entry"))
+	return (strings.Contains(sql, "UNIQUE") || strings.Contains(sql, "PRIMARY KEY")) && (strings.Contains(why, "could not create unique index") || strings.Contains(why, "Duplicate entry"))
 }

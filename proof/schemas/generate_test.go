@@ -15,7 +15,11 @@ type maker struct {
 	again  bool   // into a target that has lost some tables, as well
 	sql    []string
 	tables []made
-	types  []string // enum types of PostgreSQL
+	types  []string // types of PostgreSQL of its own
+	more   bool     // other objects than tables and views, too
+
+	space              string // a schema of PostgreSQL
+	seqs, calls, views []string
 }
 
 type made struct {
@@ -48,8 +52,10 @@ var hard = []string{"Id", "ID", "order", "select", "with space", "dot.ted", `quo
 	"tab_of_64_letters_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxy", "back\\slash", "q?mark", "{brace}", "col:on", "null", "user", "key", "value", "type"}
 
 func (m *maker) name(stem string, i int) string {
-	if m.odds(18) {
-		return pick(m, hard...)
+	for m.odds(18) {
+		if name := pick(m, hard...); !m.more || m.engine == "postgres" || !strings.Contains(name, "😀") {
+			return name // MySQL takes an emoji in a program for a ?, as which MariaDB does not
+		}
 	}
 	return fmt.Sprintf("%s%d", stem, i)
 }
@@ -59,6 +65,9 @@ func (m *maker) schema() []string {
 	if m.engine == "postgres" && m.odds(40) {
 		m.enumType()
 	}
+	if m.more && m.engine == "postgres" {
+		m.before()
+	}
 	for i := range 1 + m.IntN(4) {
 		m.table(i)
 	}
@@ -67,11 +76,21 @@ func (m *maker) schema() []string {
 	}
 	if m.odds(30) {
 		t := pick(m, m.tables...)
-		c, d := m.q(pick(m, t.columns...).name), m.q(pick(m, t.columns...).name)
+		of := pick(m, t.columns...)
+		c, d := m.q(of.name), m.q(pick(m, t.columns...).name)
+		if m.engine != "postgres" && m.odds(50) {
+			m.add("CREATE VIEW %s AS SELECT %s AS c FROM %s", m.q(m.name("w", 0)), m.call(c, of.kind), m.q(t.name))
+		}
 		m.add("CREATE VIEW %s AS SELECT %s FROM %s", m.q(m.name("v", 0)), pick(m, c, c, "count(*) AS n, count("+c+") AS "+d, c+" AS a, 'it''s' AS b, 1 + 1 AS "+d), m.q(t.name)+pick(m, "", "", " WHERE "+d+" IS NOT NULL", " AS x ORDER BY 1"))
 	}
 	for i := range m.tables {
 		m.rows(&m.tables[i])
+	}
+	switch {
+	case m.more && m.engine == "postgres":
+		m.after()
+	case m.more:
+		m.programs()
 	}
 	return m.sql
 }
@@ -136,8 +155,18 @@ func (m *maker) table(i int) {
 func (m *maker) check(t *made) string {
 	c := pick(m, t.columns...)
 	head := pick(m, "", "CONSTRAINT "+m.q(m.name("chk", m.IntN(3)))+" ")
-	if name := m.q(c.name); m.odds(50) {
-		return head + "CHECK (" + pick(m, name+" > 0", name+" BETWEEN 1 AND 10", name+" IN ('a', 'v', 'it''s')", name+" LIKE 'v%'", "char_length("+name+") < 9", name+" <> 'a\nb'", name+" = 7 AND NOT "+name+" = 8", "lower("+name+") = 'v'", name+" % 7 = 0") + ")"
+	name, group := m.q(c.name), groupOf(c.kind)
+	number := []string{name + " > 0", name + " BETWEEN 1 AND 10", name + " = 7 AND NOT " + name + " = 8", name + " % 7 = 0"}
+	text := []string{name + " IN ('a', 'v', 'it''s')", name + " LIKE 'v%'", "char_length(" + name + ") < 9", name + " <> 'a\nb'", "lower(" + name + ") = 'v'"}
+	switch {
+	case m.engine == "postgres" && m.odds(50): // it refuses what does not fit
+		return head + "CHECK (" + pick(m, append(number, text...)...) + ")"
+	case m.engine != "postgres" && m.odds(30):
+		return head + "CHECK (" + m.call(name, c.kind) + " IS NOT NULL OR 1 = 1)"
+	case group == "number" && m.odds(50): // see doc/STATE.md for what compares values of two kinds
+		return head + "CHECK (" + pick(m, number...) + ")"
+	case group == "text" && m.odds(50):
+		return head + "CHECK (" + pick(m, text...) + ")"
 	}
 	return head + "CHECK (" + m.q(c.name) + " IS NOT NULL" + pick(m, "", " OR 1 = 1", " OR "+m.q(t.columns[0].name)+" IS NULL") + ")"
 }

@@ -17,12 +17,18 @@ var mariaTypes = []string{"uuid", "inet6", "inet4", "varchar(50) COMPRESSED", "t
 
 var mysqlDefaults = map[string][]string{
 	"tinyint": {"0", "1"}, "smallint": {"-1"}, "int": {"0", "7", "NULL", "(7)", "(-(1))", "(NULL)", "(0x41)", "('7')", "(1.5)", "(2 + 3)"}, "bigint": {"0", "9223372036854775807"}, "decimal": {"1.50", "0.00", "0"}, "float": {"1.5", "0"}, "double": {"0.1", "1e10"},
-	"varchar": {"(1.50)", "(1e3)", "(0x41)", "(true)", "(concat('a', '\\n'))", "''", "'it''s'", "'a\\\\b'", "'ä'", "NULL", "(upper('x'))", "('')"}, "date": {"'2024-02-29'", "(curdate())", "('2024-1-2')", "(20240102)", "(curdate() + interval 1 day)"}, "time": {"(101010)", "'12:00:00'", "'-838:59:59'"},
+	"varchar": {"(1.50)", "(1e3)", "(true)", "(concat('a', '\\n'))", "''", "'it''s'", "'a\\\\b'", "'ä'", "NULL", "(upper('x'))", "('')"}, "date": {"'2024-02-29'", "(curdate())", "('2024-1-2')", "(20240102)", "(curdate() + interval 1 day)"}, "time": {"'12:00:00'", "'-838:59:59'"},
 	"datetime": {"('2024-1-2')", "(date'2024-01-02')", "'2024-02-29 12:00:00'", "CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"}, "datetime(6)": {"CURRENT_TIMESTAMP(6)", "'2024-02-29 12:00:00.123456'"},
 	"timestamp": {"CURRENT_TIMESTAMP", "CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP", "NULL"}, "year": {"2024", "(24)"}, "bit": {"b'1'", "0", "(1)", "(b'1')"}, "binary": {"'abc'", "0x00", "(7)", "(0x61)"}, "varbinary": {"(7)", "(concat('a', 'b'))", "''", "0x00ff"},
 	"enum": {"(1)"}, "set": {"(1)", "''"}, "boolean": {"true", "(false)"}, "numeric": {"(7)"}, "char": {"(7)", "''", "'x'"},
 	"text": {"('x')"}, "json": {"('{}')", "(json_array())"}, "blob": {"('x')"}, "uuid": {"(uuid())"},
 }
+
+// generated are types that computed columns have, called those whose defaults are calls.
+var (
+	generated = map[string]bool{"int": true, "varchar": true, "bigint": true, "json": true, "text": true, "double": true, "varbinary": true}
+	called    = map[string]bool{"varchar": true, "text": true, "varbinary": true, "char": true, "mediumtext": true}
+)
 
 func (m *maker) mysqlColumn(name string, t *made) (kind, text string) {
 	kind = pick(m, mysqlTypes...)
@@ -46,13 +52,19 @@ func (m *maker) mysqlColumn(name string, t *made) (kind, text string) {
 	switch {
 	case strings.HasSuffix(kind, "AUTO_INCREMENT"):
 		return kind, text
-	case m.odds(6) && (head == "int" || head == "varchar"):
-		expr := map[string]string{"int": "(1 + 1)", "varchar": "(concat('a', 'b'))"}[head]
+	case m.odds(9) && generated[head]:
+		expr := pick(m, "(1 + 1)", "(concat('a', 'b'))")
 		if len(t.columns) > 0 && m.odds(60) {
-			of := m.q(pick(m, t.columns...).name)
+			base := pick(m, t.columns...)
+			of := m.q(base.name)
 			expr = pick(m, "("+of+" + 1)", "(lower("+of+"))", "(concat("+of+", '-'))", "(coalesce("+of+", 0))", "(if("+of+" > 1, 'a', 'b'))", "(md5("+of+"))", "("+of+")", "(length("+of+"))")
+			if m.odds(50) {
+				expr = "(" + m.call(of, base.kind) + ")"
+			}
 		}
 		return kind, text + " GENERATED ALWAYS AS " + expr + pick(m, " STORED", " VIRTUAL")
+	case called[head] && m.odds(6):
+		text += " DEFAULT (" + pick(m, m.call(pick(m, "'v'", "'6ccd780c-baba-1026-9564-5b8c656024db'", "x'00ff'"), "text"), m.call("7", "int"), m.call("'2024-02-29'", "date"), m.call("'{\"a\": 1}'", "json")) + ")"
 	case len(list) > 0 && m.odds(35):
 		text += " DEFAULT " + pick(m, list...)
 	}

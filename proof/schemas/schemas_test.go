@@ -46,9 +46,27 @@ func TestRandomSchemas(t *testing.T) {
 	}
 }
 
+// TestRandomObjects copies tables with other objects, within a family: the target has what the
+// source has, by the server's own text, or it is said.
+func TestRandomObjects(t *testing.T) {
+	seed := uint64(7000)
+	if testdb.Long() || os.Getenv("TIDEMARK_SCHEMAS") != "" {
+		seed = testdb.Seed(t)
+	}
+	t.Run("postgres postgres", func(t *testing.T) { maker{engine: "postgres", more: true}.tries(t, seed, "postgres") })
+	for _, from := range engines[1:] {
+		for _, to := range engines[1:] {
+			m := maker{engine: from, more: true}
+			t.Run(from+" "+to, func(t *testing.T) { m.tries(t, seed, to) })
+			m.dumps = true
+			t.Run("dump of "+from+" "+to, func(t *testing.T) { m.tries(t, seed, to) })
+		}
+	}
+}
+
 func (m maker) tries(t *testing.T, seed uint64, to string) {
 	for i := range rounds() {
-		m := maker{Rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), engine: m.engine, dumps: m.dumps, again: i%3 == 0 || rounds() > 3}
+		m := maker{Rand: rand.New(rand.NewPCG(seed+uint64(i), 0)), engine: m.engine, dumps: m.dumps, more: m.more, again: !m.more && (i%3 == 0 || rounds() > 3)}
 		m.try(t, fmt.Sprintf("TIDEMARK_SEED=%d", seed+uint64(i)), to, m.schema())
 	}
 }
@@ -77,7 +95,7 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 	}
 	copies := src // or a dump of it
 	if m.dumps {
-		copies = testdb.MySQLDump(t, src)
+		copies = testdb.MySQLDump(t, src, "--routines", "--events", "--triggers")
 	}
 	checked := testdb.Run(t, "check", copies, dst)
 	switch checked.Code {
@@ -89,6 +107,9 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 		return
 	}
 	copied := testdb.Run(t, "copy", copies, dst, "-v")
+	if strings.Contains(copied.ErrOut, "(error 1167)") {
+		return // a key on a CHAR(0), which MariaDB made and does not make from its own text
+	}
 	if copied.Code != 0 {
 		fail("check is 0, and copy", copied)
 		return
@@ -96,12 +117,34 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 	if o := testdb.Run(t, "diff", src, dst, "--definitions=only"); o.Code != 0 {
 		fail("diff --definitions", o)
 	}
+	if m.more && from != "postgres" {
+		a, b := programsOf(t, src), programsOf(t, dst)
+		for name, text := range a {
+			if _, is := b[name]; from == to && b[name] != text || !is && !strings.Contains(copied.Out+copied.ErrOut, name[strings.Index(name, " ")+1:]) {
+				o := copied
+				o.Out += "\n" + text + "\n-----\n" + b[name]
+				fail("the server says of "+name, o)
+			}
+		}
+		if from != to {
+			return
+		}
+	}
 	if from == to {
 		if a, b := words(t, from, src), words(t, to, dst); a != b {
 			copied.Out += "\n" + a + "\n-----\n" + b
 			fail("the servers say", copied)
 		}
-		m.further(t, to, copies, src, dst, fail)
+		if m.more && from == "postgres" {
+			if a, b := lines(t, src), lines(t, dst); a != b {
+				copied.Out += "\n" + a + "\n-----\n" + b
+				fail("the rows", copied)
+			}
+			return
+		}
+		if !m.more {
+			m.further(t, to, copies, src, dst, fail)
+		}
 		return
 	}
 	want, have := facts(t, from, src), facts(t, to, dst)
@@ -116,13 +159,25 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 	m.further(t, to, copies, src, dst, fail)
 }
 
+// lines are the rows of all tables of a PostgreSQL database, as text, in order.
+func lines(t *testing.T, url string) string {
+	tables := testdb.Query(t, url, "SELECT oid::regclass FROM pg_class WHERE relkind IN ('r', 'p', 'm') AND relispopulated AND relnamespace::regnamespace::text !~ '^(pg_|information_schema|tidemark)' ORDER BY oid::regclass::text COLLATE \"C\"")
+	var out []string
+	for table := range strings.SplitSeq(tables, "\n") {
+		if table != "" {
+			out = append(out, table+":", testdb.Query(t, url, "SELECT x::text FROM "+table+" x ORDER BY x::text COLLATE \"C\""))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
 // further continues with a target that is complete.
 func (m *maker) further(t *testing.T, to, copies, src, dst string, fail func(string, testdb.Outcome)) {
 	if m.again {
 		partly(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 1)), engine: m.engine}, to, copies, dst, fail)
 	}
 	if m.again {
-		ruled(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 3)), engine: m.engine}, to, copies, src, fail)
+		ruled(t, &maker{Rand: rand.New(rand.NewPCG(m.Uint64(), 3)), engine: m.engine, dumps: m.dumps}, to, copies, src, fail)
 	}
 	changed(t, m, to, src, dst, fail)
 	if m.again {
