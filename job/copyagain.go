@@ -344,7 +344,10 @@ func (c *resuming) redefine(ctx context.Context, db *tidemark.Database, moves ma
 		return !known[o.ID]
 	})
 	c.p.Own(db)
-	objects, _ := c.tgt.Render(db, c.p.Moves)
+	objects, _, err := render(c.tgt, db, c.p.Moves)
+	if err != nil {
+		return err
+	}
 	for _, o := range objects {
 		if altered(o) || o.Phase == tidemark.BeforeRows && !known[o.ID] {
 			c.p.Objects = append(c.p.Objects, o)

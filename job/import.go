@@ -566,7 +566,10 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 	if err := load.DescribeParents(ctx, im.tgt, moves, kept); err != nil {
 		return nil, err
 	}
-	objects, findings := im.tgt.Render(db, moves)
+	objects, findings, err := render(im.tgt, db, moves)
+	if err != nil {
+		return nil, err
+	}
 	for _, o := range objects {
 		if strings.HasPrefix(o.Kind, "foreign key") && !kept[o.Table] { // as with its keys
 			out = append(out, o)

@@ -222,7 +222,10 @@ func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped 
 	}
 	there.Handed = true // of many tables this is what takes most memory
 	maps.Copy(filled, shaped)
-	have, _ := p.tgt.Render(there, onto(there.Tables, filled, true))
+	have, _, err := render(p.tgt, there, onto(there.Tables, filled, true))
+	if err != nil {
+		return lack{}, err
+	}
 	have = slices.DeleteFunc(have, byShape)
 	want = slices.DeleteFunc(want, func(o tidemark.Object) bool { return o.Kind == "schema" && exists[o.ID] })
 	return p.compare(&p.from, there, want, have), nil
@@ -239,9 +242,16 @@ func (p proving) lackingShapes(ctx context.Context, moves []tidemark.Move) (lack
 	if v, ok := p.tgt.(versioner); ok {
 		there.Version = v.Version()
 	}
-	have, _ := p.tgt.Render(&there, onto(tables, filled, false))
+	have, _, err := render(p.tgt, &there, onto(tables, filled, false))
+	if err != nil {
+		return lack{}, err
+	}
+	all, err := p.logical(moves, filled)
+	if err != nil {
+		return lack{}, err
+	}
 	var want []tidemark.Object
-	for _, o := range p.logical(moves, filled) {
+	for _, o := range all {
 		if inShape(o.Kind) && o.Kind != "schema" && !p.failed[o.ID] && (p.keys == nil || !keyed(&o) || p.keys[o.ID]) {
 			want = append(want, o)
 		}
@@ -252,7 +262,7 @@ func (p proving) lackingShapes(ctx context.Context, moves []tidemark.Move) (lack
 
 // logical returns the objects that create tables by their shape. Those of a move in the source's
 // own words are rendered anew.
-func (p proving) logical(moves []tidemark.Move, filled map[tidemark.TableID]*tidemark.Move) (out []tidemark.Object) {
+func (p proving) logical(moves []tidemark.Move, filled map[tidemark.TableID]*tidemark.Move) (out []tidemark.Object, _ error) {
 	var again []tidemark.Move
 	for _, o := range p.objects {
 		if m := filled[ClipID(p.tgt, o.Table)]; m != nil && !m.Direct {
@@ -266,11 +276,21 @@ func (p proving) logical(moves []tidemark.Move, filled map[tidemark.TableID]*tid
 		}
 	}
 	if len(again) == 0 {
-		return out
+		return out, nil
 	}
 	from := p.from
-	rendered, _ := p.tgt.Render(&from, again)
-	return append(out, rendered...)
+	rendered, _, err := render(p.tgt, &from, again)
+	return append(out, rendered...), err
+}
+
+// render gives the objects that create the tables of moves. A target beyond a relay tells as a
+// finding that it did not answer.
+func render(tgt Destination, db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding, error) {
+	objects, found := tgt.Render(db, moves)
+	if len(objects) == 0 {
+		return nil, found, load.Blocked(found)
+	}
+	return objects, found, nil
 }
 
 // keyed reports whether an object is a key, an index or a foreign key of a table.

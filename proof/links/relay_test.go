@@ -295,3 +295,40 @@ func TestRelayRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRelayKilledAtTheProof kills a relay while the target's definitions are compared with the
+// plan: what it does not answer is not missing.
+func TestRelayKilledAtTheProof(t *testing.T) {
+	t.Parallel()
+	server := postgres(t)
+	from := server.NewDatabase(t, "src")
+	for i := range 20 {
+		testdb.Query(t, from, fmt.Sprintf("CREATE TABLE t%d (id int PRIMARY KEY, a text, b int CHECK (b > 0)); CREATE INDEX ON t%[1]d (a)", i))
+	}
+	r := relaying(t, server.NewDatabase(t, "any"))
+	b := testdb.NewWire(t, r.port(), 5*time.Millisecond)
+	for i := range testdb.Draw(t, 24, 8) {
+		args := []string{"copy", from, server.NewDatabase(t, "dst"), "--relay", r.at(b.Port), "--json"}
+		for try := 0; ; try++ {
+			o := testdb.Start(t, args...)
+			if try == 0 {
+				for strings.Count(o.Text(), `"object":"statistics `) < 20 && !o.Over() { // the last objects
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(time.Duration(3*i) * time.Millisecond) // anywhere in the round trips of the proof
+				r.kill()
+				r.start()
+			}
+			code := o.Wait()
+			if code == 0 {
+				break
+			}
+			if code != 2 && code != 3 && code != 10 || try == 3 {
+				t.Fatalf("%d ms later: exit %d\n%s", 3*i, code, o.Text())
+			}
+			if try == 0 {
+				args = append(args, "--resume", "last")
+			}
+		}
+	}
+}
