@@ -26,7 +26,7 @@ var mysqlDefaults = map[string][]string{
 
 // generated are types that computed columns have, called those whose defaults are calls.
 var (
-	generated = map[string]bool{"int": true, "varchar": true, "bigint": true, "json": true, "text": true, "double": true, "varbinary": true}
+	generated = map[string]bool{"int": true, "varchar": true, "bigint": true, "text": true, "double": true, "varbinary": true}
 	called    = map[string]bool{"varchar": true, "text": true, "varbinary": true, "char": true, "mediumtext": true}
 )
 
