@@ -132,7 +132,8 @@ func WatchStorage(v View, out io.Writer) *StorageWatch {
 	return &StorageWatch{v: v, out: out, done: make(chan struct{}), gone: make(chan struct{})}
 }
 
-// Watch begins to print. It shows a phase when it begins, and every two seconds.
+// Watch begins to print. It shows a phase when it begins, and every two seconds; as JSON at least
+// once.
 func (w *StorageWatch) Watch(of interface{ Status() backup.Status }) {
 	crash.Go(func() {
 		defer close(w.gone)
@@ -145,6 +146,9 @@ func (w *StorageWatch) Watch(of interface{ Status() backup.Status }) {
 			phase, said = now.Phase, time.Now()
 			w.print(now)
 		})
+		if now := of.Status(); phase == "" && w.v.JSON && w.v.Progress != "none" {
+			w.print(now) // one that took less than a look
+		}
 	})
 }
 
