@@ -148,7 +148,7 @@ func TestPrintedStatements(t *testing.T) {
 	my, maria := testdb.MySQL(t), testdb.MariaDB(t)
 	src := my.NewDatabase(t, "src")
 	testdb.Query(t, src, "CREATE TABLE c (id int PRIMARY KEY, name varchar(20)); INSERT INTO c VALUES (1, 'a')")
-	testdb.Query(t, src, "CREATE VIEW v1 AS SELECT id FROM c WHERE regexp_like(name, 'a')")
+	testdb.Query(t, src, "CREATE VIEW v1 AS SELECT c.id FROM c JOIN LATERAL (SELECT c.id AS x) l") // MariaDB has no LATERAL
 	testdb.Query(t, src, "CREATE VIEW v2 AS SELECT id FROM v1")
 	testdb.Query(t, src, "CREATE VIEW w AS SELECT name FROM c")
 	testdb.Query(t, src, "CREATE TRIGGER tr BEFORE INSERT ON c FOR EACH ROW BEGIN SET NEW.name = upper(NEW.name); SET @x = 1; END")
@@ -163,7 +163,7 @@ func TestPrintedStatements(t *testing.T) {
 			}
 			refused, skipped := part(o.Out, "Rejected by the target"), part(o.Out, "Not tried")
 			reason, sql, _ := strings.Cut(refused, "\n")
-			if err := client(t, dst, sql); !strings.Contains(err, "regexp_like") || !strings.Contains(strings.ToLower(reason), "regexp_like") {
+			if err := client(t, dst, sql); !strings.Contains(err, "SQL syntax") || !strings.Contains(reason, "SQL syntax") {
 				t.Errorf("by hand the server says %s, and the report %s for\n%s", err, reason, sql)
 			}
 			if w.name == "dump" { // a dump's statements are all tried
@@ -172,7 +172,7 @@ func TestPrintedStatements(t *testing.T) {
 			if err := client(t, dst, skipped); err == noError {
 				t.Errorf("without v1 this is taken:\n%s", skipped)
 			}
-			testdb.Query(t, dst, "CREATE VIEW v1 AS SELECT id FROM c WHERE name REGEXP 'a'")
+			testdb.Query(t, dst, "CREATE VIEW v1 AS SELECT id FROM c WHERE id = 1")
 			if err := client(t, dst, skipped); err != noError {
 				t.Errorf("with v1 by hand the server says %s for\n%s", err, skipped)
 			}
