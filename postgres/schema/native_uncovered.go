@@ -84,10 +84,7 @@ UNION ALL
 // without its schema: sessions of a copy have no search path, as those of pg_restore, and, since
 // PostgreSQL 17, those of REINDEX and REFRESH. Whether that is so is seen from the text.
 const bareNamesSQL = `
-(WITH RECURSIVE f AS MATERIALIZED (
-  SELECT p.oid, p.proname, p.prosrc, coalesce(array_to_string(p.proconfig, ' '), '') || p.prosrc ~* 'search_path' AS sets
-  FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE p.oid >= 16384 AND l.lanname IN ('sql', 'plpgsql') AND p.prosrc <> ''
-), evaluated(oid) AS (
+(WITH RECURSIVE evaluated(oid) AS (
   SELECT d.refobjid FROM pg_depend d WHERE d.refclassid = 1255 AND d.refobjid >= 16384 AND CASE d.classid
     WHEN 1259 THEN EXISTS (SELECT FROM pg_index WHERE indexrelid = d.objid)
     WHEN 2604 THEN EXISTS (SELECT FROM pg_attrdef e JOIN pg_attribute a ON a.attrelid = e.adrelid AND a.attnum = e.adnum WHERE e.oid = d.objid AND a.attgenerated <> '')
@@ -97,18 +94,26 @@ const bareNamesSQL = `
   SELECT x.oid FROM evaluated e CROSS JOIN LATERAL (
     SELECT d.refobjid FROM pg_depend d WHERE d.classid = 1255 AND d.objid = e.oid AND d.refclassid = 1255
     UNION ALL
-    SELECT g.oid FROM f CROSS JOIN LATERAL regexp_matches(f.prosrc, '("[^"]+"|[[:alpha:]_][\w$]*)\s*\(', 'g') w JOIN f g ON g.proname IN (lower(w[1]), btrim(w[1], '"')) WHERE f.oid = e.oid
+    SELECT g.oid FROM (SELECT DISTINCT ` + foldedName + ` AS name FROM pg_proc f CROSS JOIN LATERAL regexp_matches(f.prosrc, '("[^"]+"|[[:alpha:]_][\w$]*)\s*\(', 'g') w WHERE f.oid = e.oid AND ` + inText + `) n
+    JOIN pg_proc g ON g.proname = n.name WHERE g.oid >= 16384
   ) x(oid)
 )
 SELECT 3, 'function ' || f.oid::regprocedure, 'names ' || string_agg(DISTINCT n.name, ', ') || ' without a schema, which is not found where the copy evaluates it, since the session has no search path',
        format('ALTER FUNCTION %s SET search_path = %s, pg_temp on the source.', f.oid::regprocedure, string_agg(DISTINCT quote_ident(n.schema), ', '))
-FROM evaluated JOIN f USING (oid) CROSS JOIN LATERAL (
-  SELECT w[1] AS name, g.pronamespace::regnamespace::text AS schema FROM regexp_matches(f.prosrc, '(?:^|[^.\w$"])("[^"]+"|[[:alpha:]_][\w$]*)\s*\(', 'g') w JOIN pg_proc g ON g.proname IN (lower(w[1]), btrim(w[1], '"'))
+FROM evaluated JOIN pg_proc f USING (oid) CROSS JOIN LATERAL (
+  SELECT c.name, g.pronamespace::regnamespace::text FROM (SELECT DISTINCT ` + foldedName + ` AS name FROM regexp_matches(f.prosrc, '(?:^|[^.\w$"])("[^"]+"|[[:alpha:]_][\w$]*)\s*\(', 'g') w) c JOIN pg_proc g ON g.proname = c.name
   WHERE NOT EXISTS (SELECT FROM pg_proc b WHERE b.proname = g.proname AND b.pronamespace = 11)
   UNION ALL
-  SELECT w[1], r.relnamespace::regnamespace::text FROM regexp_matches(f.prosrc, '\m(?:from|join|into|update)\s+(?:only\s+)?("[^"]+"|[[:alpha:]_][\w$]*)(?![\w$]|\s*[.(])', 'gi') w
-  JOIN pg_class r ON r.relname IN (lower(w[1]), btrim(w[1], '"')) AND r.relkind IN ('r', 'p', 'v', 'm', 'f') AND r.relnamespace <> 11 AND r.relpersistence <> 't'
-) n(name, schema) WHERE NOT f.sets GROUP BY f.oid)`
+  SELECT c.name, r.relnamespace::regnamespace::text FROM (SELECT DISTINCT ` + foldedName + ` AS name FROM regexp_matches(f.prosrc, '\m(?:from|join|into|update)\s+(?:only\s+)?("[^"]+"|[[:alpha:]_][\w$]*)(?![\w$]|\s*[.(])', 'gi') w) c
+  JOIN pg_class r ON r.relname = c.name WHERE r.relkind IN ('r', 'p', 'v', 'm', 'f') AND r.relnamespace <> 11 AND r.relpersistence <> 't'
+) n(name, schema) WHERE ` + inText + ` AND NOT coalesce(array_to_string(f.proconfig, ' '), '') || f.prosrc ~* 'search_path' GROUP BY f.oid)`
+
+const (
+	// inText is of functions whose text is looked at: what BEGIN ATOMIC calls is a dependency.
+	inText = `f.prolang IN (SELECT oid FROM pg_language WHERE lanname IN ('sql', 'plpgsql')) AND f.prosrc <> ''`
+	// foldedName is the name that a text means, by which the catalogue has an index.
+	foldedName = `(CASE WHEN w[1] LIKE '"%' THEN btrim(w[1], '"') ELSE lower(w[1]) END)::name`
+)
 
 // readUncovered compares the catalogue with the nodes created from it.
 func (c *creator) readUncovered(ctx context.Context) error {
