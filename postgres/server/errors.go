@@ -179,7 +179,7 @@ func overTempLimit(pg *pgconn.PgError) bool {
 
 func (s *Server) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) string {
 	raised := functionOf(pg.Where)
-	if raised != "" && (pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "42704") {
+	if raised != "" && (pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "42704") && pg.Routine != "exec_stmt_raise" {
 		return fmt.Sprintf("The function %s names something that is missing, or whose schema it does not name, and this session has no search path: run ALTER FUNCTION ... SET search_path.", raised)
 	}
 	if h := StateHints[pg.Code]; h != "" && (raised == "" || kind == tidemark.Transient || kind == tidemark.Forbidden) {
