@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -23,42 +24,31 @@ func inWords(im *importJob, list []*tidemark.Piece) (kept []*tidemark.Piece, fou
 			found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: object, Text: text, Hint: hint})
 		}
 	}
-	left, before := map[string]bool{}, -1 // views that are not made, in lower case
-	for before < len(left) {
+	kept = list
+	left := map[string]bool{} // views that are not made, in lower case
+	for before := -1; before < len(left); {
 		before = len(left)
-		for _, p := range list {
-			if name := strings.ToLower(p.Table.Name); isView(p) && !left[name] {
-				if _, lacks, made := engines.Worded("view", p.SQL, to, left); !made {
-					left[name] = true
-					say(p, "is not made, because "+lacks, "Make it by hand afterwards.")
-				}
-			}
-		}
-	}
-	for _, p := range list {
-		switch {
-		case isView(p) && left[strings.ToLower(p.Table.Name)]:
-			continue
-		case p.What != "" && !alters(p):
+		kept = slices.DeleteFunc(slices.Clone(kept), func(p *tidemark.Piece) bool {
 			kind, _, _ := strings.Cut(p.What, " ")
-			sql, lacks, made := engines.Worded(kind, p.SQL, to, nil)
-			if !made {
-				if creates(p) { // not only drops it, or sets its value
-					say(p, "is not made, because "+lacks, "Make it by hand afterwards.")
-				}
-				continue
+			if kind == "" || alters(p) || kind == "view" && !creates(p) {
+				return false
 			}
-			if p.SQL = sql; lacks != "" {
+			sql, lacks, made := engines.Worded(kind, p.SQL, to, left)
+			p.SQL = sql
+			switch {
+			case made && lacks != "":
 				say(p, "fails when it runs: "+lacks, "Rewrite it on the target.")
+			case !made && creates(p): // not only sets its value
+				say(p, "is not made, because "+lacks, "Make it by hand afterwards.")
+				if kind == "view" {
+					left[strings.ToLower(p.Table.Name)] = true // a dump creates it twice
+				}
 			}
-		}
-		kept = append(kept, p)
+			return !made
+		})
 	}
 	return kept, found
 }
-
-// isView reports whether a statement creates a view.
-func isView(p *tidemark.Piece) bool { return strings.HasPrefix(p.What, "view ") && creates(p) }
 
 func creates(p *tidemark.Piece) bool {
 	return strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE")

@@ -62,7 +62,8 @@ const (
 	Virtual     // a generated column that is in no key
 	Stored      // one that is stored, or in a key
 	Check
-	Program // a view, trigger, routine or event
+	Program  // a view, trigger, routine or event
+	Creation // of a program that is no view: its functions are looked up only when it runs
 )
 
 // Lacks names what the family does not have of calls that Calls has written, for a use;
@@ -78,7 +79,7 @@ func (f *Family) Lacks(tokens []sqltext.Token, use Use, isTime func(column strin
 		name, args, end := f.call(tokens, i)
 		most, limited := f.atMost[name]
 		switch {
-		case f.only[name], use != Program && f.program[name]:
+		case f.only[name] && use != Creation, use < Program && f.program[name]:
 			return "function " + name
 		case limited && len(args) > most:
 			return fmt.Sprintf("function %s with more than %d arguments", name, most)
@@ -101,10 +102,12 @@ func (f *Family) Lacks(tokens []sqltext.Token, use Use, isTime func(column strin
 	return ""
 }
 
-// WhenRun reports whether what is lacking (of a Program) is found only when a program runs, and not
-// when it is created: an unknown function might be a stored one.
-func WhenRun(lacks string) bool {
-	return strings.HasPrefix(lacks, "function ") && !strings.Contains(lacks, " with ")
+// InProgram writes what a program of a kind ("view") calls as the family has it. Lacks is what the
+// family does not have of that, made is whether the program can be created all the same.
+func (f *Family) InProgram(kind string, tokens []sqltext.Token) (_ []sqltext.Token, lacks string, made bool) {
+	tokens = f.Calls(tokens)
+	lacks = f.Lacks(tokens, Program, nil)
+	return tokens, lacks, lacks == "" || kind != "view" && f.Lacks(tokens, Creation, nil) == ""
 }
 
 // readsTime reports whether a cast reads a time from something else than a date or time.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/mysql/functions"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
@@ -304,9 +303,9 @@ func (r *renderer) foreign(o *tidemark.Object) string {
 	if r.same {
 		return ""
 	}
-	create := sqltext.Scan(o.SQL[len(o.SQL)-1])
+	create := sqltext.Scan(o.SQL[creation(o)])
 	if f := r.functions(); f != nil {
-		if lacks := f.Lacks(f.Calls(slices.Clone(create)), functions.Program, nil); lacks != "" && (o.Kind == "view" || !functions.WhenRun(lacks)) {
+		if _, lacks, made := f.InProgram(o.Kind, slices.Clone(create)); !made {
 			return f.Name + " has no " + lacks
 		}
 	}
@@ -362,6 +361,17 @@ func (r *renderer) setDefiner(tokens []sqltext.Token) []sqltext.Token {
 	return tokens
 }
 
+// creation returns which of a program's statements creates it: the others are its settings.
+func creation(o *tidemark.Object) int {
+	create := len(o.SQL) - 1
+	for i, sql := range o.SQL {
+		if !strings.HasPrefix(sql, "SET ") && !strings.HasPrefix(sql, "ALTER DATABASE ") {
+			create = i
+		}
+	}
+	return create
+}
+
 // program adds one view, trigger, routine or event.
 func (r *renderer) program(o *tidemark.Object) {
 	to := r.into[o.Table.Schema]
@@ -376,12 +386,7 @@ func (r *renderer) program(o *tidemark.Object) {
 	for _, dep := range o.Depends {
 		made.Depends = append(made.Depends, r.dependency(dep))
 	}
-	create := len(o.SQL) - 1
-	for i, sql := range o.SQL {
-		if !strings.HasPrefix(sql, "SET ") && !strings.HasPrefix(sql, "ALTER DATABASE ") {
-			create = i
-		}
-	}
+	create := creation(o)
 	ascii := isASCII(o.SQL[create])
 	for i, sql := range o.SQL {
 		tokens := sqltext.Scan(sql)
@@ -417,8 +422,8 @@ func called(r *renderer, o *tidemark.Object, tokens []sqltext.Token) []sqltext.T
 	if f == nil {
 		return tokens
 	}
-	tokens = f.Calls(tokens)
-	if lacks := f.Lacks(tokens, functions.Program, nil); lacks != "" {
+	tokens, lacks, _ := f.InProgram(o.Kind, tokens)
+	if lacks != "" {
 		r.find(tidemark.Warning, o.ID, "fails when it runs: "+f.Name+" has no "+lacks, "Rewrite it on the target.")
 	}
 	return tokens

@@ -251,7 +251,7 @@ func (w *rewriter) storageEngine(name string) string {
 	if !w.r.to.mariadb && len(w.c.partition) > 0 && !strings.HasPrefix(strings.ToLower(name), "ndb") {
 		out = "InnoDB" // MySQL 8 partitions only InnoDB
 	}
-	if !w.r.to.mariadb && computesNothing(name) && computes(w.m.From) {
+	if !w.r.to.mariadb && computesIn(w.m.From, name) {
 		out = "InnoDB"
 	}
 	if !strings.EqualFold(out, name) {
@@ -261,13 +261,10 @@ func (w *rewriter) storageEngine(name string) string {
 	return out
 }
 
-// computesNothing reports whether MySQL has no computed columns and defaults in a storage engine.
-func computesNothing(engine string) bool {
-	return !strings.EqualFold(engine, "InnoDB") && !strings.EqualFold(engine, "MyISAM")
-}
-
-func computes(t *tidemark.Table) bool {
-	return slices.ContainsFunc(t.Columns, func(c tidemark.Column) bool {
+// computesIn reports whether a table has computed columns or defaults that MySQL does not have in a
+// storage engine.
+func computesIn(t *tidemark.Table, engine string) bool {
+	return !strings.EqualFold(engine, "InnoDB") && !strings.EqualFold(engine, "MyISAM") && slices.ContainsFunc(t.Columns, func(c tidemark.Column) bool {
 		return c.Generated != "" || c.Default != nil && (c.Default.Kind == tidemark.Expression || c.Default.Kind == tidemark.NewUUID)
 	})
 }

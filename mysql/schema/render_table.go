@@ -293,7 +293,7 @@ func (b *builder) engine() string {
 	if !b.r.to.mariadb && b.r.mysql && partitioned(b.m.From) {
 		return "InnoDB" // MySQL has no others with partitions
 	}
-	if !b.r.to.mariadb && computesNothing(b.m.From.Storage) && computes(b.m.From) {
+	if !b.r.to.mariadb && computesIn(b.m.From, b.m.From.Storage) {
 		return "InnoDB"
 	}
 	switch strings.ToLower(b.m.From.Storage) {

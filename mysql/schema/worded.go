@@ -18,14 +18,14 @@ func Worded(kind, sql string, mariadb bool, views map[string]bool) (out, lacks s
 	} else if kind == "sequence" {
 		return sql, f.Name + " has no sequences", false
 	}
-	tokens := f.Calls(sqltext.Scan(sql))
-	if what := f.Lacks(tokens, functions.Program, nil); what != "" {
-		return sqltext.Join(tokens), f.Name + " has no " + what, kind != "view" && functions.WhenRun(what)
+	tokens, lacks, made := f.InProgram(kind, sqltext.Scan(sql))
+	if out = sqltext.Join(tokens); lacks != "" {
+		return out, f.Name + " has no " + lacks, made
 	}
 	for i, t := range tokens {
 		if kind == "view" && t.Kind == sqltext.Name && views[strings.ToLower(t.Name())] && !sqltext.At(tokens, i+1).Punct('.') {
-			return sqltext.Join(tokens), "view " + t.Name() + " is not", false
+			return out, "view " + t.Name() + " is not", false
 		}
 	}
-	return sqltext.Join(tokens), "", true
+	return out, "", true
 }
