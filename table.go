@@ -302,8 +302,12 @@ func (s Severity) String() string { return [...]string{"note", "warning", "block
 // A Finding is a remark of a plan or a check about one object.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	Kind     Kind     `json:"kind,omitempty"`   // of a Blocker: the Kind of the error that it becomes; of a Warning: that of what would fail, by which Check makes it a Blocker
+	Kind     Kind     `json:"kind,omitempty"`   // of a Blocker: the Kind of the error that it becomes; of a Warning: see Fails
 	Object   string   `json:"object,omitempty"` // `column shop.item.price`
 	Text     string   `json:"text"`             // what, and why
 	Hint     string   `json:"hint,omitempty"`
 }
+
+// Fails reports whether a warning is about what the copy will try and, as far as is known, fail to
+// do. Its Kind is that of the error.
+func (f *Finding) Fails() bool { return f.Severity == Warning && f.Kind != Bug }

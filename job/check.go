@@ -119,7 +119,7 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 		out.Findings = append(out.Findings, p.Findings...)
 	}
 	for i := range out.Findings {
-		if f := &out.Findings[i]; f.Severity == tidemark.Warning && f.Kind != tidemark.Bug {
+		if f := &out.Findings[i]; f.Fails() {
 			f.Severity = tidemark.Blocker // the copy runs, and reports what fails
 		}
 	}

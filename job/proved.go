@@ -180,8 +180,9 @@ func (p proving) lacking(ctx context.Context) (out lack, err error) {
 		return lack{}, nil
 	}
 	alike := !p.shapes && p.from.Engine == p.tgt.Name()
-	native := those(p.moves, func(m *tidemark.Move, _ int) bool { return alike && m.Direct })
-	shaped := those(p.moves, func(m *tidemark.Move, _ int) bool { return !alike || !m.Direct })
+	inText := func(m *tidemark.Move, _ int) bool { return alike && m.Direct }
+	native := those(p.moves, inText)
+	shaped := those(p.moves, func(m *tidemark.Move, i int) bool { return !inText(m, i) })
 	if alike {
 		out, err = p.lackingText(ctx, native, into(p.tgt, shaped))
 	}
@@ -198,11 +199,9 @@ func (p proving) lacking(ctx context.Context) (out lack, err error) {
 func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped map[tidemark.TableID]*tidemark.Move) (lack, error) {
 	filled := p.filled(moves)
 	maps.Copy(filled, into(p.tgt, p.others))
+	maps.Copy(filled, shaped) // views and triggers need them
 	named := make(map[tidemark.TableID]bool, len(filled))
 	for id := range filled {
-		named[id] = true
-	}
-	for id := range shaped { // views and triggers need them
 		named[id] = true
 	}
 	byShape := func(o tidemark.Object) bool { return inShape(o.Kind) && shaped[ClipID(p.tgt, o.Table)] != nil }
@@ -221,7 +220,6 @@ func (p proving) lackingText(ctx context.Context, moves []tidemark.Move, shaped 
 		exists[there.Objects[i].ID] = true
 	}
 	there.Handed = true // of many tables this is what takes most memory
-	maps.Copy(filled, shaped)
 	have, _, err := render(p.tgt, there, onto(there.Tables, filled, true))
 	if err != nil {
 		return lack{}, err

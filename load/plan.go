@@ -90,7 +90,7 @@ func rangeTarget(bytes, total int64, lanes int, cheap bool) int64 {
 func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database, moves []tidemark.Move, target string, opt PlanOptions) (*Plan, error) {
 	p := &Plan{Source: db.Engine, Target: target, Moves: moves, Prep: opt.Prep, Findings: slices.Clone(db.Findings)}
 	if engine.Family(db.Engine) != engine.Family(target) { // what would fail is not made there
-		p.Findings = slices.DeleteFunc(p.Findings, func(f tidemark.Finding) bool { return f.Severity == tidemark.Warning && f.Kind != tidemark.Bug })
+		p.Findings = slices.DeleteFunc(p.Findings, func(f tidemark.Finding) bool { return f.Fails() })
 	}
 	states, err := p.inspect(ctx, tgt) // first: names of its objects are not given again
 	if err != nil {

@@ -51,8 +51,8 @@ func (c *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([
 			batch.Queue(t.sql).QueryRow(func(row pgx.Row) error { return row.Scan(t.into()...) })
 		}
 		err := conn.SendBatch(ctx, &batch).Close()
-		switch server.SQLState(err) {
-		case "42501", "53200", "42883", "42P01", "42704": // one of them is not to be read: which one? Or the server has too few locks for so many at once
+		// One of them is not to be read: which one? Or the server has too few locks for so many.
+		if state := server.SQLState(err); state == "42501" || state == "53200" || server.Unresolved(state) {
 			some, err = eachLob(ctx, conn, some)
 		}
 		if err != nil {
@@ -99,14 +99,9 @@ func (t *lobTable) into() []any {
 func eachLob(ctx context.Context, conn *pgx.Conn, tables []*lobTable) (out []*lobTable, _ error) {
 	for _, t := range tables {
 		err := conn.QueryRow(ctx, t.sql).Scan(t.into()...)
-		switch server.SQLState(err) {
-		case "":
-			if err != nil {
-				return nil, err
-			}
+		if state := server.SQLState(err); err == nil {
 			out = append(out, t)
-		case "42501", "42883", "42P01", "42704":
-		default:
+		} else if state != "42501" && !server.Unresolved(state) {
 			return nil, err
 		}
 	}

@@ -179,7 +179,7 @@ func overTempLimit(pg *pgconn.PgError) bool {
 
 func (s *Server) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) string {
 	raised := functionOf(pg.Where)
-	if raised != "" && (pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "42704") && pg.Routine != "exec_stmt_raise" {
+	if raised != "" && Unresolved(pg.Code) && pg.Routine != "exec_stmt_raise" {
 		return fmt.Sprintf("The function %s names something that is missing, or whose schema it does not name, and this session has no search path: run ALTER FUNCTION ... SET search_path.", raised)
 	}
 	if h := StateHints[pg.Code]; h != "" && (raised == "" || kind == tidemark.Transient || kind == tidemark.Forbidden) {
@@ -310,6 +310,10 @@ func SQLState(err error) string {
 	}
 	return ""
 }
+
+// Unresolved reports whether a SQLSTATE is that of a function, table or other object that does not
+// exist by its name: what a function calls without a schema, for one.
+func Unresolved(state string) bool { return state == "42883" || state == "42P01" || state == "42704" }
 
 // A serverError is the message of a server or of the driver, with its SQLSTATE.
 type serverError struct{ text, state string }

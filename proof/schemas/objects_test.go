@@ -77,7 +77,7 @@ func (m *maker) function(i int) {
 func (m *maker) after() {
 	for i := range m.tables {
 		if t := &m.tables[i]; m.odds(60) {
-			m.further1(t)
+			m.alterMore(t)
 		}
 	}
 	for i := range m.IntN(4) {
@@ -92,8 +92,8 @@ func (m *maker) after() {
 	}
 }
 
-// further1 adds one or two things to a table.
-func (m *maker) further1(t *made) {
+// alterMore alters a table, or adds what stands on it.
+func (m *maker) alterMore(t *made) {
 	name := m.q(t.name)
 	alter := "ALTER TABLE " + name + " "
 	for range 1 + m.IntN(2) {

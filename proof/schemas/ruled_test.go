@@ -33,11 +33,11 @@ func ruled(t *testing.T, m *maker, to, copies, src string, fail func(string, tes
 		if tables[v[0]] == nil {
 			tables[v[0]] = map[string]map[string]string{"types": {}}
 		}
-		to := pick(m, wider[v[2]]...)
-		if m.dumps && to == "text" && strings.HasPrefix(v[1], "ref") {
-			to = wider[v[2]][len(wider[v[2]])-1] // a foreign key's column: see doc/STATE.md
+		typ := pick(m, wider[v[2]]...)
+		if m.dumps && typ == "text" && strings.HasPrefix(v[1], "ref") {
+			typ = wider[v[2]][len(wider[v[2]])-1] // a foreign key's column: see doc/STATE.md
 		}
-		tables[v[0]]["types"][v[1]] = to
+		tables[v[0]]["types"][v[1]] = typ
 	}
 	if len(tables) == 0 {
 		return

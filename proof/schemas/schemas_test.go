@@ -140,7 +140,6 @@ func (m *maker) try(t *testing.T, seed, to string, sql []string) {
 				copied.Out += "\n" + a + "\n-----\n" + b
 				fail("the rows", copied)
 			}
-			return
 		}
 		if !m.more {
 			m.further(t, to, copies, src, dst, fail)

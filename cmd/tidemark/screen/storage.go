@@ -146,8 +146,8 @@ func (w *StorageWatch) Watch(of interface{ Status() backup.Status }) {
 			phase, said = now.Phase, time.Now()
 			w.print(now)
 		})
-		if now := of.Status(); phase == "" && w.v.JSON && w.v.Progress != "none" {
-			w.print(now) // one that took less than a look
+		if phase == "" && w.v.JSON && w.v.Progress != "none" {
+			w.print(of.Status()) // one that took less than a look
 		}
 	})
 }
