@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,8 +128,9 @@ func (p *proving) plan() error {
 	return nil
 }
 
-// todo returns the units that are not proved at this code: first those that never were, then those
-// whose proof is of other code, the oldest first, then those that failed.
+// todo returns the units that are not proved at this code: first those that never were, and of
+// these races last, since the long forms find more; then those whose proof is of other code, the
+// oldest first, then those that failed.
 func (p *proving) todo() []unit {
 	var due, failed []unit
 	for _, units := range p.rows {
@@ -146,6 +148,9 @@ func (p *proving) todo() []unit {
 		slices.SortStableFunc(list, func(a, b unit) int {
 			x, _ := p.record.of(a)
 			y, _ := p.record.of(b)
+			if x.Time.IsZero() && y.Time.IsZero() && (a.what == raced) != (b.what == raced) {
+				return cmp.Compare(a.what, b.what)
+			}
 			return x.Time.Compare(y.Time)
 		})
 	}

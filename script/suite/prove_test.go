@@ -91,6 +91,17 @@ func TestProve(t *testing.T) {
 			}
 		}
 	}
+	planned := &proving{top: w.dir, from: map[string]source{}}
+	if err := planned.plan(); err != nil {
+		t.Fatal(err)
+	}
+	order := ""
+	for _, u := range planned.left {
+		order += u.key() + ", "
+	}
+	if want := "a long, a long TestLong, b long, b long TestLong, a race, a race TestLong, b race, b race TestLong, "; order != want {
+		t.Errorf("the order is %s, want %s", order, want)
+	}
 	check(a, b)(w.prove(0, true))
 	w.git("add", "-A") // the record is committed with other code, or alone
 	w.write(map[string]string{"doc/x.md": "y\n"})
