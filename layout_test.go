@@ -148,7 +148,7 @@ var rooms = map[string]room{
 	"job/stream/figure": {floor: 54, imports: ". job/sampled"},
 
 	// What its catalogue keeps of each table.
-	"job/stream/loading": {floor: 54, imports: ". catalog change"},
+	"job/stream/loading": {floor: 54, imports: ". catalog change engine"},
 
 	// Whether its servers answer.
 	"job/stream/contact": {floor: 54, imports: "."},
@@ -173,7 +173,7 @@ var rooms = map[string]room{
 	"cmd/tidemark/holdings":  {floor: 62, imports: ". engine backup/logs backup/repo cmd/tidemark/screen postgres/wal"},
 	"cmd/tidemark/bundle":    {floor: 62, imports: ". catalog cmd/tidemark/screen job load job/sampled"},
 	"cmd/tidemark/screen":    {floor: 61, imports: ". engine flow advisor engines ha ha/measure catalog sample backup backup/repo define diff load job job/stream internal/crash postgres/physical job/stream/limit store sqltext job/workload job/sampled"},
-	"cmd/tidemark":           {floor: 69, imports: ". engine advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream job/stream/point internal/filelock internal/crash mysql/server postgres/physical job/workload internal/plainfile job/sampled"},
+	"cmd/tidemark":           {floor: 69, imports: ". engine advisor relay/far db2/advise db2/text cmd/tidemark/archiving cmd/tidemark/bundle cmd/tidemark/holdings cmd/tidemark/option cmd/tidemark/address cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka relay apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/forecast job/stream job/stream/loading job/stream/point internal/filelock internal/crash mysql/server postgres/physical job/workload internal/plainfile job/sampled"},
 
 	"proof/ddl": {floor: 90},
 

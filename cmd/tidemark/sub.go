@@ -12,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream"
+	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
 
 // subOptions are the options of sub.
@@ -28,7 +29,7 @@ func (o *subOptions) own() option.Table {
 
 func (o *subOptions) Table() option.Table { return option.Join(o.table(), o.own()) }
 
-var subActions = []string{stream.StartTable, stream.StopTable, stream.ReloadTable, stream.LoadDoneTable}
+var subActions = []string{loading.Start, loading.Stop, loading.Reload, loading.Done}
 
 func subCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -198,7 +198,7 @@ func (b *binder) remapped(id tidemark.TableID) error {
 
 // loadAnew loads a table again; its changes are skipped until then.
 func (b *binder) loadAnew(id tidemark.TableID) error {
-	err := b.subs.edit(b.ctx, id, func(t *catalog.StreamTable) error { return act(t, ReloadTable, false, b.r.env) })
+	err := b.subs.edit(b.ctx, id, func(t *catalog.StreamTable) error { return loading.Act(t, loading.Reload, false, b.r.env.Time()) })
 	if err != nil {
 		return err
 	}

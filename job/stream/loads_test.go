@@ -71,7 +71,7 @@ func TestAskedAnew(t *testing.T) {
 			asks := func() {
 				t.Helper()
 				now = now.Add(passes)
-				if _, _, err := Subscribe(ctx, env, "s", ReloadTable, "t", false); err != nil {
+				if _, _, err := Subscribe(ctx, env, "s", loading.Reload, "t", false); err != nil {
 					t.Fatal(err)
 				}
 				if anew, _ := r.subs.applyCommands(tablesOf(t, env)); !anew {
@@ -128,7 +128,7 @@ func TestStoppedAndAsked(t *testing.T) {
 		if r.subs, _, err = r.subscribe(ctx, []tidemark.Move{{From: &tidemark.Table{TableID: id}}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := Subscribe(ctx, env, "s", ReloadTable, "t", false); err != nil {
+		if _, _, err := Subscribe(ctx, env, "s", loading.Reload, "t", false); err != nil {
 			t.Fatal(err)
 		}
 		said := described.Stopped{Table: id, Reason: "no key"}

@@ -122,7 +122,7 @@ func (r *session) startTable(ctx context.Context, id tidemark.TableID) {
 		if started = t.State == ""; !started {
 			return nil
 		}
-		err := act(t, StartTable, false, r.env)
+		err := loading.Act(t, loading.Start, false, r.env.Time())
 		loading.Note(t, func(x *loading.Load) { x.Added = true })
 		return err
 	})

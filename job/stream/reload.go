@@ -310,7 +310,7 @@ func (l *reload) follow(ctx context.Context, parent tidemark.TableID) error {
 			if t.State != catalog.TableStopped || loading.Of(t).Parent == nil {
 				return nil
 			}
-			return act(t, ReloadTable, false, l.r.env)
+			return loading.Act(t, loading.Reload, false, l.r.env.Time())
 		})
 		if err != nil {
 			return err

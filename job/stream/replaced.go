@@ -210,7 +210,7 @@ const takenOver = ": its definition is taken over, and its rows are loaded again
 // afresh makes a table one that is loaded again, with the source's definition; place is that of the
 // statement that has changed it, if the log has one.
 func (r swaps) afresh(t *catalog.StreamTable, place uint64) error {
-	err := act(t, ReloadTable, false, r.env)
+	err := loading.Act(t, loading.Reload, false, r.env.Time())
 	if err == nil {
 		loading.Note(t, func(x *loading.Load) { x.Made, x.Replaced, x.Altered = false, true, place })
 	}

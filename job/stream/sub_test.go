@@ -11,77 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/ddl"
 	"github.com/tidemarkdb/tidemark/job"
-	"github.com/tidemarkdb/tidemark/job/stream/loading"
 )
-
-// What each action makes of a table in each state.
-func TestActions(t *testing.T) {
-	const active, loads, stopped = catalog.TableActive, catalog.TableLoading, catalog.TableStopped
-	for _, x := range []struct {
-		state  string
-		manual bool
-		action string
-		want   string // or, with an error, none
-		kind   tidemark.Kind
-	}{
-		{"", false, StartTable, loads, 0},
-		{"", false, StopTable, "", tidemark.NotFound},
-		{"", false, ReloadTable, "", tidemark.NotFound},
-		{"", false, LoadDoneTable, "", tidemark.NotFound},
-		{active, false, StartTable, "", tidemark.Exists},
-		{active, false, StopTable, stopped, 0},
-		{active, false, ReloadTable, loads, 0},
-		{active, false, LoadDoneTable, "", tidemark.Invalid},
-		{loads, false, StartTable, "", tidemark.Exists},
-		{loads, false, StopTable, stopped, 0},
-		{loads, false, ReloadTable, loads, 0},
-		{loads, false, LoadDoneTable, "", tidemark.Invalid},
-		{loads, true, LoadDoneTable, active, 0},
-		{stopped, false, StartTable, loads, 0},
-		{stopped, false, StopTable, stopped, 0},
-		{stopped, false, ReloadTable, loads, 0},
-		{stopped, false, LoadDoneTable, "", tidemark.Invalid},
-	} {
-		at := time.Now().Add(time.Hour) // the clock was set back since
-		row := &catalog.StreamTable{State: x.state, Since: at, Load: loading.Load{Manual: x.manual, Key: []string{"7"}, Heard: 5}.Text()}
-		err := act(row, x.action, false, job.Env{})
-		if x.kind != 0 {
-			if tidemark.KindOf(err) != x.kind || row.State != x.state {
-				t.Errorf("%s of one that is %q: %v, is %q", x.action, x.state, err, row.State)
-			}
-			continue
-		}
-		same := x.state == stopped && x.want == stopped
-		if err != nil || row.State != x.want || row.Since.After(at) == same {
-			t.Errorf("%s of one that is %q: %v, is %q since %v", x.action, x.state, err, row.State, row.Since)
-		}
-		if l := loading.Of(row); x.want == loads && (l.Key != nil || l.Heard != 5) {
-			t.Errorf("%s of one that is %q: its load is %+v", x.action, x.state, l)
-		}
-	}
-}
-
-func TestTableNamed(t *testing.T) {
-	id := func(schema, name string) tidemark.TableID { return tidemark.TableID{Schema: schema, Name: name} }
-	known := []catalog.StreamTable{{Table: id("a", "t")}, {Table: id("b", "t")}, {Table: id("a", "u")}}
-	for _, x := range []struct {
-		source, name string
-		want         tidemark.TableID
-		kind         tidemark.Kind
-	}{
-		{"postgres://h/db", "a.t", id("a", "t"), 0},
-		{"postgres://h/db", "u", id("a", "u"), 0},
-		{"postgres://h/db", "t", tidemark.TableID{}, tidemark.Invalid},
-		{"postgres://h/db", "new", id("public", "new"), 0},
-		{"mysql://h/shop", "new", id("shop", "new"), 0},
-		{"mysql://h/shop", "c.new", id("c", "new"), 0},
-	} {
-		got, err := tableNamed(catalog.Stream{Source: x.source}, known, "start", x.name)
-		if got != x.want || x.kind != 0 && tidemark.KindOf(err) != x.kind || x.kind == 0 && err != nil {
-			t.Errorf("%s of %s: %v %v", x.name, x.source, got, err)
-		}
-	}
-}
 
 // What a session hears of what commands have written.
 func TestHeed(t *testing.T) {

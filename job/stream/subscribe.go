@@ -3,25 +3,14 @@ package stream
 import (
 	"context"
 	"errors"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream/loading"
-)
-
-// Actions on a table of a stream.
-const (
-	StartTable    = "start"
-	StopTable     = "stop"
-	ReloadTable   = "reload"
-	LoadDoneTable = "loaddone"
 )
 
 // Subscribe records the new state of one table of a stream. The process that replicates carries it
@@ -44,7 +33,7 @@ func Subscribe(ctx context.Context, env job.Env, stream, action, table string, n
 
 func subscribe(ctx context.Context, env job.Env, stream, action, table string, noLoad bool) (tidemark.TableID, string, error) {
 	s, err := Here(ctx, env.Catalog, stream)
-	if err == nil && s.Name == RecordOf(stream, CaptureHalf) && (noLoad || action != StartTable && action != ReloadTable) {
+	if err == nil && s.Name == RecordOf(stream, CaptureHalf) && (noLoad || action != loading.Start && action != loading.Reload) {
 		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: table, Err: errors.New("is only possible where tidemark apply runs"), Hint: "Run this command where tidemark apply runs. Here you can start and reload tables."}
 	}
 	if err != nil {
@@ -58,14 +47,14 @@ func subscribe(ctx context.Context, env job.Env, stream, action, table string, n
 	if len(known) == 0 {
 		return tidemark.TableID{}, "", &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: stream, Err: errors.New("the stream is not following yet"), Hint: "Start it first: tidemark replicate."}
 	}
-	id, err := tableNamed(s, known, action, table)
+	id, err := loading.Named(s.Source, known, action, table)
 	if err != nil {
 		return id, "", err
 	}
 	var was, is catalog.StreamTable
 	err = env.Catalog.EditStreamTable(ctx, stream, id, func(t *catalog.StreamTable) error {
 		was = *t
-		err := act(t, action, noLoad, env)
+		err := loading.Act(t, action, noLoad, env.Time())
 		is = *t
 		return err
 	})
@@ -112,33 +101,6 @@ func awaitStart(ctx context.Context, env job.Env, stream string, was, is catalog
 	return nil
 }
 
-// act puts a table into the state that an action wants.
-func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error {
-	op, object := "sub "+action, t.Table.String()
-	switch {
-	case t.State == "" && action != StartTable:
-		return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: object, Err: errors.New("is not a table of the stream"), Hint: "tidemark sub lists them; tidemark sub start " + object + " adds it."}
-	case action == StopTable && t.State == catalog.TableStopped:
-		return nil
-	case action == StopTable:
-		loading.Halt(t, "stopped by hand", "tidemark sub reload "+object+" starts it again.", env.Time())
-		return nil
-	case action == StartTable && (t.State == catalog.TableActive || t.State == catalog.TableLoading):
-		return &tidemark.Error{Kind: tidemark.Exists, Op: op, Object: object, Err: errors.New("is " + t.State + " already"), Hint: "tidemark sub reload " + object + " loads it again."}
-	case action == LoadDoneTable:
-		if t.State != catalog.TableLoading || !loading.Of(t).Manual {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New("it is not waiting for a load of yours: it is " + t.State), Hint: "Use loaddone only after sub start --no-load."}
-		}
-		t.State, t.Since = catalog.TableActive, loading.Later(t, env.Time())
-		return nil
-	}
-	x := loading.Of(t).Anew()
-	was := loading.Of(t)
-	x.Manual, x.Made = noLoad, (was.Lacks || was.Gone) && action == ReloadTable
-	loading.Become(t, catalog.TableLoading, "", "", x, env.Time())
-	return nil
-}
-
 // Here gives a catalogue's record of a stream: that of its apply, if apply and capture are two
 // processes with one catalogue. Kind NotFound.
 func Here(ctx context.Context, cat *catalog.Catalog, name string) (catalog.Stream, error) {
@@ -152,28 +114,4 @@ func Here(ctx context.Context, cat *catalog.Catalog, name string) (catalog.Strea
 		}
 	}
 	return s, err
-}
-
-// tableNamed finds the table that a name means.
-func tableNamed(s catalog.Stream, known []catalog.StreamTable, action, name string) (tidemark.TableID, error) {
-	var found []tidemark.TableID
-	for _, t := range known {
-		if t.Table.String() == name || t.Table.Name == name {
-			found = append(found, t.Table)
-		}
-	}
-	schema, rest, dotted := strings.Cut(name, ".")
-	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return tidemark.TableID{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: name, Err: errors.New("names more than one table of the stream"), Hint: "Name its schema: " + found[0].String() + "."}
-	case dotted:
-		return tidemark.TableID{Schema: schema, Name: rest}, nil
-	}
-	id := tidemark.TableID{Schema: engine.OfURL(s.Source).DefaultSchema, Name: name}
-	if u, err := url.Parse(s.Source); err == nil && id.Schema == "" {
-		id.Schema = strings.Trim(u.Path, "/")
-	}
-	return id, nil
 }
