@@ -63,10 +63,11 @@ func changed(a change.DDLAction, c Change, there *tidemark.Column) (out []Change
 	}
 	if a.To != "" {
 		add(RenameColumn, a.To)
-		return out
 	}
 	if there == nil || a.Def == nil {
-		add(ChangeType, "")
+		if a.To == "" {
+			add(ChangeType, "")
+		}
 		return out
 	}
 	is := mysqltype.Parse(a.Def.Type)
@@ -116,6 +117,34 @@ func labels(was, is *tidemark.Type, add func(Kind, string)) {
 
 func sameType(a, b *tidemark.Type) bool {
 	return a.Kind == b.Kind && a.Bits == b.Bits && a.Unsigned == b.Unsigned && a.Length == b.Length && a.Precision == b.Precision && a.Scale == b.Scale
+}
+
+// Recasts reports whether MySQL and MariaDB turn each value of a type into the same one of another
+// type, whatever the session, or refuse it. What depends on a time zone, on sql_mode or on how a
+// server writes a number does not count.
+func Recasts(was *tidemark.Type, def *change.DDLColumn) bool {
+	is := mysqltype.Parse(def.Type)
+	text := func(t *tidemark.Type) bool {
+		return t.Kind == tidemark.Char || t.Kind == tidemark.Varchar || t.Kind == tidemark.Text
+	}
+	exact := func(t *tidemark.Type) bool { return t.Kind == tidemark.Int || t.Kind == tidemark.Decimal }
+	switch {
+	case exact(was):
+		return exact(&is) || text(&is)
+	case text(was), was.Kind == tidemark.Enum, was.Kind == tidemark.Set:
+		return text(&is)
+	case was.Kind.Bytes():
+		return is.Kind.Bytes()
+	case was.Kind == tidemark.Float:
+		return is.Kind == tidemark.Float && is.Bits >= was.Bits
+	}
+	moment := was.Kind == tidemark.Time || was.Kind == tidemark.DateTime || was.Kind == tidemark.Timestamp
+	return moment && is.Kind == was.Kind && is.Precision >= was.Precision
+}
+
+// Loses reports whether a change, run twice, may lose what the rows after the first time had.
+func Loses(k Kind) bool {
+	return slices.Contains([]Kind{DropColumn, RenameColumn, ChangeType, DropPartition, EmptyPartition}, k)
 }
 
 // InRows reports whether a change shows in the relation of the rows after it, which is checked when

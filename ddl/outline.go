@@ -1,6 +1,7 @@
 package ddl
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
@@ -27,6 +28,10 @@ type OutlineColumn struct {
 	Number int32  `json:"number,omitempty"` // see tidemark.RelationColumn
 	// Native is the source's name of the type, when the stream began, until the stream reports one.
 	Native string `json:"native,omitempty"`
+	Now    string `json:"now,omitempty"` // of one that is Gone: what it was renamed to, if it was
+	// Doubt is set by a statement that may have given the column another type, and that the
+	// target's table, which gets the others in their place, did not get.
+	Doubt bool `json:"doubt,omitempty"`
 }
 
 // FirstOutline is what is known of a table before the log has reported anything: no types, since
@@ -87,20 +92,50 @@ func OutlineOf(rel change.Relation) (out []OutlineColumn) {
 	return out
 }
 
+// Redone is a stored Outline after a change of Loses at a place: the relation that comes next is
+// not compared with what it has changed. Unless the target's table was given it, the type is in
+// doubt.
+func Redone(shape []byte, place uint64, c Change, given bool) ([]byte, error) {
+	var o Outline
+	if shape == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(shape, &o); err != nil {
+		return nil, err
+	}
+	at := func(x OutlineColumn) bool { return x.Name == c.Column }
+	if k := slices.IndexFunc(o.Columns, at); !given && k >= 0 {
+		o.Columns[k].Doubt = true
+		return json.Marshal(o)
+	}
+	o.Place, o.Columns = place, slices.DeleteFunc(o.Columns, at)
+	if c.Kind == DropColumn || c.Kind == RenameColumn {
+		o.Gone = append(slices.DeleteFunc(o.Gone, at), OutlineColumn{Name: c.Column, Now: c.To})
+	}
+	return json.Marshal(o)
+}
+
 // Earlier gives columns that were reported before the Outline their names in it.
 func (o *Outline) Earlier(columns []change.RelationColumn, gone []bool) {
 	for i := range columns {
 		c := &columns[i]
-		k := slices.IndexFunc(o.Gone, func(x OutlineColumn) bool { return x.Name == c.Name })
-		if k < 0 || o.Index(0, c.Name) >= 0 {
-			continue
-		}
-		at := -1
-		if n := o.Gone[k].Number; n != 0 {
-			at = slices.IndexFunc(o.Columns, func(x OutlineColumn) bool { return x.Number == n })
-		}
-		if gone[i] = at < 0; at >= 0 {
-			c.Name = o.Columns[at].Name
+		for range o.Gone { // it may have been renamed several times
+			k := slices.IndexFunc(o.Gone, func(x OutlineColumn) bool { return x.Name == c.Name })
+			if k < 0 || o.Index(0, c.Name) >= 0 {
+				break
+			}
+			if now := o.Gone[k].Now; now != "" {
+				c.Name = now
+				continue
+			}
+			at := -1
+			if n := o.Gone[k].Number; n != 0 {
+				at = slices.IndexFunc(o.Columns, func(x OutlineColumn) bool { return x.Number == n })
+			}
+			if gone[i] = at < 0; at >= 0 {
+				c.Name = o.Columns[at].Name
+			}
+			break
 		}
 	}
 }

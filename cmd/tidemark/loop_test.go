@@ -191,3 +191,47 @@ func TestLoopOfLargeTransactions(t *testing.T) {
 	must(t, append(there, "--remove")...)
 	must(t, append(back, "--remove")...)
 }
+
+// TestLoopOfDefinitions has two databases follow each other's ALTER TABLE: none comes back, where
+// it would undo what was done since.
+func TestLoopOfDefinitions(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name string
+		a, b func(*testing.T) *testdb.Server
+	}{{"mysql", mysql8, mysql8}, {"mariadb", maria, maria}, {"both", mysql8, maria}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			a, b, name := x.a(t).NewDatabase(t, "a"), x.b(t).NewDatabase(t, "b"), streamName()
+			testdb.Query(t, a, "CREATE TABLE item (id int PRIMARY KEY, n int, l enum('x','y')) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20)); INSERT INTO item VALUES (1, 1, 'x'), (11, 1, 'y')")
+			there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--until", "now"}
+			back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--until", "now"}
+			must(t, there...)
+			must(t, back...)
+			for _, step := range [][2]string{
+				{"ALTER TABLE item TRUNCATE PARTITION p1; INSERT INTO item VALUES (12, 2, 'x')", "INSERT INTO item VALUES (13, 3, 'y')"},
+				{"ALTER TABLE item RENAME COLUMN n TO m; INSERT INTO item VALUES (2, 2, 'x')", "ALTER TABLE item RENAME COLUMN m TO n; INSERT INTO item VALUES (3, 3, 'x')"},
+				{"ALTER TABLE item MODIFY l enum('x','y','z'); UPDATE item SET l = 'z' WHERE id = 2", "ALTER TABLE item MODIFY l enum('z','x','y','w'); UPDATE item SET l = 'w' WHERE id = 3"},
+				{"ALTER TABLE item DROP n; INSERT INTO item VALUES (4, 'x')", "ALTER TABLE item ADD n bigint DEFAULT 7; INSERT INTO item VALUES (5, 'x', 5)"},
+				{"ALTER TABLE item ADD PARTITION (PARTITION p2 VALUES LESS THAN (30)); INSERT INTO item VALUES (22, 'x', 2)", "ALTER TABLE item DROP PARTITION p2; ALTER TABLE item ADD PARTITION (PARTITION p2 VALUES LESS THAN (40)); INSERT INTO item VALUES (35, 'x', 3)"},
+			} {
+				testdb.Query(t, a, step[0])
+				must(t, there...)
+				testdb.Query(t, a, step[1]) // before what the other one did comes back
+				must(t, back...)
+				must(t, there...)
+				must(t, back...)
+			}
+			testdb.Query(t, b, "ALTER TABLE item MODIFY n varchar(30); UPDATE item SET n = 'b' WHERE id = 1")
+			must(t, back...)
+			must(t, there...)
+			must(t, "diff", a, b)
+			const rows = "SELECT group_concat(id, l, n ORDER BY id) FROM item"
+			if hasA, hasB := testdb.Query(t, a, rows), testdb.Query(t, b, rows); hasA != hasB || hasA != "1xb,2z7,3w7,4x7,5x5,12x7,13y7,35x3" {
+				t.Errorf("one has %s, the other %s", hasA, hasB)
+			}
+			must(t, append(there, "--remove")...)
+			must(t, append(back, "--remove")...)
+		})
+	}
+}

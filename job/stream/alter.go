@@ -53,6 +53,7 @@ type tableChange struct {
 	drain   func() error
 	actions []change.DDLAction
 	drained bool
+	redone  []ddl.Change // those of ddl.Loses
 }
 
 func (a *tableChange) run() error {
@@ -89,7 +90,16 @@ func (a *tableChange) run() error {
 	if !a.drained {
 		return nil
 	}
-	if err := b.subs.note(b.ctx, a.id, func(l *loading.Load) { l.Altered, l.Altering = a.place, 0 }); err != nil {
+	err := b.subs.edit(b.ctx, a.id, func(t *catalog.StreamTable) (err error) {
+		loading.Note(t, func(l *loading.Load) { l.Altered, l.Altering = a.place, 0 })
+		for _, c := range a.redone {
+			if t.Shape, err = ddl.Redone(t.Shape, a.place, c, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	b.again()
@@ -126,17 +136,28 @@ func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before loading.L
 	}
 	goes, harmless := false, true
 	var last ddl.Change
+	var lost []ddl.Change
 	for _, c := range ddl.Read(x, there) {
 		c.Table = a.id
-		switch verdict := b.decide(c.Kind).Verdict; {
+		verdict := b.decide(c.Kind).Verdict
+		if verdict == ddl.Goes && ddl.Loses(c.Kind) && !a.loses(x, c, m, there) {
+			verdict = ddl.Stops
+		}
+		switch {
 		case verdict == ddl.Goes && m == nil, verdict == ddl.Stays:
-		case c.Kind == ddl.DropColumn && m != nil && there != nil && b.redoes(m) && !a.hadRows(x.Column):
-			goes, last = true, c // added and dropped again without a row between
 		case verdict == ddl.Goes:
+			if ddl.Loses(c.Kind) && ddl.InRows(c.Kind) {
+				lost = append(lost, c)
+			}
 			if goes = true; harmless || !ddl.Harmless(c.Kind) {
 				last = c
 			}
 			harmless = harmless && ddl.Harmless(c.Kind)
+		case c.Kind == ddl.ChangeType && m != nil && b.redoes(m):
+			return b.subs.edit(b.ctx, a.id, func(t *catalog.StreamTable) (err error) {
+				t.Shape, err = ddl.Redone(t.Shape, a.place, c, false)
+				return err
+			})
 		case ddl.InRows(c.Kind):
 			return nil
 		case m == nil && !ddl.Gone(c.Kind), c.Kind == ddl.DropNotNull && isKey(m, x.Column), c.Kind == ddl.MakeGenerated && !a.hadRows(x.Column):
@@ -151,7 +172,24 @@ func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before loading.L
 		}
 		return nil
 	}
+	a.redone = append(a.redone, lost...)
 	return a.redo(x, m, before, last, harmless)
+}
+
+// loses reports whether the target's table can be given a change of ddl.Loses, or was when this
+// process was killed. One that is loaded has rows that are newer than the statement, unless none
+// has a value of the column yet.
+func (a *tableChange) loses(x change.DDLAction, c ddl.Change, m *tidemark.Move, there *tidemark.Column) bool {
+	if m == nil || x.Words == "" || !a.b.redoes(m) || a.b.subs.loading(a.id) && (c.Kind != ddl.DropColumn || a.hadRows(x.Column)) {
+		return false
+	}
+	switch c.Kind {
+	case ddl.RenameColumn:
+		return there != nil || stillHas(a.b, m, c.To)
+	case ddl.ChangeType:
+		return there != nil && x.Def != nil && ddl.Recasts(&there.Type, x.Def)
+	}
+	return true
 }
 
 // hadRows reports whether the stream has sent values of a column, so that it was a plain one.
@@ -179,10 +217,13 @@ func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before loading.
 		return err
 	}
 	a.drained = true
-	if x.Verb == change.DDLAddPartition || x.Verb == change.DDLRepartition {
+	if slices.Contains([]change.DDLVerb{change.DDLAddPartition, change.DDLRepartition, change.DDLDropPartition, change.DDLEmptyPartition}, x.Verb) {
 		n, err := tgt.Partitions(b.ctx, to)
 		if err != nil {
 			return err
+		}
+		if n == 0 && ddl.Loses(c.Kind) {
+			return c.Stop(b.r.shape.Name(), b.r.tgt.Name())
 		}
 		if n == 0 && !strings.HasPrefix(strings.ToUpper(x.Words), "PARTITION") || before.Altering == a.place && before.Parts != n {
 			return nil // it was done when this process was killed
@@ -190,6 +231,9 @@ func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before loading.
 		if err := b.subs.note(b.ctx, a.id, func(l *loading.Load) { l.Altering, l.Parts = a.place, n }); err != nil {
 			return err
 		}
+	}
+	if c.Kind == ddl.RenameColumn && !stillHas(b, m, c.Column) {
+		return nil // likewise
 	}
 	err := tgt.Redo(b.ctx, to, x.Words)
 	kind := tidemark.KindOf(err)

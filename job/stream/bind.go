@@ -200,7 +200,9 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 	if engine.Of(b.r.shape.Name()).OldKeysOnly && rel.Identity != 'f' && b.r.conflict(m).Rule.Checks(tidemark.UpdateChange) {
 		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: rel.Table.String(), Err: errors.New("its log no longer has the old values of a changed row, which its conflict rule checks"), Hint: "On the source: ALTER TABLE " + rel.Table.String() + " REPLICA IDENTITY FULL"}
 	}
-	unknown := func(i int) bool { return !gone[i] && b.unknown(m, rel.Columns[i]) }
+	unknown := func(i int) bool {
+		return !gone[i] && b.unknown(m, rel.Columns[i]) && !stillHas(b, m, rel.Columns[i].Name)
+	}
 	for i := range rel.Columns {
 		if unknown(i) || !gone[i] && b.lacks(m, rel.Columns[i].Name) {
 			if m, err = b.grown(rel, gone, m); err != nil {
@@ -227,6 +229,8 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 		case gone[i] && !c.Key: // dropped on the source later, and on the target
 		case k >= 0:
 			named.Columns[i].Name = job.Clip(b.r.tgt, stored[k].Name)
+		case stillHas(b, m, c.Name):
+			named.Columns[i].Name = job.Clip(b.r.tgt, c.Name)
 		case rel.Identity == 'f':
 			named.Columns[i].Key = false // the other columns identify the row
 		case c.Key:
@@ -260,6 +264,13 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 	}
 	out.Table = &typed
 	return out, nil
+}
+
+// stillHas reports whether the target's table, if it gets the statements of the log in their place,
+// has a column that the source's may have lost since.
+func stillHas(b *binder, m *tidemark.Move, name string) bool {
+	there := b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
+	return b.redoes(m) && there != nil && there.Column(job.Clip(b.r.tgt, name)) != nil
 }
 
 // lacks reports whether a column of the source's table belongs on the target but is missing there.

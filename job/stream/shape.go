@@ -86,7 +86,7 @@ func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (
 	for i, n := range numbers {
 		rel.Columns[i].Number = n
 	}
-	is := ddl.Outline{Place: place, Columns: ddl.OutlineOf(rel), Known: rel.Catalogue}
+	is := ddl.Outline{Place: place, Columns: ddl.OutlineOf(rel), Known: rel.Catalogue, Gone: was.Gone}
 	rel.Catalogue = nil
 	if is.Known == nil {
 		is.Known = was.Known
@@ -104,7 +104,7 @@ func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (
 		if was.Known == nil || is.Known == nil || slices.Equal(was.Known.Columns, is.Known.Columns) {
 			return rel, gone, nil
 		}
-		is.Place, is.Gone = was.Place, was.Gone
+		is.Place = was.Place
 	} else if err := b.fitting(rel, m, &was, &is); err != nil {
 		return rel, nil, err
 	}
@@ -244,7 +244,7 @@ func (f *fit) retyped(c, is ddl.OutlineColumn) error {
 		return nil
 	}
 	if c.Type == 0 {
-		if f.was.Described(c, is) {
+		if f.was.Described(c, is) || !c.Doubt && f.b.redoes(f.m) {
 			return nil
 		}
 		x, err := f.source(c.Name)

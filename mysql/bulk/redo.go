@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -12,20 +13,31 @@ import (
 )
 
 // Redo repeats an action of ALTER TABLE, in its own words, on the copy of the table that it was run
-// on. If the column or partition already exists, or is gone, or the table is not partitioned, the
-// table stays unchanged.
+// on. If the column that it adds or drops, or the partition that it makes, is already there or
+// gone, or the table is not partitioned, the table stays unchanged. The statement is marked as
+// ours: see [server.Ours].
 func (e *Bulk) Redo(ctx context.Context, id tidemark.TableID, words string) error {
 	const (
 		columnThere, columnGone     = 1060, 1091
 		notPartitioned, sameName    = 1505, 1517
 		noSuchPart, noPartOfTheName = 1735, 1507
 	)
-	err := e.Exec(ctx, 0, []string{"ALTER TABLE " + server.QuoteTable(id) + " " + words})
+	err := e.Exec(ctx, 0, []string{"ALTER TABLE " + server.QuoteTable(id) + " " + words + server.Ours})
+	upper := strings.ToUpper(words)
+	loses := strings.HasPrefix(upper, "DROP PARTITION") || strings.HasPrefix(upper, "TRUNCATE PARTITION")
 	var my *gomysql.MyError
 	if errors.As(err, &my) {
 		switch my.Code {
-		case columnThere, columnGone, notPartitioned, sameName, noSuchPart, noPartOfTheName:
+		case columnThere:
+			if strings.HasPrefix(upper, "ADD COLUMN ") {
+				return nil
+			}
+		case columnGone:
 			return nil
+		case notPartitioned, sameName, noSuchPart, noPartOfTheName:
+			if !loses {
+				return nil
+			}
 		}
 	}
 	return err

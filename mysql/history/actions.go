@@ -135,12 +135,14 @@ func (a *actionReader) action(i, end int) {
 		a.add(change.DDLAddPartition, "", a.without(i, end, 2, "IF", "NOT", "EXISTS"))
 	case w.Is("REORGANIZE"), w.Is("COALESCE"), w.Is("PARTITION"), x.is(i, "REMOVE", "PARTITIONING"):
 		a.add(change.DDLRepartition, "", whole)
+	case x.is(i, "DROP", "PARTITION", "IF"): // only MariaDB reads it
+		a.add(change.DDLDropPartition, a.text(i+4, end), "")
 	case x.is(i, "DROP", "PARTITION"):
-		a.add(change.DDLDropPartition, a.text(i+2, end), "")
+		a.add(change.DDLDropPartition, a.text(i+2, end), whole)
 	case x.is(i, "CONVERT", "PARTITION"): // CONVERT PARTITION to a table
 		a.add(change.DDLDropPartition, a.text(i+2, i+3), "")
 	case x.is(i, "TRUNCATE", "PARTITION"):
-		a.add(change.DDLEmptyPartition, a.text(i+2, end), "")
+		a.add(change.DDLEmptyPartition, a.text(i+2, end), whole)
 	case x.is(i, "EXCHANGE", "PARTITION"):
 		a.add(change.DDLFillPartition, a.text(i+2, i+3), "")
 		if x.is(i+3, "WITH", "TABLE") {
@@ -161,7 +163,8 @@ func (a *actionReader) action(i, end int) {
 		}
 	case w.Is("RENAME") && next("COLUMN"):
 		if at, name := a.column(i + 1); at > 0 && a.x.is(at+1, "TO") {
-			a.add(change.DDLChangeColumn, name, "").To = a.x.word(at + 2).Name()
+			to := a.x.word(at + 2).Name()
+			a.add(change.DDLChangeColumn, name, "RENAME COLUMN "+server.Quote(name)+" TO "+server.Quote(to)).To = to
 		}
 	case w.Is("MODIFY"), w.Is("CHANGE"):
 		a.change(i, end)

@@ -22,9 +22,11 @@ func TestActions(t *testing.T) {
 		{sql: "ALTER TABLE s.t ADD (x int, KEY (x), y enum('a,b',')') CHARACTER SET latin1) PARTITION BY HASH (id) PARTITIONS 3", want: []string{
 			"add column t x: ADD COLUMN x int [int]", "add column t y: ADD COLUMN y enum('a,b',')') CHARACTER SET latin1 [enum('a,b',')')]", "repartition t : PARTITION BY HASH (id) PARTITIONS 3"}},
 		{sql: "ALTER TABLE t /*!50100 REORGANIZE PARTITION a, b INTO (PARTITION c VALUES LESS THAN (5)) */", want: []string{"repartition t : REORGANIZE PARTITION a, b INTO (PARTITION c VALUES LESS THAN (5))"}},
-		{sql: "ALTER TABLE t DROP PARTITION a, b", want: []string{"drop partition t a, b: "}},
+		{sql: "ALTER TABLE t DROP PARTITION a, b", want: []string{"drop partition t a, b: DROP PARTITION a, b"}},
+		{sql: "ALTER TABLE t DROP PARTITION IF EXISTS a", want: []string{"drop partition t a: "}},
+		{sql: "ALTER TABLE t TRUNCATE PARTITION ALL", want: []string{"truncate partition t ALL: TRUNCATE PARTITION ALL"}},
 		{sql: "ALTER TABLE t COMMENT 'RENAME TO x, DROP PARTITION a', ENGINE=InnoDB, ADD CONSTRAINT c CHECK (a > 0), DROP FOREIGN KEY f"},
-		{sql: "ALTER TABLE t RENAME INDEX a TO b, RENAME COLUMN a TO b", want: []string{"change column t -> b a: "}},
+		{sql: "ALTER TABLE t RENAME INDEX a TO b, RENAME COLUMN a TO b", want: []string{"change column t -> b a: RENAME COLUMN `a` TO `b`"}},
 		{sql: "ALTER IGNORE TABLE `t` RENAME AS u.v", want: []string{"rename table t -> u.v : "}},
 		{sql: "RENAME TABLE a TO b, c TO d", want: []string{"rename table a -> s.b : ", "rename table c -> s.d : "}},
 		{sql: "DROP TABLE IF EXISTS a, b", want: []string{"drop table a : ", "drop table b : "}},

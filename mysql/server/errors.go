@@ -245,6 +245,10 @@ func grantObject(s, db string) string {
 	return Quote(db) + "." + Quote(name)
 }
 
+// Ours ends statements of ALTER TABLE that a stream repeats on its target, so that one in the
+// opposite direction does not send them back.
+const Ours = " /* replicated by tidemark */"
+
 // Quote quotes an identifier.
 func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 

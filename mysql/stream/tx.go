@@ -324,6 +324,9 @@ func (s *decoder) ddl(ctx context.Context, st history.Statement, sql, db string,
 	case st.Kind == history.Truncate:
 		return s.truncate(ctx, touched)
 	}
+	if strings.HasSuffix(sql, server.Ours) {
+		s.mark()
+	}
 	return s.sayDDL(change.DDL{Tables: touched, Schema: history.SchemaOf(st.Name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD"), Actions: s.reader(vars, db).Actions(st, sql)})
 }
 
