@@ -187,7 +187,9 @@ func (a *tableChange) loses(x change.DDLAction, c ddl.Change, m *tidemark.Move, 
 	case ddl.RenameColumn:
 		return there != nil || stillHas(a.b, m, c.To)
 	case ddl.ChangeType:
-		return there != nil && x.Def != nil && ddl.Recasts(&there.Type, x.Def)
+		k := slices.Index(m.Source, x.Column)
+		own := m.Direct || k >= 0 && m.From.Column(x.Column).Type.Native == m.To.Stored()[k].Type.Native // no rule gives it another one
+		return own && there != nil && x.Def != nil && ddl.Recasts(&there.Type, x.Def)
 	}
 	return true
 }

@@ -89,3 +89,18 @@ func TestStatementsOnAnotherTarget(t *testing.T) {
 		}
 	}
 }
+
+// TestTypesOfRules has the source change types of columns to which rules give others: these stay,
+// or the table stops.
+func TestTypesOfRules(t *testing.T) {
+	t.Parallel()
+	s := newStreamWith(t, mysql, mariadb, []string{"--config", testdb.Written(t, "rules.yaml", "tables: {\"*\": {types: {n: bigint}}}\n")}, "CREATE TABLE t (id int PRIMARY KEY, n int, m int)", "CREATE TABLE u (id int PRIMARY KEY, n int, m int)", "INSERT INTO t VALUES (1, 1, 1)")
+	s.do("ALTER TABLE t MODIFY n mediumint, MODIFY m varchar(20)", "INSERT INTO t VALUES (2, 2, '2')", "ALTER TABLE u MODIFY m bigint", "ALTER TABLE u RENAME COLUMN m TO k, ADD m int", "INSERT INTO u VALUES (2, 2, 2, 2)")
+	s.flow()
+	if st := s.whole("t"); st.State != "stopped" && testdb.Query(t, s.to, "SELECT data_type FROM information_schema.columns WHERE table_schema = database() AND table_name = 't' AND column_name = 'n'") != "bigint" {
+		t.Errorf("it is %+v, and its column is not as the rules say", st)
+	}
+	if st := s.whole("u"); st.State != "active" {
+		t.Errorf("u is %+v", st)
+	}
+}
