@@ -1,6 +1,7 @@
 package ddl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,7 +81,7 @@ type Rule struct {
 	// Logged rules apply if the log has definitions at their position (replicate --follow-ddl).
 	Logged bool
 	// Then is the sentence on how to continue after a stop, without its full stop; {table},
-	// {column} and {to} (the new name) are replaced. What goes may have one for where it cannot.
+	// {column} and {to} (the new name) are replaced.
 	Then string
 }
 
@@ -88,13 +89,6 @@ const (
 	pg          = engine.Postgres
 	my          = engine.MySQL
 	changeThere = "Change the table on the target in the same way"
-
-	dropThere      = "Drop the column {column} of the target's table too"
-	renameThere    = "Rename the column {column} of the target's table to {to} too"
-	replaceThere   = "Drop the column {column} of the target's table and add it again, with the type that it has now"
-	retypeThere    = "Give the column {column} of the target's table its new type"
-	dropPartThere  = "Drop the partition on the target too, if that is partitioned"
-	emptyPartThere = "Truncate the partition on the target too, if that is partitioned"
 )
 
 // rules are checked in order; the first match applies. Every kind ends with a rule for all engines.
@@ -108,22 +102,22 @@ var rules = []Rule{
 	{Kind: AddGenerated, Verdict: Stays, How: "not added; the target may have one of its own"},
 	{Kind: AddIdentity, Verdict: Stops, Then: "Add the column {column} to the target"},
 	{Kind: DropColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped in its place"},
-	{Kind: DropColumn, From: my, To: my, Verdict: Goes, How: "dropped in its place in the log", Then: dropThere},
-	{Kind: DropColumn, Verdict: Stops, Then: dropThere},
+	{Kind: DropColumn, From: my, To: my, Verdict: Goes, How: "dropped in its place in the log"},
+	{Kind: DropColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table too"},
 	{Kind: DropGenerated, From: my, To: my, Verdict: Goes, How: "dropped on the target too, if it is generated there"},
 	{Kind: DropGenerated, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped in its place"},
 	{Kind: DropGenerated, Verdict: Stays, How: "stays on the target, which computes it"},
 	{Kind: RenameColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "renamed in its place"},
-	{Kind: RenameColumn, From: my, To: my, Verdict: Goes, How: "renamed in its place in the log", Then: renameThere},
-	{Kind: RenameColumn, Verdict: Stops, Then: renameThere},
+	{Kind: RenameColumn, From: my, To: my, Verdict: Goes, How: "renamed in its place in the log"},
+	{Kind: RenameColumn, Verdict: Stops, Then: "Rename the column {column} of the target's table to {to} too"},
 	{Kind: ReplaceColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped and added in its place"},
-	{Kind: ReplaceColumn, From: my, To: my, Verdict: Goes, How: "dropped and added in its place in the log", Then: replaceThere},
-	{Kind: ReplaceColumn, Verdict: Stops, Then: replaceThere},
+	{Kind: ReplaceColumn, From: my, To: my, Verdict: Goes, How: "dropped and added in its place in the log"},
+	{Kind: ReplaceColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table and add it again, with the type that it has now"},
 	{Kind: MoveColumn, From: my, To: my, Verdict: Goes, How: "moved on the target too"},
 	{Kind: MoveColumn, Verdict: Stays, How: "columns are matched by name; the target keeps its order"},
 	{Kind: ChangeType, From: pg, To: pg, Logged: true, Verdict: Goes, How: "between types of numbers and texts, without USING"},
-	{Kind: ChangeType, From: my, To: my, Verdict: Goes, How: "between integers, decimals, or texts, from these to texts, and to a finer fraction of seconds", Then: retypeThere},
-	{Kind: ChangeType, Verdict: Stops, Then: retypeThere},
+	{Kind: ChangeType, From: my, To: my, Verdict: Goes, How: "between integers, decimals, or texts, from these to texts, and to a finer fraction of seconds"},
+	{Kind: ChangeType, Verdict: Stops, Then: "Give the column {column} of the target's table its new type"},
 	{Kind: MakeGenerated, From: my, To: my, Verdict: Goes, How: "generated on the target too, which computes it"},
 	{Kind: MakeGenerated, Verdict: Stops, Then: "Make the column {column} of the target's table generated too, or drop it there"},
 	{Kind: DropExpression, From: my, To: my, Verdict: Goes, How: "plain on the target too, with the values that it has"},
@@ -163,10 +157,10 @@ var rules = []Rule{
 	{Kind: DetachedPart, From: pg, To: pg, Logged: true, Verdict: Goes, How: "detached in its place, where the target's table is partitioned"},
 	{Kind: DetachedPart, Verdict: Stops, Then: "Detach or drop the partition on the target too, if that is partitioned"},
 	{Kind: DropPartition, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped in its place, where the target's table is partitioned"},
-	{Kind: DropPartition, From: my, To: my, Verdict: Goes, How: "dropped in its place in the log, where the target's table is partitioned", Then: dropPartThere},
-	{Kind: DropPartition, Verdict: Stops, Then: dropPartThere},
-	{Kind: EmptyPartition, From: my, To: my, Verdict: Goes, How: "truncated in its place in the log, where the target's table is partitioned", Then: emptyPartThere},
-	{Kind: EmptyPartition, Verdict: Stops, Then: emptyPartThere},
+	{Kind: DropPartition, From: my, To: my, Verdict: Goes, How: "dropped in its place in the log, where the target's table is partitioned"},
+	{Kind: DropPartition, Verdict: Stops, Then: "Drop the partition on the target too, if that is partitioned"},
+	{Kind: EmptyPartition, From: my, To: my, Verdict: Goes, How: "truncated in its place in the log, where the target's table is partitioned"},
+	{Kind: EmptyPartition, Verdict: Stops, Then: "Truncate the partition on the target too, if that is partitioned"},
 	{Kind: Repartition, From: my, To: my, Verdict: Goes, How: "done to the target's table too, if that is partitioned, or was not before"},
 	{Kind: Repartition, Verdict: Stays, How: "rows stay as they are"},
 	{Kind: AddKey, Verdict: Stays, How: "not made; diff --definitions shows it"},
@@ -228,10 +222,7 @@ type Change struct {
 
 // Stop returns the error that stops a change's table. Kind Unsupported.
 func (c Change) Stop(from, to string) error {
-	then := Decide(c.Kind, from, to).Then
-	if then == "" { // it is normally replicated, but not this time
-		then = changeThere
-	}
+	then := cmp.Or(Decide(c.Kind, from, to).Then, Decide(c.Kind, "", "").Then, changeThere) // the second: it goes, but not this time
 	then = c.named(then)
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: c.Table.String(), Err: &stopping{c}, Hint: then}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Every kind has a rule for each pair of engines, with words that fit into a sentence.
-func TestRules(t *testing.T) {
+func TestEveryKindHasARule(t *testing.T) {
 	engines := []string{"postgres", "mysql", "mariadb"}
 	for _, k := range Kinds() {
 		if Title(k) == "" {
@@ -24,9 +24,6 @@ func TestRules(t *testing.T) {
 				}
 				if (r.Verdict == Stops) != (r.Then != "") || (r.Verdict == Stops) == (r.How != "") {
 					t.Errorf("%s: %+v", what, r)
-				}
-				if r.Verdict != Stops {
-					continue
 				}
 				err := Change{Kind: k, Table: tidemark.TableID{Schema: "s", Name: "t"}, Column: "c", To: "d"}.Stop(from, to)
 				hint := tidemark.HintOf(err)

@@ -1,7 +1,6 @@
 package manual
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -31,7 +30,7 @@ func definitions(w io.Writer) {
 			if r.Logged {
 				verdict += " with `--follow-ddl`"
 			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", ddl.Title(k), any(r.From), any(r.To), verdict, words.Replace(cmp.Or(r.How, r.Then)))
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", ddl.Title(k), any(r.From), any(r.To), verdict, words.Replace(r.How+r.Then))
 		}
 	}
 }
