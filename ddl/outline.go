@@ -92,52 +92,81 @@ func OutlineOf(rel change.Relation) (out []OutlineColumn) {
 	return out
 }
 
-// Redone is a stored Outline after a change of Loses at a place: the relation that comes next is
-// not compared with what it has changed. Unless the target's table was given it, the type is in
-// doubt.
-func Redone(shape []byte, place uint64, c Change, given bool) ([]byte, error) {
-	var o Outline
+// edited is a stored Outline after an edit, if there is one.
+func edited(shape []byte, edit func(*Outline)) ([]byte, error) {
 	if shape == nil {
 		return nil, nil
 	}
+	var o Outline
 	if err := json.Unmarshal(shape, &o); err != nil {
 		return nil, err
 	}
-	at := func(x OutlineColumn) bool { return x.Name == c.Column }
-	if k := slices.IndexFunc(o.Columns, at); !given && k >= 0 {
-		o.Columns[k].Doubt = true
-		return json.Marshal(o)
-	}
-	o.Place, o.Columns = place, slices.DeleteFunc(o.Columns, at)
-	if c.Kind == DropColumn || c.Kind == RenameColumn {
-		o.Gone = append(slices.DeleteFunc(o.Gone, at), OutlineColumn{Name: c.Column, Now: c.To})
-	}
+	edit(&o)
 	return json.Marshal(o)
+}
+
+// Redone is a stored Outline after changes of Loses that the target's table was given at a place:
+// the relation that comes next is not compared with what they have changed.
+func Redone(shape []byte, place uint64, changes []Change) ([]byte, error) {
+	if len(changes) == 0 {
+		return shape, nil
+	}
+	return edited(shape, func(o *Outline) {
+		o.Place = place
+		for _, c := range changes {
+			o.Columns = slices.DeleteFunc(o.Columns, func(x OutlineColumn) bool { return x.Name == c.Column })
+			switch c.Kind {
+			case RenameColumn:
+				o.Gone = slices.DeleteFunc(o.Gone, func(x OutlineColumn) bool { return x.Name == c.To })
+				o.Lose(OutlineColumn{Name: c.Column, Now: c.To})
+			case DropColumn:
+				o.Lose(OutlineColumn{Name: c.Column})
+			}
+		}
+	})
+}
+
+// InDoubt is a stored Outline after a change of a column's type that the target's table was not
+// given.
+func InDoubt(shape []byte, column string) ([]byte, error) {
+	return edited(shape, func(o *Outline) {
+		if k := o.Index(0, column); k >= 0 {
+			o.Columns[k].Doubt = true
+		}
+	})
+}
+
+// Lose records a column that is gone: the last one of its name.
+func (o *Outline) Lose(c OutlineColumn) {
+	o.Gone = append(slices.DeleteFunc(o.Gone, func(x OutlineColumn) bool { return x.Name == c.Name }), c)
 }
 
 // Earlier gives columns that were reported before the Outline their names in it.
 func (o *Outline) Earlier(columns []change.RelationColumn, gone []bool) {
 	for i := range columns {
-		c := &columns[i]
-		for range o.Gone { // it may have been renamed several times
-			k := slices.IndexFunc(o.Gone, func(x OutlineColumn) bool { return x.Name == c.Name })
-			if k < 0 || o.Index(0, c.Name) >= 0 {
-				break
-			}
-			if now := o.Gone[k].Now; now != "" {
-				c.Name = now
-				continue
-			}
-			at := -1
-			if n := o.Gone[k].Number; n != 0 {
-				at = slices.IndexFunc(o.Columns, func(x OutlineColumn) bool { return x.Number == n })
-			}
-			if gone[i] = at < 0; at >= 0 {
-				c.Name = o.Columns[at].Name
-			}
+		columns[i].Name, gone[i] = o.later(columns[i].Name)
+	}
+}
+
+// later is the name that an earlier column has in the Outline. It may have been renamed several
+// times.
+func (o *Outline) later(name string) (now string, gone bool) {
+	for range o.Gone {
+		k := slices.IndexFunc(o.Gone, func(x OutlineColumn) bool { return x.Name == name })
+		if k < 0 || o.Index(0, name) >= 0 {
 			break
 		}
+		x := o.Gone[k]
+		if x.Now == "" {
+			at := slices.IndexFunc(o.Columns, func(c OutlineColumn) bool { return x.Number != 0 && c.Number == x.Number })
+			if at < 0 {
+				return name, true
+			}
+			return o.Columns[at].Name, false
+		}
+		name = x.Now
 	}
+	return name, false
 }
 
 // OutlineOfLogged gives the columns of a definition that rows have.

@@ -92,12 +92,8 @@ func (a *tableChange) run() error {
 	}
 	err := b.subs.edit(b.ctx, a.id, func(t *catalog.StreamTable) (err error) {
 		loading.Note(t, func(l *loading.Load) { l.Altered, l.Altering = a.place, 0 })
-		for _, c := range a.redone {
-			if t.Shape, err = ddl.Redone(t.Shape, a.place, c, true); err != nil {
-				return err
-			}
-		}
-		return nil
+		t.Shape, err = ddl.Redone(t.Shape, a.place, a.redone)
+		return err
 	})
 	if err != nil {
 		return err
@@ -155,7 +151,7 @@ func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before loading.L
 			harmless = harmless && ddl.Harmless(c.Kind)
 		case c.Kind == ddl.ChangeType && m != nil && b.redoes(m):
 			return b.subs.edit(b.ctx, a.id, func(t *catalog.StreamTable) (err error) {
-				t.Shape, err = ddl.Redone(t.Shape, a.place, c, false)
+				t.Shape, err = ddl.InDoubt(t.Shape, x.Column)
 				return err
 			})
 		case ddl.InRows(c.Kind):

@@ -220,7 +220,7 @@ func (f *fit) dropped(c ddl.OutlineColumn) error {
 		}
 		return f.b.stops(id, ddl.DropColumn, c.Name, text)
 	}
-	f.is.Gone = append(f.is.Gone, c)
+	f.is.Lose(c)
 	return nil
 }
 
@@ -235,7 +235,7 @@ func (f *fit) renamed(c ddl.OutlineColumn, to string) error {
 	if there == nil || there.Column(f.on(c.Name)) != nil || there.Column(f.on(to)) == nil {
 		return ddl.Change{Kind: ddl.RenameColumn, Table: f.rel.Table, Column: c.Name, To: to}.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
 	}
-	f.is.Gone = append(f.is.Gone, c)
+	f.is.Lose(c)
 	return nil
 }
 

@@ -23,22 +23,21 @@ func (e *Bulk) Redo(ctx context.Context, id tidemark.TableID, words string) erro
 		noSuchPart, noPartOfTheName = 1735, 1507
 	)
 	err := e.Exec(ctx, 0, []string{"ALTER TABLE " + server.QuoteTable(id) + " " + words + server.Ours})
-	upper := strings.ToUpper(words)
-	loses := strings.HasPrefix(upper, "DROP PARTITION") || strings.HasPrefix(upper, "TRUNCATE PARTITION")
+	is := func(verb string) bool { return strings.HasPrefix(strings.ToUpper(words), verb) }
+	done := false
 	var my *gomysql.MyError
 	if errors.As(err, &my) {
 		switch my.Code {
 		case columnThere:
-			if strings.HasPrefix(upper, "ADD COLUMN ") {
-				return nil
-			}
+			done = is("ADD COLUMN ")
 		case columnGone:
-			return nil
+			done = true
 		case notPartitioned, sameName, noSuchPart, noPartOfTheName:
-			if !loses {
-				return nil
-			}
+			done = !is("DROP PARTITION") && !is("TRUNCATE PARTITION")
 		}
+	}
+	if done {
+		return nil
 	}
 	return err
 }
