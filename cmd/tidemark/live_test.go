@@ -273,8 +273,7 @@ func TestRepairBetweenTwoStreams(t *testing.T) {
 			a, b, name := x.a(t).NewDatabase(t, "a"), x.b(t).NewDatabase(t, "b"), streamName()
 			testdb.Query(t, a, "CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL)")
 			testdb.Query(t, a, "INSERT INTO item VALUES (1, 1), (2, 2), (3, 3), (4, 0)")
-			there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--monitor-interval", "1s"}
-			back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--monitor-interval", "1s"}
+			there, back := bothWays(a, b, name, "--monitor-interval", "1s")
 			must(t, append(there, "--until", "now")...)
 			for _, sql := range []string{"UPDATE item SET n = 7 WHERE id = 1", "DELETE FROM item WHERE id = 2", "INSERT INTO item VALUES (5, 5)"} {
 				testdb.Query(t, b, sql)

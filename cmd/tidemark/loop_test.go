@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,13 @@ import (
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
+
+// bothWays returns the commands of two streams that follow each other.
+func bothWays(a, b, name string, more ...string) (there, back []string) {
+	there = slices.Concat([]string{"replicate", a, b, "--name", name, "--bidirectional"}, more)
+	back = slices.Concat([]string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy"}, more)
+	return slices.Clip(there), slices.Clip(back)
+}
 
 // TestBidirectional has two databases follow each other: a change on one reaches the other, once,
 // and does not come back.
@@ -26,8 +34,7 @@ func TestBidirectional(t *testing.T) {
 			t.Parallel()
 			a, b, name := x.a(t).NewDatabase(t, "a"), x.b(t).NewDatabase(t, "b"), streamName()
 			testdb.Query(t, a, "CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL); INSERT INTO item VALUES (1, 0), (2, 0)")
-			there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--monitor-interval", "1s"}
-			back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--monitor-interval", "1s"}
+			there, back := bothWays(a, b, name, "--monitor-interval", "1s")
 			must(t, append(there, "--until", "now")...)
 			must(t, append(back, "--until", "now")...)
 			var running []*exec.Cmd
@@ -84,8 +91,7 @@ func TestBothSidesChange(t *testing.T) {
 				rows = append(rows, fmt.Sprintf("(%d, 0, '', 0)", id))
 			}
 			testdb.Query(t, a, "INSERT INTO item VALUES "+strings.Join(rows, ", "))
-			there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--conflict-rule", "key", "--until", "now"}
-			back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--conflict-rule", "key", "--until", "now"}
+			there, back := bothWays(a, b, name, "--conflict-rule", "key", "--until", "now")
 			if strings.HasPrefix(a, "postgres") {
 				testdb.Query(t, a, "ALTER TABLE item REPLICA IDENTITY FULL")
 			}
@@ -167,8 +173,7 @@ func TestLoopOfLargeTransactions(t *testing.T) {
 	t.Parallel()
 	a, b, name := maria(t).NewDatabase(t, "a"), mysql8(t).NewDatabase(t, "b"), streamName()
 	testdb.Query(t, a, "CREATE TABLE item (id int PRIMARY KEY, s varchar(2000) NOT NULL)")
-	there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--until", "now"}
-	back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--until", "now"}
+	there, back := bothWays(a, b, name, "--until", "now")
 	must(t, there...)
 	must(t, back...)
 	for i, url := range []string{a, b} { // 10 MB each; an update has both images of it
@@ -204,8 +209,7 @@ func TestLoopOfDefinitions(t *testing.T) {
 			t.Parallel()
 			a, b, name := x.a(t).NewDatabase(t, "a"), x.b(t).NewDatabase(t, "b"), streamName()
 			testdb.Query(t, a, "CREATE TABLE item (id int PRIMARY KEY, n int, l enum('x','y')) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20)); INSERT INTO item VALUES (1, 1, 'x'), (11, 1, 'y')")
-			there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--until", "now"}
-			back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--until", "now"}
+			there, back := bothWays(a, b, name, "--until", "now")
 			must(t, there...)
 			must(t, back...)
 			for _, step := range [][2]string{

@@ -3,7 +3,6 @@ package ddl_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -132,11 +131,7 @@ func TestKilledWhileATableIsMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	const waits = " FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%t2_n%'"
-	for end := time.Now().Add(2 * time.Minute); testdb.Query(t, s.to, "SELECT count(*)"+waits) != "1"; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the index is not made")
-		}
-	}
+	await(t, s.to, "SELECT count(*)"+waits, "1")
 	_ = p.Process.Kill()
 	_ = p.Wait() // it was killed
 	testdb.Query(t, s.to, "SELECT pg_terminate_backend(pid)"+waits)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -84,6 +85,16 @@ func (s *stream) flow() string {
 		s.t.Fatalf("the stream ended with %d:\n%s%s", o.Code, o.ErrOut, o.Out)
 	}
 	return o.ErrOut + o.Out
+}
+
+// await waits until a query gives a text.
+func await(t testing.TB, url, sql, want string) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); testdb.Query(t, url, sql) != want; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it is not %s: %s", want, sql)
+		}
+	}
 }
 
 // A state is what the stream reports about a table.
