@@ -90,7 +90,7 @@ func TestDifferences(t *testing.T) {
 }
 
 // Goals are measured against the best rival; a failed rival does not count.
-func TestVerdicts(t *testing.T) {
+func TestBestRival(t *testing.T) {
 	row := func(name string, rival bool, seconds ...int) *toolRow {
 		r := &toolRow{Tool: name, Rival: rival}
 		for _, s := range seconds {

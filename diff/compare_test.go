@@ -422,7 +422,7 @@ func TestEqualRowsAreCompactedWhileTheyCome(t *testing.T) {
 	}
 }
 
-func TestGiantRows(t *testing.T) {
+func TestRowsOfGiants(t *testing.T) {
 	big := strings.Repeat("0123456789abcde\n", 20_000) // longer when escaped
 	rows := [][]*string{{str("1"), &big}, {str("2"), str("x")}, {str("3"), &big}, {str("4"), str(big[1:])}}
 	other := slices.Clone(rows)

@@ -331,7 +331,7 @@ func TestWrongInputs(t *testing.T) {
 }
 
 // A forecast has everything requested, and its JSON is complete.
-func TestForecast(t *testing.T) {
+func TestForecastIsComplete(t *testing.T) {
 	s := pair(0.010)
 	s.Free = 10 << 30
 	s.Unlisted = true

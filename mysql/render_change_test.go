@@ -93,7 +93,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-func TestManyTables(t *testing.T) {
+func TestDescribeManyTables(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src := srv.NewDatabase(t, "many")
 		var b strings.Builder

@@ -188,7 +188,7 @@ func TestSession(t *testing.T) {
 }
 
 // The kind of each statement of a dump.
-func TestKinds(t *testing.T) {
+func TestKindsOfStatements(t *testing.T) {
 	for text, want := range map[string]string{
 		"/*!50001 CREATE ALGORITHM=UNDEFINED */\n/*!50013 DEFINER=`a`@`%` SQL SECURITY DEFINER */\n/*!50001 VIEW `v` AS select 1 */;": "view v",
 		"/*!50001 DROP VIEW IF EXISTS `v`*/;": "view v",

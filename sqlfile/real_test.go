@@ -265,7 +265,7 @@ func checkDump(t *testing.T, server *testdb.Server, version sqltext.Server, file
 }
 
 // A dump of several databases names each with USE.
-func TestDumpOfSeveralDatabases(t *testing.T) {
+func TestDatabasesAreNamed(t *testing.T) {
 	server := testdb.MariaDB(t)
 	one, two := server.NewDatabase(t, "one"), server.NewDatabase(t, "two")
 	testdb.Load(t, one, testdb.Sample(t, "menagerie/mysql.sql"))
@@ -289,7 +289,7 @@ func TestDumpOfSeveralDatabases(t *testing.T) {
 }
 
 // The samples have the row counts in their expected-counts files.
-func TestSamplesHaveTheirRows(t *testing.T) {
+func TestSamplesAreRead(t *testing.T) {
 	for _, c := range []struct{ file, counts string }{
 		{"sakila/mysql.sql.zst", "sakila/expected-counts.mysql.tsv"},
 		{"sakila/mysql-spatial-mysql8.sql.zst", "sakila/expected-counts.mysql-spatial-mysql8.mysql.tsv"},

@@ -304,8 +304,8 @@ func TestForeignLeaves(t *testing.T) {
 	}
 }
 
-// TestLimitedLobs truncates values that are too long, and reports the key of each row.
-func TestLimitedLobs(t *testing.T) {
+// TestCopyLimitsLobs truncates values that are too long, and reports the key of each row.
+func TestCopyLimitsLobs(t *testing.T) {
 	for _, c := range []struct {
 		name, sql string
 		src, dst  func(*testing.T) *testdb.Server

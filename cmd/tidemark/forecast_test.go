@@ -49,7 +49,7 @@ func forecastOfCopy(t *testing.T, args ...string) (f job.Forecast) {
 
 // Between engines: a probe leaves the source as it was and nothing on the target, says what it has
 // measured; the copy that follows is compared with it, and the next forecast knows of that.
-func TestForecast(t *testing.T) {
+func TestForecastCommand(t *testing.T) {
 	for name, way := range map[string][2]*testdb.Server{
 		"postgres": {testdb.Postgres(t, 15), testdb.Postgres(t, 17)}, "mariadb to postgres": {testdb.MariaDB(t), testdb.Postgres(t, 17)},
 		"postgres to mysql": {testdb.Postgres(t, 15), testdb.MySQL(t)}, "mariadb": {testdb.MariaDB(t), testdb.MariaDB(t)},

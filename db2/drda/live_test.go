@@ -311,7 +311,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func TestLoginByTLS(t *testing.T) {
 	server := testdb.OwnDerby(t, 16, true)
 	cfg := config(t, server.NewDatabase(t, "tls"))
 	ca, err := os.ReadFile(filepath.Join(server.Dir, "ca.pem"))

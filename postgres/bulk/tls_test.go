@@ -69,7 +69,7 @@ func encrypted(t *testing.T, srv *testdb.Server) string {
 
 // Rows travel over TLS in both directions, and a certificate that does not match is reported with
 // the reason.
-func TestTLS(t *testing.T) {
+func TestRowsByTLS(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	db := srv.NewDatabase(t, "tls")
 	root := encrypted(t, srv)

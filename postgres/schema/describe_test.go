@@ -254,8 +254,8 @@ func TestDescribeTakesFewRoundTrips(t *testing.T) {
 	}
 }
 
-// TestPhases checks the order that a copy relies on.
-func TestPhases(t *testing.T) {
+// TestOrderOfPhases checks the order that a copy relies on.
+func TestOrderOfPhases(t *testing.T) {
 	src := testdb.Postgres(t, 15).NewDatabase(t, "src")
 	loadNasty(t, src, 15)
 	db := describeURL(t, src)

@@ -78,9 +78,9 @@ func toZstd(w io.Writer) io.WriteCloser {
 	return z
 }
 
-// TestArchive: an archive has segments packed in different ways, in subfolders, with checksums in
-// their names, and other files beside them.
-func TestArchive(t *testing.T) {
+// TestScanOfAnArchive: an archive has segments packed in different ways, in subfolders, with
+// checksums in their names, and other files beside them.
+func TestScanOfAnArchive(t *testing.T) {
 	w := five()
 	want := mustScan(t, w.save(t, t.TempDir())...)
 	dir := t.TempDir()

@@ -153,7 +153,7 @@ func TestCopyToMariaDB(t *testing.T) {
 }
 
 // What is not there yet is refused, before anything changes.
-func TestRefused(t *testing.T) {
+func TestNotThereYet(t *testing.T) {
 	p := newProgram(t)
 	src, pg := testdb.Derby(t, 16).NewDatabase(t, "refused"), testdb.Postgres(t, 15).NewDatabase(t, "refused")
 	testdb.Load(t, src, strings.NewReader("create table a(id int not null primary key);"))

@@ -162,7 +162,7 @@ func clear(t *testing.T, url string) {
 	testdb.Query(t, url, "DROP TABLE IF EXISTS loose, item")
 }
 
-func TestPostgres(t *testing.T) {
+func TestNeedsOfPostgres(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgres(t, 15)
 	e := &ends{root: srv, srcAll: srv.NewDatabase(t, "src"), dstAll: srv.NewDatabase(t, "dst")}
@@ -214,12 +214,12 @@ func TestPostgres(t *testing.T) {
 	e.begins(t)
 }
 
-func TestMySQL(t *testing.T) {
+func TestNeedsOfMySQL(t *testing.T) {
 	t.Parallel()
 	testMySQL(t, testdb.OwnMySQL(t))
 }
 
-func TestMariaDB(t *testing.T) {
+func TestNeedsOfMariaDB(t *testing.T) {
 	t.Parallel()
 	testMySQL(t, testdb.OwnMariaDB(t))
 }

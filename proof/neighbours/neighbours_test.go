@@ -84,13 +84,13 @@ var ofMariaDB = []kind{
 // generated are columns that the target computes; base is a column that each table has.
 var generated = []string{"bigint as (base * 2) virtual", "varchar(40) as (concat('g', base)) stored"}
 
-func TestMariaDB(t *testing.T) {
+func TestNeighboursOfMariaDB(t *testing.T) {
 	t.Parallel()
 	src := testdb.OwnMariaDB(t)
 	neighbours(t, src, testdb.MariaDB(t), append(common[:len(common):len(common)], ofMariaDB...), []string{"FULL", "MINIMAL", "NO_LOG"})
 }
 
-func TestMySQL(t *testing.T) {
+func TestNeighboursOfMySQL(t *testing.T) {
 	t.Parallel()
 	neighbours(t, testdb.OwnMySQL(t), testdb.MySQL(t), common, []string{"FULL", "MINIMAL"})
 }

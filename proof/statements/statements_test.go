@@ -154,7 +154,7 @@ func check(t *testing.T, sql, src, tgt string, states map[string]string, stopped
 
 // An event named by its log position is skipped, the rest of its transaction is applied, and its
 // content is recorded once among the exceptions.
-func TestSkip(t *testing.T) {
+func TestSkipByPosition(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name           string

@@ -80,8 +80,9 @@ type open func(testing.TB) *testdb.Server
 
 func postgres(tb testing.TB) *testdb.Server { return testdb.Postgres(tb, 15) }
 
-// TestRefused mixes bad rows with good ones in transactions, for each way of applying changes.
-func TestRefused(t *testing.T) {
+// TestValuesRefused mixes bad rows with good ones in transactions, for each way of applying
+// changes.
+func TestValuesRefused(t *testing.T) {
 	for n, x := range []struct {
 		name     string
 		from, to open
@@ -315,9 +316,9 @@ func (w *way) live(tables []string) {
 	w.flow()
 }
 
-// TestKilled kills the stream each time it reports that it has stopped a table, which is before the
-// transaction with the bad row is committed.
-func TestKilled(t *testing.T) {
+// TestValuesKilled kills the stream each time it reports that it has stopped a table, which is
+// before the transaction with the bad row is committed.
+func TestValuesKilled(t *testing.T) {
 	for _, x := range []struct {
 		name     string
 		from, to open

@@ -83,7 +83,7 @@ func TestLogin(t *testing.T) {
 }
 
 // A topic that would expire messages before they are applied is rejected.
-func TestSettings(t *testing.T) {
+func TestSettingsOfTopics(t *testing.T) {
 	url := urlOf(testdb.Kafka(t))
 	s := open(t, Options{Queue: "settings", URL: url})
 	for name, c := range map[string]struct {

@@ -62,6 +62,7 @@ func run(ctx context.Context, args []string) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	tests = long.ByName(tests)
 	names := make([]string, len(tests))
 	for i, t := range tests {
 		names[i] = t.Name

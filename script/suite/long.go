@@ -32,6 +32,9 @@ func timings(in io.Reader) (run, error) {
 			return run{}, err
 		}
 		pkg := strings.TrimPrefix(e.Package, module+"/")
+		if pkg == module {
+			pkg = "."
+		}
 		var used float64
 		switch {
 		case e.Action == "output" && e.Test == "":
@@ -75,22 +78,16 @@ func whole(took map[[2]string]float64) map[string]float64 {
 }
 
 // longTests prints the tests that took at least this many seconds, one per line, in the form that
-// leftOut reads.
+// long.Read reads.
 func longTests(in io.Reader, out io.Writer, atLeast float64) error {
 	all, err := timings(in)
 	if err != nil {
 		return err
 	}
-	sums := map[string]float64{}
-	for test, seconds := range all.tests {
+	for _, test := range slices.Sorted(maps.Keys(all.tests)) {
 		_, name, _ := strings.Cut(test, " ")
-		if strings.HasPrefix(name, "Test") {
-			sums[name] += seconds
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
-		if sums[name] >= atLeast {
-			fmt.Fprintf(out, "%s %.0f\n", name, sums[name])
+		if seconds := all.tests[test]; seconds >= atLeast && strings.HasPrefix(name, "Test") {
+			fmt.Fprintf(out, "%s %.0f\n", test, seconds)
 		}
 	}
 	return nil
@@ -143,6 +140,7 @@ func printLeftOut(file, share string) error {
 			return fmt.Errorf("TIDEMARK_SEED: %w", err)
 		}
 	}
+	all = long.ByName(all)
 	out := leftOut(all, part, seed)
 	fmt.Fprintf(os.Stderr, "suite: %d of %d long tests run (again with TIDEMARK_SEED=%d)\n", len(all)-len(out), len(all), seed)
 	fmt.Println(strings.Join(out, "|"))

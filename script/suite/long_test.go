@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/script/long"
 )
 
-// TestLongTests: tests of the same name in several packages are added up, and take as long as their
+// TestLongTests: tests of the same name in two packages are two, and take as long as their
 // subtests; packages and unfinished tests do not count.
 func TestLongTests(t *testing.T) {
 	in := strings.NewReader(`{"Action":"run","Package":"a","Test":"TestX"}
@@ -27,7 +27,7 @@ func TestLongTests(t *testing.T) {
 {"Action":"pass","Package":"b","Elapsed":100}
 `)
 	var out bytes.Buffer
-	if err := longTests(in, &out, 5); err != nil || out.String() != "TestX 54\n" {
+	if err := longTests(in, &out, 5); err != nil || out.String() != "a TestX 50\n" {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
 }

@@ -75,7 +75,7 @@ func TestProve(t *testing.T) {
 	w.write(map[string]string{
 		"go.mod":            "module " + module + "\n\ngo 1.26\n",
 		".gitignore":        "bin/\n",
-		"script/long-tests": "TestLong 130\n",
+		"script/long-tests": "a TestLong 130\nb TestLong 130\n",
 		"a/a.go":            "package a\n\nfunc One() int { return 1 }\n",
 		"a/a_test.go":       "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\nfunc TestLong(t *testing.T) {}\n",
 		"b/b_test.go":       "package b\n\nimport (\n\t\"os\"\n\t\"testing\"\n\n\t\"" + module + "/a\"\n)\n\nfunc TestLong(t *testing.T) {}\nfunc TestB(t *testing.T) {\n\tif _, err := os.Stat(\"bad\"); a.One() != 1 || err == nil {\n\t\tt.Fatal(\"verdict: data\")\n\t}\n}\n",

@@ -194,9 +194,9 @@ const unitSeconds = 120
 // units divides the tests of packages: a package's short tests are one unit, its long ones, whose
 // seconds are given, some more.
 func units(from []source, all []long.Test) []unit {
-	took := map[string]float64{}
+	seconds := map[[2]string]float64{} // by package and name
 	for _, t := range all {
-		took[t.Name] = t.Seconds
+		seconds[[2]string{t.Package, t.Name}] = t.Seconds
 	}
 	var out []unit
 	for _, s := range from {
@@ -204,12 +204,13 @@ func units(from []source, all []long.Test) []unit {
 		var batches [][]string
 		var sum float64
 		for _, test := range slices.Sorted(slices.Values(s.tests)) {
-			if took[test] == 0 {
+			took := seconds[[2]string{s.dir, test}]
+			if took == 0 {
 				continue
 			}
 			slow = append(slow, test)
-			if sum += took[test]; len(batches) == 0 || sum > unitSeconds {
-				batches, sum = append(batches, nil), took[test]
+			if sum += took; len(batches) == 0 || sum > unitSeconds {
+				batches, sum = append(batches, nil), took
 			}
 			batches[len(batches)-1] = append(batches[len(batches)-1], test)
 		}
