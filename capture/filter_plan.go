@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -346,4 +347,28 @@ func readHex(s string) (string, bool) {
 	h, ok := strings.CutPrefix(strings.ToLower(s), `\x`)
 	_, err := hex.DecodeString(h)
 	return `\x` + h, ok && err == nil
+}
+
+// KeepFilters adds the filters of tables to those that a stream has had, both as text; "" is none.
+// It refuses one that differs from the one that a table had.
+func KeepFilters(before string, moves []tidemark.Move) (string, error) {
+	had := map[string]string{}
+	if before != "" {
+		if err := json.Unmarshal([]byte(before), &had); err != nil {
+			return "", &tidemark.Error{Op: "replicate", Object: "filters of the stream", Kind: tidemark.Corrupt, Err: err}
+		}
+	}
+	for _, m := range moves {
+		text, err := json.Marshal(m.Filter)
+		if err != nil {
+			return "", err
+		}
+		id := m.From.String()
+		if was, known := had[id]; known && was != string(text) {
+			return "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: id, Err: errors.New("its row filter has changed since the stream started, so the target lacks rows that it selects now"), Hint: "Restore the old rules, or copy again with --anew."}
+		}
+		had[id] = string(text)
+	}
+	text, err := json.Marshal(had)
+	return string(text), err
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job/stream/figure"
 	"github.com/tidemarkdb/tidemark/job/stream/point"
 )
 
@@ -20,7 +21,7 @@ var (
 	_ = []exceptionNoter{engines.Postgres{}, engines.MySQL{}}
 	_ = []finder{engines.Postgres{}, engines.MySQL{}}
 	_ = []looker{engines.Postgres{}, engines.MySQL{}}
-	_ = []monitored{engines.Postgres{}, engines.MySQL{}}
+	_ = []figure.Monitored{engines.Postgres{}, engines.MySQL{}}
 	_ = []progressSource{engines.Postgres{}, engines.MySQL{}}
 	_ = []publisher{engines.Postgres{}}
 	_ = []redoer{engines.MySQL{}}

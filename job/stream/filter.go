@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/tidemarkdb/tidemark"
@@ -36,26 +35,12 @@ func (r *stream) keepFilters(ctx context.Context, moves []tidemark.Move) error {
 	if r.from == nil || r.from.FiltersRows() {
 		return nil
 	}
-	said := map[string]string{}
-	if before != "" {
-		if err := json.Unmarshal([]byte(before), &said); err != nil {
-			return &tidemark.Error{Op: "replicate", Object: r.spec.Name, Kind: tidemark.Corrupt, Err: err}
-		}
-	}
-	for _, m := range moves {
-		text, err := json.Marshal(m.Filter)
-		if err != nil {
-			return err
-		}
-		id := m.From.String()
-		if was, known := said[id]; known && was != string(text) {
-			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: id, Err: errors.New("its row filter has changed since the stream started, so the target lacks rows that it selects now"), Hint: "Restore the old rules, or copy again with --anew."}
-		}
-		said[id] = string(text)
-	}
-	text, err := json.Marshal(said)
-	if r.rec.Filters = string(text); err != nil || before == r.rec.Filters {
+	now, err := capture.KeepFilters(before, moves)
+	if err != nil {
 		return err
+	}
+	if r.rec.Filters = now; before == now {
+		return nil
 	}
 	return r.env.Catalog.PutStream(ctx, r.rec)
 }

@@ -12,11 +12,6 @@ import (
 	"github.com/tidemarkdb/tidemark/job/stream/figure"
 )
 
-// A monitored is a target that can hold monitor tables.
-type monitored interface {
-	Monitor(ctx context.Context, table string, row []tidemark.Measure) error
-}
-
 // A monitorWriter writes samples to the monitor tables, on the target or elsewhere.
 type monitorWriter struct {
 	*stream
@@ -33,15 +28,6 @@ func (r *monitorWriter) put(s sampled.Status) {
 	case r.rows <- figure.Rows(s, r.spec.Queue != directQueue):
 	default: // the database is slower than samples come, or unavailable
 	}
-}
-
-func putRows(ctx context.Context, m monitored, rows []figure.Row) error {
-	for _, t := range rows {
-		if err := m.Monitor(ctx, t.Table, t.Columns); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // monitorWait is how long writing a sample may take.
@@ -77,7 +63,7 @@ func (r *monitorWriter) open(ctx context.Context) (job.Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := db.(monitored); !ok {
+	if _, ok := db.(figure.Monitored); !ok {
 		db.Close()
 		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Role.Verb(), Object: tidemark.MaskURL(r.spec.MonitorTo), Err: errors.New(db.Name() + " cannot hold monitor tables"), Hint: "Name another database with --monitor-to."}
 	}
@@ -94,7 +80,7 @@ func (r *monitorWriter) write(ctx context.Context, db job.Database) {
 		}
 		if err == nil {
 			wait, cancel := context.WithTimeout(ctx, monitorWait)
-			err = putRows(wait, db.(monitored), rows)
+			err = figure.Put(wait, db.(figure.Monitored), rows)
 			cancel()
 		}
 		if err != nil && db != nil {

@@ -7,6 +7,7 @@
 package figure
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -114,6 +115,21 @@ func Tables() (out []Table) {
 type Row struct {
 	Table   string
 	Columns []tidemark.Measure
+}
+
+// A Monitored is a database that can hold monitor tables.
+type Monitored interface {
+	Monitor(ctx context.Context, table string, row []tidemark.Measure) error
+}
+
+// Put adds rows to the monitor tables.
+func Put(ctx context.Context, m Monitored, rows []Row) error {
+	for _, r := range rows {
+		if err := m.Monitor(ctx, r.Table, r.Columns); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Rows are those of a sample, of a stream with a durable queue or without.
