@@ -13,6 +13,26 @@ type Definition struct {
 	Parted  bool            `json:"parted,omitempty"` // it has partitions, or can have some
 	Parts   []DefinedPart   `json:"parts,omitempty"`  // all levels, parents first
 	Labels  []DefinedLabel  `json:"labels,omitempty"` // of the types of its columns, in order
+
+	// Horizon is a transaction's number: all below it had ended when the catalogue was read. 0: not
+	// known.
+	Horizon uint32 `json:"-"`
+}
+
+// A Truncated is the newest TRUNCATE of a whole table in a stream; zero if there was none.
+type Truncated struct {
+	XID   uint32
+	Place uint64 // of its transaction in the log
+}
+
+// A Lost is the question whether a partition in a new file has lost rows: it was truncated by
+// itself, which no log has. VACUUM FULL and the like keep the rows, and a TRUNCATE of the whole
+// table is in the stream.
+type Lost struct {
+	Is    *Definition
+	Part  *DefinedPart // of Is
+	Since *Definition  // the newest look at which the partition had its old file; nil: one of another session
+	Whole Truncated    // the newest TRUNCATE of the whole table in the stream
 }
 
 // A DefinedColumn is a column of a Definition, in the source's SQL.

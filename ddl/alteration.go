@@ -217,10 +217,19 @@ func Settled(was, is *change.Definition, column string) *change.Definition {
 
 // WithFiles is a definition with the files of another one's partitions: see EmptyPartition.
 func WithFiles(d, of *change.Definition) *change.Definition {
+	return withFiles(d, of, func(*change.DefinedPart) bool { return true })
+}
+
+// WithFile is a definition with the file of another one's partition of a name.
+func WithFile(d, of *change.Definition, name string) *change.Definition {
+	return withFiles(d, of, func(p *change.DefinedPart) bool { return p.Table.String() == name })
+}
+
+func withFiles(d, of *change.Definition, take func(*change.DefinedPart) bool) *change.Definition {
 	known := *d
 	known.Parts = slices.Clone(d.Parts)
 	for i, p := range known.Parts {
-		if k := slices.IndexFunc(of.Parts, func(x change.DefinedPart) bool { return x.ID == p.ID }); k >= 0 {
+		if k := slices.IndexFunc(of.Parts, func(x change.DefinedPart) bool { return x.ID == p.ID && take(&x) }); k >= 0 {
 			known.Parts[i].File = of.Parts[k].File
 		}
 	}

@@ -50,6 +50,11 @@ func (e *Engine) LogsDDL(ctx context.Context, name string) (bool, error) {
 
 func (e *Engine) TellDDL(ctx context.Context, name string) error { return e.ddlLog(name).Tell(ctx) }
 
+// Emptied reports whether a partition in a new file has lost rows that a stream has not deleted.
+func (e *Engine) Emptied(ctx context.Context, name string, l change.Lost) (bool, error) {
+	return e.Schema.Emptied(ctx, stream.SlotOf(name).Name, l)
+}
+
 // End returns the end of the log.
 func (e *Engine) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }
 

@@ -51,9 +51,11 @@ type definitionWatch struct {
 	source    definer
 	run       *apply.Run
 	moves     map[tidemark.TableID]*tidemark.Move
-	reached   func(at uint64) bool        // the target has everything that was committed before a log position
-	truncated func(tidemark.TableID) bool // all of a table was truncated, and the stream has that
-	first     map[ddl.Change]uint64       // log position after a change that waits
+	reached   func(at uint64) bool // the target has everything that was committed before a log position
+	truncated func(tidemark.TableID) change.Truncated
+	since     *change.Definition    // the last look after which no partition's new file was in doubt
+	doubt     bool                  // this look is not such a one
+	first     map[ddl.Change]uint64 // log position after a change that waits
 	target    map[tidemark.TableID]*change.Definition
 	altered   int
 	one       sync.Mutex // checks do not run in parallel
@@ -62,7 +64,7 @@ type definitionWatch struct {
 
 // A truncater is a stream that knows which tables were truncated in it.
 type truncater interface {
-	Truncated(tidemark.TableID) bool
+	Truncated(tidemark.TableID) change.Truncated
 }
 
 // watchDefinitions prepares the checks of a session; nil if there is nothing to check.
@@ -159,16 +161,29 @@ func (w *definitionWatch) check(ctx context.Context, urgent bool) error {
 	if err != nil {
 		return err
 	}
-	w.target = nil
+	w.target, w.doubt = nil, false
 	if w.logged {
-		return w.checkLogged(ctx, now, ids)
+		err = w.checkLogged(ctx, now, ids)
 	}
 	for _, id := range ids {
-		if err := w.compare(ctx, id, now[id], urgent); err != nil {
-			return err
+		if err == nil && !w.logged {
+			err = w.compare(ctx, id, now[id], urgent)
 		}
 	}
-	return nil
+	if is := now[ids[0]]; is != nil && err == nil && !w.doubt {
+		w.since = is
+	}
+	return err
+}
+
+// latest returns where the log has to be read up to for the changes that wait.
+func (w *definitionWatch) latest() (at uint64) {
+	if w != nil {
+		for _, first := range w.first {
+			at = max(at, first)
+		}
+	}
+	return at
 }
 
 // compare handles one table.
@@ -239,11 +254,9 @@ func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *change.Defin
 		return false, c.Stop(from, to)
 	case away && (rule.Verdict == ddl.Goes || c.Kind == ddl.DropNotNull || c.Kind == ddl.AddLabel):
 		return true, nil
-	case c.Kind == ddl.EmptyPartition && w.rewritten(ctx, c, is):
-		return false, nil
-	case c.Kind == ddl.EmptyPartition && w.truncated != nil:
-		if w.truncated(c.Table) {
-			return false, nil
+	case c.Kind == ddl.EmptyPartition:
+		if kept, err := w.kept(ctx, c, is); kept || err != nil {
+			return false, err
 		}
 		if !w.due(c, is, urgent) {
 			return true, nil // until it is known whether all of the table was truncated
@@ -285,18 +298,23 @@ func (w *definitionWatch) due(c ddl.Change, is *change.Definition, urgent bool) 
 
 // An emptier distinguishes a truncated partition from a rewritten one.
 type emptier interface {
-	Emptied(ctx context.Context, part tidemark.TableID) (bool, error)
+	Emptied(ctx context.Context, stream string, l change.Lost) (bool, error)
 }
 
-// rewritten reports whether a partition in a new file has its old rows.
-func (w *definitionWatch) rewritten(ctx context.Context, c ddl.Change, is *change.Definition) bool {
+// kept reports whether the target is right about a partition in a new file: its rows are there, or
+// the stream has the TRUNCATE of the whole table.
+func (w *definitionWatch) kept(ctx context.Context, c ddl.Change, is *change.Definition) (bool, error) {
 	e, ok := w.source.(emptier)
-	part := ddl.PartNamed(is, c.Column)
-	if !ok || part == nil {
-		return false
+	l := change.Lost{Is: is, Part: ddl.PartNamed(is, c.Column), Since: w.since}
+	if !ok || l.Part == nil {
+		return false, nil
 	}
-	empty, err := e.Emptied(ctx, part.Table)
-	return err == nil && !empty // in doubt it was truncated
+	if w.truncated != nil {
+		l.Whole = w.truncated(c.Table)
+	}
+	empty, err := e.Emptied(ctx, w.r.spec.Name, l)
+	w.doubt = w.doubt || empty || err != nil
+	return !empty && err == nil, err
 }
 
 // has reports whether the target's table already has a change.

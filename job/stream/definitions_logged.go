@@ -30,6 +30,7 @@ func (w *definitionWatch) checkLogged(ctx context.Context, now map[tidemark.Tabl
 		if was == nil {
 			continue
 		}
+		known := was
 		for _, c := range ddl.Diff(id, was, is) {
 			if w.r.spec.Role == CaptureHalf && c.Kind != ddl.EmptyPartition {
 				continue
@@ -38,13 +39,28 @@ func (w *definitionWatch) checkLogged(ctx context.Context, now map[tidemark.Tabl
 				seen[c] = is.At
 			}
 			if !passed[c] {
+				w.doubt = w.doubt || c.Kind == ddl.EmptyPartition
 				continue
 			}
+			delete(seen, c)
+			if c.Kind == ddl.EmptyPartition {
+				if kept, err := w.kept(ctx, c, is); err != nil {
+					return err
+				} else if kept {
+					known = ddl.WithFile(known, is, c.Column)
+					continue
+				}
+			}
+			known = was // missed has stored another one
 			if err := w.missed(ctx, c, was, is); err != nil {
 				return err
 			}
-			delete(seen, c)
 			break
+		}
+		if known != was {
+			if err := w.know(ctx, id, known); err != nil {
+				return err
+			}
 		}
 	}
 	w.first = seen
@@ -53,9 +69,6 @@ func (w *definitionWatch) checkLogged(ctx context.Context, now map[tidemark.Tabl
 
 // missed handles a change that is in no log.
 func (w *definitionWatch) missed(ctx context.Context, c ddl.Change, was, is *change.Definition) error {
-	if c.Kind == ddl.EmptyPartition && (w.truncated != nil && w.truncated(c.Table) || w.rewritten(ctx, c, is)) {
-		return w.know(ctx, c.Table, ddl.WithFiles(was, is))
-	}
 	from, to := w.r.shape.Name(), w.r.into().Name()
 	if rule := ddl.Decide(c.Kind, from, to); rule.Verdict == ddl.Stays {
 		return nil

@@ -154,10 +154,13 @@ func (r *session) prepared(ctx context.Context, s *sampler) (defs *definitionWat
 		r.binder.defs = defs
 	}
 	if err == nil {
-		err = defs.check(ctx, false)
+		until, err = r.until(ctx, s)
 	}
 	if err == nil {
-		until, err = r.until(ctx, s)
+		err = defs.check(ctx, false) // sees all that came before until
+	}
+	if until > 0 && s.gate == nil {
+		until = max(until, defs.latest()) // a change that waits is decided at the end: see after
 	}
 	return defs, until, err
 }

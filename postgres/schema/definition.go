@@ -2,6 +2,8 @@ package schema
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -106,16 +108,35 @@ func (d *defining) read() error {
 	if err != nil {
 		return err
 	}
-	var text string
-	err = d.tx.QueryRow(d.ctx, "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text").Scan(&text)
+	var text, horizon string
+	var block, segment uint64
+	err = d.tx.QueryRow(d.ctx, `SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text, pg_snapshot_xmin(pg_current_snapshot())::xid::text,
+		current_setting('wal_block_size')::bigint, pg_size_bytes(current_setting('wal_segment_size'))`).Scan(&text, &horizon, &block, &segment)
 	if err != nil {
 		return err
 	}
 	at, err := wal.ParseLSN(text)
+	if err != nil {
+		return err
+	}
+	xid, err := strconv.ParseUint(horizon, 10, 32)
 	for _, t := range d.out {
-		t.At = at
+		t.At, t.Horizon = recordEnd(at, block, segment), uint32(xid)
 	}
 	return err
+}
+
+// recordEnd returns where the last record ends, given the place where the next one begins: after a
+// page's header, if the last one filled its page. Nothing more may be written for long.
+func recordEnd(next, block, segment uint64) uint64 {
+	header := uint64(24)
+	if next%segment < block {
+		header = 40
+	}
+	if next%block == header {
+		return next - header
+	}
+	return next
 }
 
 func (d *defining) rows(sql string, do func(), into ...any) error {
@@ -127,16 +148,36 @@ func (d *defining) rows(sql string, do func(), into ...any) error {
 	return err
 }
 
-// Emptied reports whether a partition whose file changed has lost its rows: no row is older than
-// the file. (VACUUM FULL and the like keep the rows as they are.)
-func (s *Schema) Emptied(ctx context.Context, part tidemark.TableID) (bool, error) {
+// Emptied reports whether a partition has lost rows, or may have: only rows that are older than the
+// new file, and than the last look at the old one, show that it has not. (The file's age alone is
+// not known: whatever changes the catalogue's row of the partition makes that younger.) After a
+// TRUNCATE of the whole table the catalogue's rows of all partitions are of one transaction.
+func (s *Schema) Emptied(ctx context.Context, slot string, l change.Lost) (bool, error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	table := server.QuoteTable(part)
+	var leaves []uint32
+	for _, p := range l.Is.Parts {
+		if p.File != 0 {
+			leaves = append(leaves, p.ID)
+		}
+	}
+	if l.Since == nil {
+		l.Since = &change.Definition{}
+	}
+	table := server.QuoteTable(l.Part.Table)
+	var by, transactions uint32
 	var yes bool
-	err = conn.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM "+table+" r WHERE age(r.xmin) > (SELECT age(c.xmin) FROM pg_class c WHERE c.oid = $1::regclass))", table).Scan(&yes)
+	err = conn.QueryRow(ctx, "SELECT coalesce(max(xmin::text) FILTER (WHERE oid = $1), '0')::xid, count(DISTINCT xmin::text)::int FROM pg_class WHERE oid = ANY ($2)", l.Part.ID, leaves).Scan(&by, &transactions)
+	if err == nil && l.Whole.XID != 0 && (by == l.Whole.XID || transactions == 1 && len(leaves) > 1 && l.Whole.Place > l.Since.At) {
+		return false, nil
+	}
+	if err == nil {
+		err = conn.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM `+table+` r WHERE age(r.xmin) > k.file AND age(r.xmin) > k.known) FROM
+			(SELECT age(c.xmin) AS file, age(coalesce(nullif($2::text, '0')::xid, (SELECT catalog_xmin FROM pg_replication_slots WHERE slot_name = $3))) AS known FROM pg_class c WHERE c.oid = $1) k`,
+			l.Part.ID, fmt.Sprint(l.Since.Horizon), slot).Scan(&yes)
+	}
 	return yes, s.Fail(ctx, "look at", table, err)
 }

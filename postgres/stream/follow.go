@@ -259,7 +259,7 @@ func (s *Stream) change(m []byte, emit emitter) error {
 		}
 	}
 	if m[0] == 'T' && s.names != nil {
-		if err := s.names.emptied(m); err != nil {
+		if err := s.names.emptied(m, s.xid, s.begun); err != nil {
 			return err
 		}
 	}

@@ -24,11 +24,11 @@ type cataloguer struct {
 
 	mu        sync.Mutex
 	tables    map[uint32]tidemark.TableID
-	truncated map[tidemark.TableID]bool
+	truncated map[tidemark.TableID]change.Truncated
 }
 
 func newCataloguer(e *Source, slot Slot) *cataloguer {
-	return &cataloguer{e: e, publication: slot.Publication, tables: map[uint32]tidemark.TableID{}, truncated: map[tidemark.TableID]bool{}}
+	return &cataloguer{e: e, publication: slot.Publication, tables: map[uint32]tidemark.TableID{}, truncated: map[tidemark.TableID]change.Truncated{}}
 }
 
 // identified returns a message R with what the catalogue says about its table. pgoutput identifies
@@ -127,20 +127,20 @@ func (c *cataloguer) looks(ctx context.Context, tables []uint32) (_ map[uint32]*
 	return out, sees, nil
 }
 
-// emptied records the tables of a message T.
-func (c *cataloguer) emptied(m []byte) error {
+// emptied records the tables of a message T in a transaction.
+func (c *cataloguer) emptied(m []byte, xid uint32, place uint64) error {
 	t, err := change.ParseTruncation(m[1:])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range t.Tables {
-		c.truncated[c.tables[id]] = true
+		c.truncated[c.tables[id]] = change.Truncated{XID: xid, Place: place}
 	}
 	return err
 }
 
-// Truncated reports whether the stream contained a TRUNCATE of a whole table; one of a partition
-// does not count.
-func (s *Stream) Truncated(id tidemark.TableID) bool {
+// Truncated returns the newest TRUNCATE of a whole table that the stream has contained; one of a
+// partition does not count.
+func (s *Stream) Truncated(id tidemark.TableID) change.Truncated {
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
 	return s.names.truncated[id]
