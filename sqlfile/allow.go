@@ -19,6 +19,10 @@ import (
 // systemDatabases belong to a server. information_schema does too, but it can only be read.
 var systemDatabases = []string{"mysql", "sys", "performance_schema"}
 
+// outsideEngines are storage engines whose tables are files that a statement names, or tables of
+// other servers: a server opens them with its own rights.
+var outsideEngines = []string{"connect", "federated", "s3", "sphinx", "spider"}
+
 // A judge decides about a statement by the session before it.
 type judge struct {
 	session *Session
@@ -156,7 +160,7 @@ func (s judge) objects(st *Statement, l *sqltext.Reader, verb sqltext.Token) boo
 	case "ALTER":
 		for oneOf(l, "ONLINE", "IGNORE") {
 		}
-		return modifiers(l) && oneOf(l, "TABLE", "VIEW", "PROCEDURE", "FUNCTION", "EVENT", "SEQUENCE") && systemIn(l) == ""
+		return modifiers(l) && oneOf(l, "TABLE", "VIEW", "PROCEDURE", "FUNCTION", "EVENT", "SEQUENCE") && systemIn(l) == "" && s.outside(st) == ""
 	case "RENAME":
 		return oneOf(l, "TABLE", "TABLES") && systemIn(l) == ""
 	case "ANALYZE":
@@ -302,10 +306,35 @@ func (s judge) rowsFrom(st *Statement, l *sqltext.Reader, verb sqltext.Token) st
 	return s.session.impure(l, inRows)
 }
 
-// tableFrom judges a CREATE TABLE: its rows must not come from a query, unless its columns do too.
+// outside returns the storage engine that a statement about a table names, if it is such a one;
+// "" if it names none, or if no server runs the statement.
+func (s judge) outside(st *Statement) string {
+	if s.session.Server == (sqltext.Server{}) {
+		return ""
+	}
+	for l := s.session.reader(st.SQL); ; {
+		t := l.Next()
+		if t.Kind == sqltext.End || t.Kind == sqltext.Bad {
+			return ""
+		}
+		if !t.Is("ENGINE") && !t.Is("TYPE") {
+			continue
+		}
+		l.Accept("=")
+		if name, _ := l.Ident(l.Peek()); slices.Contains(outsideEngines, strings.ToLower(name)) {
+			return strings.ToUpper(name)
+		}
+	}
+}
+
+// tableFrom judges a CREATE TABLE: its rows must not come from a query, unless its columns do too,
+// nor from outside.
 func (s judge) tableFrom(st *Statement) string {
 	if name := systemIn(s.session.reader(st.SQL)); name != "" {
 		return "names database " + name
+	}
+	if name := s.outside(st); name != "" {
+		return "makes a table of storage engine " + name + ", which opens files or other servers with the target's rights"
 	}
 	l := s.session.reader(st.SQL)
 	for {

@@ -65,6 +65,10 @@ func TestStatementsOfDumpsRun(t *testing.T) {
 	}
 }
 
+func outside(engine string) string {
+	return "makes a table of storage engine " + engine + ", which opens files or other servers with the target's rights"
+}
+
 // TestOtherStatementsDoNotRun has what runs administration, or hides it.
 func TestOtherStatementsDoNotRun(t *testing.T) {
 	my, maria := sqltext.Server{Version: 80033}, sqltext.Server{MariaDB: true, Version: 101114}
@@ -83,6 +87,9 @@ func TestOtherStatementsDoNotRun(t *testing.T) {
 		"INSERT INTO t SELECT f(1);": "calls f", "INSERT INTO t SELECT `now`();": "calls now", "INSERT INTO t SELECT d.now();": "calls now", "INSERT INTO t SELECT user FROM mysql./**/user;": "names database mysql", "INSERT INTO t SELECT 1 INTO OUTFILE '/x';": "has an INTO", "INSERT INTO t SET a = value(1);": "calls value",
 		"INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = sleep(1);": "calls sleep", "INSERT INTO t SELECT @m := 1;": "sets a variable", "UPDATE t, u SET a = 1;": "changes rows of more than one table, or under another name", "UPDATE t SET a = f(1);": "calls f", "DELETE FROM t WHERE load_file('/x');": "calls load_file",
 		"CREATE TABLE t LIKE mysql.user;": "names database mysql", "CREATE TABLE t (a int) SELECT 1 AS b;": "takes rows from a query", "CREATE TABLE t AS SELECT f(1);": "calls f",
+		"CREATE TABLE t (a int) ENGINE=FEDERATED CONNECTION='mysql://h/d/t';": outside("FEDERATED"), "CREATE TABLE t (`engine` int, type varchar(9)) COMMENT='engine=spider' ENGINE 'Connect' TABLE_TYPE=CSV FILE_NAME='/x';": outside("CONNECT"), "/*!50001 CREATE TABLE t (a int) TYPE=`Spider` */;": outside("SPIDER"),
+		"CREATE TABLE t (a int) PARTITION BY HASH (a) (PARTITION p STORAGE ENGINE = SPHINX);": outside("SPHINX"), "CREATE TABLE t LIKE u;": "", "ALTER TABLE t ENGINE=s3;": "ALTER TABLE", "ALTER TABLE t ENGINE=InnoDB;": "",
+		"SET default_storage_engine = InnoDB, @@storage_engine='MyISAM';": "", "SET default_storage_engine = 'CONNECT';": "SET default_storage_engine", "SET @x = 'spider'; SET storage_engine = @x;": " | SET storage_engine", "SET storage_engine = @nothing;": "SET storage_engine to an expression",
 		"DELIMITER ;;\nCREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW UPDATE mysql.user SET a = 1;;": "names database mysql", "CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW CALL p();": "has CALL", "CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW SET @@global.x = 1;": "has @@global",
 		"CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW SET NEW.a = f(1);": "calls f", "INSERT INTO t SET a = 1; TRUNCATE t;": " | empties its table after rows of it",
 	} {

@@ -81,6 +81,12 @@ func (s judge) setting(l *sqltext.Reader) string {
 	case name == "character_set_client":
 		charset, known := s.session.exact(&value, s.vars, s.session.Charset)
 		return unclear(known && isPlain(charset) && over(&value), name)
+	case name == "default_storage_engine" || name == "storage_engine" || name == "default_tmp_storage_engine":
+		engine, known := s.session.exact(&value, s.vars, "")
+		if slices.Contains(outsideEngines, strings.ToLower(engine)) {
+			return "SET " + name
+		}
+		return unclear(known && over(&value), name)
 	}
 	return ""
 }

@@ -3,8 +3,11 @@
 package hostile
 
 import (
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -78,6 +81,54 @@ func TestAdministrationInADump(t *testing.T) {
 			t.Errorf("%s with --run-all-statements: %s", server.Engine, got)
 		}
 	}
+}
+
+// TestTablesOfOtherServers: a dump cannot make the target log in elsewhere. With
+// --run-all-statements it does, as the listener there sees.
+func TestTablesOfOtherServers(t *testing.T) {
+	t.Parallel()
+	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.Close()
+	var logins atomic.Int32
+	go func() {
+		for {
+			c, err := elsewhere.Accept()
+			if err != nil {
+				return // closed
+			}
+			logins.Add(1)
+			c.Close()
+		}
+	}()
+	server := testdb.OwnMariaDB(t)
+	testdb.Query(t, server.URL(""), "INSTALL SONAME 'ha_federatedx'")
+	dst := server.NewDatabase(t, "dst")
+	file := testdb.Written(t, "dump.sql", "CREATE TABLE mine (a int PRIMARY KEY);\nINSERT INTO mine VALUES (1);\n"+
+		"CREATE TABLE theirs (a int PRIMARY KEY) ENGINE=FEDERATED CONNECTION='mysql://root@"+elsewhere.Addr().String()+"/d/t';\n")
+	for verb, code := range map[string]int{"check": 1, "copy": 7} {
+		if o := testdb.Run(t, verb, file, dst); o.Code != code || !strings.Contains(o.Out+o.ErrOut, "FEDERATED, which opens files or other servers") {
+			t.Errorf("%s ends with %d:\n%s%s", verb, o.Code, o.Out, o.ErrOut)
+		}
+	}
+	testdb.Must(t, "copy", file, dst, "--exclude", "*.theirs", "--prep", "drop")
+	if n := logins.Load(); n != 0 {
+		t.Errorf("the target has logged in %d times", n)
+	}
+	p := testdb.Command(t, "copy", file, dst, "--prep", "drop", "--run-all-statements")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); logins.Load() == 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Error("it does not log in at all: the test shows nothing")
+			break
+		}
+	}
+	_ = p.Process.Kill() // it tries again for minutes
+	_ = p.Wait()
 }
 
 // TestRowsThatCallIntoADump: rows and triggers cannot run what the file has defined, and rows that
