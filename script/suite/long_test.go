@@ -5,9 +5,12 @@ package main
 import (
 	"bytes"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark/script/long"
 )
@@ -64,5 +67,35 @@ func TestLeftOut(t *testing.T) {
 	}
 	if out := leftOut(tests, 1, 1); len(out) != 0 {
 		t.Errorf("%d are left out of all", len(out))
+	}
+}
+
+// TestNamesAreLongEverywhere: go test leaves out all tests of a name, so a short one that shared
+// its name with a long one would not run at each make test.
+func TestNamesAreLongEverywhere(t *testing.T) {
+	const top = "../.."
+	tests, err := long.Read(filepath.Join(top, "script/long-tests"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := sources(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, listed := map[string][]string{}, map[string][]string{} // packages by a test's name
+	for _, s := range from {
+		for _, name := range s.tests {
+			there[name] = append(there[name], s.dir)
+		}
+	}
+	for _, test := range tests {
+		listed[test.Name] = append(listed[test.Name], test.Package)
+	}
+	for name, of := range listed {
+		slices.Sort(of)
+		slices.Sort(there[name])
+		if diff := cmp.Diff(there[name], of); diff != "" {
+			t.Errorf("%s, its packages (-) and those of script/long-tests (+): rename what is short, add what is long\n%s", name, diff)
+		}
 	}
 }
