@@ -313,7 +313,7 @@ func (w *definitionWatch) kept(ctx context.Context, c ddl.Change, is *change.Def
 		l.Whole = w.truncated(c.Table)
 	}
 	empty, err := e.Emptied(ctx, w.r.spec.Name, l)
-	w.doubt = w.doubt || empty || err != nil
+	w.doubt = w.doubt || empty
 	return !empty && err == nil, err
 }
 
