@@ -182,6 +182,19 @@ func UnknownOption(u *url.URL, name string) string {
 	return fmt.Sprintf("unknown option %q", name)
 }
 
+// UnknownKeyword says that a string of keywords, or a file that it names, has one that does not
+// exist. One that is no plain word, or that follows a secret, may be a part of that, and is not
+// repeated.
+func UnknownKeyword(text, name string) string {
+	before, _, found := strings.Cut(text, name)
+	if !plainWord.MatchString(name) || found && secretParam.MatchString(before) {
+		return "neither a URL nor libpq's keywords and values; a password with blanks is quoted: password='...'"
+	}
+	return fmt.Sprintf("unknown option %q", name)
+}
+
+var plainWord = regexp.MustCompile(`^[a-z][a-z0-9_.]*$`)
+
 // everyURL reports whether a list, as NATS takes it, has a URL in each place.
 func everyURL(all []string) bool {
 	for _, one := range all {

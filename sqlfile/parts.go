@@ -43,7 +43,7 @@ func partsOf(path string) (*parts, error) {
 	case err == nil:
 		return folderParts(path)
 	case strings.Contains(path, ","):
-		return listedParts(strings.Split(path, ","))
+		return listedParts(path)
 	}
 	return nil, archive.OpenError(path, err)
 }
@@ -59,11 +59,15 @@ func local(path string) string {
 
 // listedParts returns files to read one after the other, as if their text were in one file, except
 // that each file's SETs apply only to itself.
-func listedParts(paths []string) (*parts, error) {
+func listedParts(list string) (*parts, error) {
+	paths := strings.Split(list, ",")
 	p := &parts{name: fmt.Sprintf("%d files", len(paths)), defined: len(paths)}
 	for _, path := range paths {
 		path = local(strings.TrimSpace(path))
 		st, err := os.Stat(path)
+		if masked := tidemark.MaskURL(list); err != nil && masked != list {
+			path = masked // it may be a connection string, with a comma in its password
+		}
 		if err != nil {
 			return nil, archive.OpenError(path, err)
 		}

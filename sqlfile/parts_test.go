@@ -172,3 +172,16 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
+
+// TestListThatIsAPassword: a connection string with a comma in its password looks like two files.
+// Of that no part is repeated.
+func TestListThatIsAPassword(t *testing.T) {
+	for _, text := range []string{"//tm:FSZ,X@127.0.0.1/shop", "tm:FSZ,X@tcp(127.0.0.1)/shop"} {
+		if _, err := partsOf(text); tidemark.KindOf(err) != tidemark.NotFound || strings.Contains(err.Error()+tidemark.HintOf(err), "FSZ") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := partsOf("a.sql,b.sql"); tidemark.KindOf(err) != tidemark.NotFound || !strings.Contains(err.Error(), "a.sql") {
+		t.Errorf("%v", err)
+	}
+}

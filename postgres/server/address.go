@@ -125,7 +125,7 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.RuntimeParams)) { // also of a keyword string or a service
 		if !slices.Contains(ownSettings, name) {
-			return nil, bad(fmt.Errorf("unknown option %q", name), optionsHint)
+			return nil, bad(errors.New(tidemark.UnknownKeyword(text, name)), optionsHint)
 		}
 	}
 	if cfg.ConnectTimeout == 0 && !u.Query().Has("connect_timeout") && os.Getenv("PGCONNECT_TIMEOUT") == "" {

@@ -63,6 +63,16 @@ func TestUnknownOption(t *testing.T) {
 	}
 }
 
+// TestPasswordThatLooksLikeKeywords: a string that is no URL may have a password with an = or a
+// blank in it. No part of that is taken for the name of an option.
+func TestPasswordThatLooksLikeKeywords(t *testing.T) {
+	for _, text := range []string{`tm:FSZ\FA1J/VVW^=7AF@tcp(127.0.0.1:1)/shop`, "tm/FSZ'=B[G@127.0.0.1", "user=tm password=a fsz=b host=db", "user=tm pwd='x' FSZ=7 host=db"} {
+		if _, err := readURL(text); tidemark.KindOf(err) != tidemark.Invalid || strings.Contains(strings.ToLower(err.Error()+tidemark.HintOf(err)), "fsz") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestOptionsArePrinted: the values of all options but secrets are in messages.
 func TestOptionsArePrinted(t *testing.T) {
 	for _, name := range append(slices.Sorted(maps.Keys(libpqOptions)), append(driverOptions, slices.Sorted(maps.Keys(foreignOptions))...)...) {
