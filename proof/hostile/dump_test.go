@@ -5,7 +5,6 @@ package hostile
 import (
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,22 +86,11 @@ func TestAdministrationInADump(t *testing.T) {
 // --run-all-statements it does, as the listener there sees.
 func TestTablesOfOtherServers(t *testing.T) {
 	t.Parallel()
-	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer elsewhere.Close()
-	var logins atomic.Int32
-	go func() {
-		for {
-			c, err := elsewhere.Accept()
-			if err != nil {
-				return // closed
-			}
-			logins.Add(1)
-			c.Close()
-		}
-	}()
+	logins := make(chan bool, 1000) // it tries again for minutes
+	elsewhere := testdb.Accept(t, func(c net.Conn) {
+		c.Close()
+		logins <- true
+	})
 	server := testdb.OwnMariaDB(t)
 	testdb.Query(t, server.URL(""), "INSTALL SONAME 'ha_federatedx'")
 	dst := server.NewDatabase(t, "dst")
@@ -114,20 +102,19 @@ func TestTablesOfOtherServers(t *testing.T) {
 		}
 	}
 	testdb.Must(t, "copy", file, dst, "--exclude", "*.theirs", "--prep", "drop")
-	if n := logins.Load(); n != 0 {
+	if n := len(logins); n != 0 {
 		t.Errorf("the target has logged in %d times", n)
 	}
 	p := testdb.Command(t, "copy", file, dst, "--prep", "drop", "--run-all-statements")
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); logins.Load() == 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Error("it does not log in at all: the test shows nothing")
-			break
-		}
+	select {
+	case <-logins:
+	case <-time.After(time.Minute):
+		t.Error("it does not log in at all: the test shows nothing")
 	}
-	_ = p.Process.Kill() // it tries again for minutes
+	_ = p.Process.Kill()
 	_ = p.Wait()
 }
 
