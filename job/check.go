@@ -116,11 +116,11 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 	}
 	p, err := makePlan(ctx, src, tgt, db, moves, spec, nil, tidemark.Position{})
 	if p != nil {
-		out.Findings = append(out.Findings, p.Findings...)
-	}
-	for i := range out.Findings {
-		if f := &out.Findings[i]; f.Fails() {
-			f.Severity = tidemark.Blocker // the copy runs, and reports what fails
+		for _, f := range p.Findings {
+			if f.Fails() {
+				f.Severity = tidemark.Blocker // the copy runs, and reports what fails
+			}
+			out.Findings = append(out.Findings, f)
 		}
 	}
 	if err == nil && idle(p) {
