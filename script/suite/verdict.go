@@ -32,8 +32,35 @@ type test struct {
 	group     []string
 	pkg, name string // name is empty for a package that fails by itself
 	output    strings.Builder
-	sub       string // the first subtest that failed
+	sub       string                      // the first subtest that failed
+	parts     map[string]*strings.Builder // what it and its subtests say, each until it has passed
+	wrong     strings.Builder             // what those said that failed
 }
+
+// takes notes an event of a test or of one of its subtests.
+func (t *test) takes(e event) {
+	t.output.WriteString(e.Output)
+	part := t.parts[e.Test]
+	if part == nil {
+		part = &strings.Builder{}
+		t.parts[e.Test] = part
+	}
+	part.WriteString(e.Output)
+	switch e.Action {
+	case "fail":
+		t.wrong.WriteString(part.String())
+		if e.Test != t.name {
+			t.sub = cmp.Or(t.sub, e.Test)
+		}
+		fallthrough
+	case "pass", "skip":
+		delete(t.parts, e.Test)
+	}
+}
+
+// why returns what a test that failed said of it: the last lines, without those of subtests that
+// passed.
+func (t *test) why(lines int) string { return last(cmp.Or(t.wrong.String(), t.output.String()), lines) }
 
 // short is the package's folder.
 func (t *test) short() string {
@@ -94,13 +121,11 @@ func (c *command) line(line []byte) {
 	key := [2]string{e.Package, name}
 	t := c.running[key]
 	if t == nil {
-		t = &test{group: c.args, pkg: e.Package, name: name}
+		t = &test{group: c.args, pkg: e.Package, name: name, parts: map[string]*strings.Builder{}}
 		c.running[key] = t
 	}
-	t.output.WriteString(e.Output)
+	t.takes(e)
 	switch {
-	case e.Action == "fail" && sub != "":
-		t.sub = cmp.Or(t.sub, e.Test)
 	case e.Action == "pass" && name != "":
 		c.passed++
 	case e.Action == "skip" && name != "":
@@ -175,7 +200,7 @@ func (r *recorder) judge(ctx context.Context, folder string) (bool, error) {
 				ok, said := t.again(ctx)
 				if ok {
 					r.unstable = append(r.unstable, t.name)
-					unstable = append(unstable, t.short()+" "+t.name+"\n"+last(t.output.String(), 12))
+					unstable = append(unstable, t.short()+" "+t.name+"\n"+t.why(12))
 				} else {
 					bad = append(bad, t)
 				}
@@ -200,7 +225,7 @@ func (r *recorder) judge(ctx context.Context, folder string) (bool, error) {
 	}
 	for _, t := range r.failed {
 		if !asked && !slices.Contains(bad, t) {
-			fmt.Fprintf(r.out, "\nalso failed, and was not asked again: %s %s\n%s", t.short(), t.name, last(t.output.String(), 12))
+			fmt.Fprintf(r.out, "\nalso failed, and was not asked again: %s %s\n%s", t.short(), t.name, t.why(12))
 		}
 	}
 	ok := len(bad) == 0 && len(r.whole) == 0 && len(unstable) <= mostUnstable
@@ -256,7 +281,7 @@ var seeds = regexp.MustCompile(`TIDEMARK_SEED=\d+`)
 // tell prints what a reader needs to know of a failure: the test, its sentence, and the command
 // that repeats it.
 func (t *test) tell(out io.Writer) {
-	fmt.Fprintf(out, "\n--- FAIL: %s %s\n%s", t.short(), cmp.Or(t.sub, t.name), last(t.output.String(), 60))
+	fmt.Fprintf(out, "\n--- FAIL: %s %s\n%s", t.short(), cmp.Or(t.sub, t.name), t.why(60))
 	var command string
 	for _, arg := range t.group {
 		if variable(arg) {

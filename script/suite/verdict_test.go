@@ -30,6 +30,8 @@ func TestVerdicts(t *testing.T) {
 			[]string{"--- FAIL: x TestX", "wrong", "again with: TIDEMARK_SEED=12 go test -run '^TestX$' x", "0 passed, 1 failed"}},
 		{"data", strings.Replace(once, "%s", `+"\n`+testdb.Final+`"`, 1), false, []string{"--- FAIL: x TestX", "late"}},
 		{"beside data", `t.Fatal("first")}; func TestZ(t *testing.T) { t.Fatal("rows\n` + testdb.Final + `")`, false, []string{"--- FAIL: x TestZ", "also failed, and was not asked again: x TestX", "first"}},
+		{"beside many that passed", `t.Run("a", func(t *testing.T) { t.Fatal("first\n` + testdb.Final + `") }); t.Run("b", func(t *testing.T) { for i := 0; i < 200; i++ { t.Log("well done") } })`, false,
+			[]string{"--- FAIL: x TestX/a", "first"}},
 		{"panic", `panic("at the disco")`, false, []string{"at the disco", "1 failed"}},
 		{"end", `os.Exit(3)`, false, []string{"failed as a whole", "1 failed"}},
 		{"end behind a failure", strings.Replace(once, "%s", "", 1) + `}; func TestZ(t *testing.T) { os.Exit(3)`, false, []string{"failed as a whole", "FAIL  ", ": TestZ did not end", "TestZ did not end:"}},
@@ -51,6 +53,9 @@ func TestVerdicts(t *testing.T) {
 				if !strings.Contains(strings.ReplaceAll(out.String(), " -C "+dir, ""), want) {
 					t.Errorf("no %q in\n%s", want, out.String())
 				}
+			}
+			if strings.Contains(out.String(), "well done") {
+				t.Errorf("what passed is printed:\n%s", out.String())
 			}
 			logs, err := filepath.Glob(filepath.Join(dir, "unstable", "x.TestX.[12].log"))
 			if again := c.name == "always" || strings.Contains(out.String(), "unstable: "); err != nil || again != (len(logs) == 2) || !again != (len(logs) == 0) {
