@@ -258,7 +258,7 @@ func (t *test) flags() []string {
 			out = append(out, arg)
 		case arg == "-run" || arg == "-skip":
 			i++
-		case slices.Contains([]string{"-p", "-parallel", "-timeout", "-C"}, arg):
+		case slices.Contains([]string{"-p", "-count", "-parallel", "-timeout", "-C"}, arg):
 			out = append(out, arg, t.group[i+1])
 			i++
 		case strings.HasPrefix(arg, "-"):

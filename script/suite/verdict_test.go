@@ -78,3 +78,12 @@ func TestCommandThatDoesNotRun(t *testing.T) {
 		t.Fatalf("%v, %v:\n%s", ok, err, out.String())
 	}
 }
+
+// TestFlagsOfOneTest: what failed runs once more with the flags that make test and make prove give.
+func TestFlagsOfOneTest(t *testing.T) {
+	group := []string{"TIDEMARK_SEED=1", "-C", "bench", "-vet=off", "-race", "-json", "-p", "1", "-count", "1", "-parallel", "5", "-timeout", "90m", "-run", "^TestX$", "-skip", "^TestY$", "x"}
+	want := "TIDEMARK_SEED=1 -C bench -vet=off -race -json -p 1 -count 1 -parallel 5 -timeout 90m"
+	if got := strings.Join((&test{group: group}).flags(), " "); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
