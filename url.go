@@ -245,6 +245,15 @@ func cutKeywords(s string) string {
 	return s
 }
 
+// HideLogin hides the user of a URL in an error if it has a colon: what follows is a password then,
+// encoded with the user.
+func HideLogin(e *Error, user string) *Error {
+	if strings.Contains(user, ":") {
+		e.Err, e.Hint = errors.New(strings.ReplaceAll(e.Err.Error(), user, Hidden)), strings.ReplaceAll(e.Hint, user, Hidden)
+	}
+	return e
+}
+
 // MaskText hides the secrets of the connection strings in a text, such as a message.
 func MaskText(s string) string {
 	s = urlInText.ReplaceAllStringFunc(s, func(u string) string {

@@ -165,3 +165,21 @@ func tellNoSecret(t *testing.T, rnd *rand.Rand, rounds int) {
 		}
 	}
 }
+
+// TestServersRepeatNoSecret: what a server says of a login is printed without a password that was
+// percent-encoded together with the user.
+func TestServersRepeatNoSecret(t *testing.T) {
+	t.Parallel()
+	for kind, server := range map[string]*testdb.Server{"postgres": pg15(t), "mysql": mysql8(t), "mariadb": maria(t)} {
+		u, err := url.Parse(server.NewDatabase(t, "shop"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, user := range []*url.Userinfo{url.User("tm:QXZ'W[JB"), url.UserPassword("tm:QXZ'W[JB", "x"), url.User("tm:QXZWJB")} {
+			u.User = user
+			if o := cli(t, "check", u.String(), u.String()); o.code != 4 || strings.Contains(o.out+o.errOut, "QXZ") {
+				t.Errorf("%s, %s: exit %d: %s%s", kind, u, o.code, o.out, o.errOut)
+			}
+		}
+	}
+}

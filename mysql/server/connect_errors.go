@@ -63,7 +63,7 @@ func (e *Server) connectError(ctx context.Context, err error) error {
 		out.Kind, out.Err = tidemark.Transient, errors.New("the server closed the connection while logging in")
 		e.wrongDoor(ctx, out)
 	}
-	return out
+	return tidemark.HideLogin(out, e.to.user)
 }
 
 func timedOut(err error) bool {

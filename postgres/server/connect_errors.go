@@ -70,7 +70,7 @@ func (s *Server) connectFailed(ctx context.Context, err error) error {
 		out.Kind, out.Hint = tidemark.Unreachable, "Check host and port: it may be another kind of server, or a proxy."
 		s.wrongDoor(ctx, out)
 	}
-	return out
+	return tidemark.HideLogin(out, s.Config.User)
 }
 
 const poolHint = "Give the pooler more sessions (default_pool_size, max_client_conn), use fewer lanes, or connect to the server itself."
