@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -24,6 +25,7 @@ type walk struct {
 	mu     sync.Mutex
 	n, at  int // steps so far; the step that kills, 0: none
 	before bool
+	text   []byte // the step that has it kills, before it; nil: none
 	cmd    *exec.Cmd
 	conns  []net.Conn
 }
@@ -62,6 +64,9 @@ func (w *walk) carry(to, from net.Conn) {
 func (w *walk) step(to net.Conn, data []byte) bool {
 	w.mu.Lock()
 	w.n++
+	if w.text != nil && bytes.Contains(data, w.text) {
+		w.at, w.before, w.text = w.n, true, nil
+	}
 	last := w.n == w.at
 	if w.at > 0 && w.n > w.at || last && w.before {
 		w.kill()
@@ -112,6 +117,17 @@ func (w *walk) run(at int, before bool, args ...string) int {
 	defer w.mu.Unlock()
 	w.at = 0
 	return w.n
+}
+
+// runTo runs a command until it sends, or is sent, a text.
+func (w *walk) runTo(text string, args ...string) {
+	w.t.Helper()
+	w.text = []byte(text)
+	w.run(0, true, args...)
+	if w.text != nil {
+		w.t.Errorf("nobody said %q", text)
+	}
+	w.text = nil
 }
 
 // stepTables have indistinguishable rows, so that a row applied twice shows.
@@ -223,11 +239,40 @@ func TestCopyKilledAtEachStep(t *testing.T) {
 				}
 				return
 			}
-			for at := 1; at <= steps; at++ {
-				c.walkCopy([]int{at, 1 + rnd.IntN(steps)})
+			for at := 1; at <= steps; at++ { // each drops its databases: a thousand of them fill the memory
+				t.Run(fmt.Sprint(at), func(t *testing.T) {
+					one := *c
+					one.walk = &walk{t: t}
+					one.walkCopy([]int{at, 1 + rnd.IntN(steps)})
+				})
 			}
 		})
 	}
+}
+
+// TestCopyKilledBeforeItIsKnown kills replicate when it has claimed the target's tables and not yet
+// recorded its copy, and again while it gives these claims up: the same command begins again, and
+// --remove leaves no claim.
+func TestCopyKilledBeforeItIsKnown(t *testing.T) {
+	t.Parallel()
+	from, to := mysql8(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst")
+	for _, url := range []string{from, to} {
+		testdb.Load(t, url, strings.NewReader(stepTables))
+	}
+	w := &walk{t: t}
+	args := []string{"replicate", w.way(from), w.way(to), "--name", streamName(), "--prep", "truncate"}
+	w.runTo("IS_USED_LOCK(CONCAT('tidemark run ', run))", args...)
+	w.runTo("tidemark_claims` WHERE run = '01", args...)
+	testdb.Query(t, from, "INSERT INTO account VALUES (3, 0, 'three')")
+	w.run(0, false, args...)
+	if n := testdb.Query(t, to, "SELECT count(*) FROM account"); n != "3" {
+		t.Errorf("%s rows", n)
+	}
+	must(t, append(args, "--remove")...)
+
+	w.runTo("IS_USED_LOCK(CONCAT('tidemark run ', run))", args...)
+	must(t, append(args, "--remove")...)
+	must(t, "copy", from, to, "--prep", "truncate")
 }
 
 type copyWalk struct {

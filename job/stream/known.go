@@ -40,28 +40,16 @@ func KeepsLog(source string) string {
 	return "The source does not wait: it removes its log at the age that its settings say (binlog_expire_logs_seconds)"
 }
 
-// forgetCopy removes the markers that an unfinished copy before the stream has left on the target.
-func (r *setup) forgetCopy(ctx context.Context) error {
-	s, err := r.env.Catalog.Stream(ctx, r.record())
-	if err != nil || s.State != catalog.StreamCopying {
-		return nil // nothing is known of it, or it was finished
+// forgetCopy removes what an unfinished copy before the stream has left on the target: its markers
+// and claims.
+func (r *setup) forgetCopy(ctx context.Context, s catalog.Stream) error {
+	if s.State != catalog.StreamCopying || s.Copy == "" {
+		return nil // it was finished, or did not begin
 	}
-	runs, err := r.env.Catalog.Runs(ctx, 200)
-	if err != nil {
+	if err := r.tgt.Forget(ctx, s.Copy, nil); err != nil {
 		return err
 	}
-	for _, run := range runs {
-		if run.Verb != "copy" || run.Source != tidemark.MaskURL(r.spec.Copy.Source) || run.Target != tidemark.MaskURL(r.spec.Copy.Target) || run.Started.Before(s.Started) || run.State == catalog.Done {
-			continue
-		}
-		if err := r.tgt.Forget(ctx, run.ID, nil); err != nil {
-			return err
-		}
-		if err := r.tgt.DropClaim(ctx, run.ID); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.tgt.DropClaim(ctx, s.Copy)
 }
 
 // claimTables records which tables a stream feeds, and waits for copies that are filling them now.

@@ -51,7 +51,7 @@ func (r *setup) remove(ctx context.Context) error {
 			return err
 		}
 		if r.spec.Remove {
-			if err := r.forgetCopy(ctx); err != nil {
+			if err := r.forgetCopy(ctx, known); err != nil {
 				return err
 			}
 		}
