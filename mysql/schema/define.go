@@ -187,10 +187,7 @@ func (d *Definitions) alterTable(want, have string) tidemark.Redefinition {
 	a.columns(from)
 	a.addItems()
 	a.options()
-	name, alter := targetOf(want), "ALTER TABLE "
-	if a.have.versioned() { // or MariaDB refuses much of it (4119)
-		alter = "SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE "
-	}
+	name, alter := targetOf(want), a.have.alter()
 	freed := a.partitionedByDropped()
 	if freed {
 		a.out.SQL = append(a.out.SQL, alter+name+" REMOVE PARTITIONING")
@@ -376,11 +373,13 @@ func (a *altering) columns(from map[string]string) {
 			a.note("the column %s is %s, on the source %s", w.name, h.String(), w.String())
 			a.specs = append(a.specs, "MODIFY COLUMN "+w.String()+place)
 			a.out.Shakes = append(a.out.Shakes, server.Quote(w.name))
-			if w.lacksDefault() && !h.lacksDefault() {
-				a.behind = append(a.behind, "ALTER COLUMN "+server.Quote(w.name)+" DROP DEFAULT")
-			}
 		case moved:
 			a.specs = append(a.specs, "MODIFY COLUMN "+w.String()+place)
+		default:
+			continue
+		}
+		if w.lacksDefault() && !(w.hidesDefault() && h.lacksDefault()) { // which CHANGE and MODIFY make NULL
+			a.behind = append(a.behind, w.dropDefault())
 		}
 	}
 }
@@ -465,18 +464,6 @@ func (a *altering) options() {
 			a.out.Manual = "remove the option by hand"
 		}
 	}
-}
-
-// lacksDefault reports whether INSERT must supply a value for a nullable column: its default was
-// dropped, which no column definition can express.
-func (it *tableItem) lacksDefault() bool {
-	for _, word := range []string{"default", "auto_increment", "generated", "as"} {
-		if it.has(word) {
-			return false
-		}
-	}
-	n := sqltext.Find(it.tokens, "null")
-	return n > 0 && !sqltext.At(it.tokens, n-2).Is("not")
 }
 
 func isCharset(option string) bool {

@@ -129,6 +129,41 @@ func (it *tableItem) defaultValue() (from, end int) {
 	return from, defaultEnd(it.tokens, from)
 }
 
+// lacksDefault reports whether SHOW CREATE TABLE has no default for a nullable column, which INSERT
+// must name then: its default was dropped. CREATE TABLE makes DEFAULT NULL of the same text.
+func (it *tableItem) lacksDefault() bool {
+	for _, word := range []string{"default", "auto_increment", "generated", "as"} {
+		if it.has(word) {
+			return false
+		}
+	}
+	if i := sqltext.Find(it.tokens, "not"); i >= 0 && sqltext.At(it.tokens, sqltext.Skip(it.tokens, i+1)).Is("null") {
+		return false
+	}
+	return true
+}
+
+// hidesDefault reports whether MySQL never shows that a column of this type has no default.
+func (it *tableItem) hidesDefault() bool {
+	typ := sqltext.At(it.tokens, sqltext.Skip(it.tokens, sqltext.Skip(it.tokens, 0)+1))
+	return slices.ContainsFunc(strings.Fields("tinyblob blob mediumblob longblob tinytext text mediumtext longtext json geometry point linestring polygon multipoint multilinestring multipolygon geometrycollection geomcollection"), typ.Is)
+}
+
+// dropDefaults are the specifications of an ALTER TABLE that takes the default from the columns
+// that lack it.
+func (c *createTable) dropDefaults(mariadb bool) (specs []string) {
+	for i := range c.items {
+		if it := &c.items[i]; it.kind == sqltext.Column && it.lacksDefault() && (mariadb || !it.hidesDefault()) {
+			specs = append(specs, it.dropDefault())
+		}
+	}
+	return specs
+}
+
+func (it *tableItem) dropDefault() string {
+	return "ALTER COLUMN " + server.Quote(it.name) + " DROP DEFAULT"
+}
+
 // withDefaults returns a CREATE TABLE in which columns have these literals for defaults.
 func withDefaults(create string, of map[string]string) string {
 	return withColumns(create, func(it *tableItem) {

@@ -145,6 +145,10 @@ func (r *renderer) uniqueTexts(m *tidemark.Move) {
 func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []string) {
 	id := m.To.TableID
 	r.tails[m.From.TableID] = c.foreignTails()
+	var bare []string
+	if !r.db.Piecewise { // in a file the same text means DEFAULT NULL
+		bare = c.dropDefaults(r.from.mariadb)
+	}
 	r.rewriteTable(m, c)
 	if len(c.items) == 0 {
 		return // already reported
@@ -153,7 +157,11 @@ func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []strin
 		c.items[i].tokens = r.rename(c.items[i].tokens)
 	}
 	keep := c.inCreate()
-	made := tidemark.Object{ID: "table " + id.String(), Kind: "table", Table: id, SQL: []string{c.create(server.QuoteTable(id), keep)}, Depends: []string{"schema " + id.Schema}}
+	sql := []string{c.create(server.QuoteTable(id), keep)}
+	if len(bare) > 0 {
+		sql = append(sql, c.alter()+server.QuoteTable(id)+" "+strings.Join(bare, ", "))
+	}
+	made := tidemark.Object{ID: "table " + id.String(), Kind: "table", Table: id, SQL: sql, Depends: []string{"schema " + id.Schema}}
 	for _, d := range depends {
 		if name, ok := strings.CutPrefix(d, "sequence "+m.From.Schema+"."); ok {
 			made.Depends = append(made.Depends, "sequence "+r.target(m.From.Schema)+"."+name)

@@ -126,6 +126,14 @@ func (c *createTable) option(word string) string {
 // versioned reports whether it is a system-versioned table of MariaDB.
 func (c *createTable) versioned() bool { return sqltext.Find(c.options, "versioning") >= 0 }
 
+// alter begins an ALTER TABLE: MariaDB refuses much of it for a table with a history (4119).
+func (c *createTable) alter() string {
+	if c.versioned() {
+		return "SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE "
+	}
+	return "ALTER TABLE "
+}
+
 // autoIncrement returns the name of the AUTO_INCREMENT column.
 func (c *createTable) autoIncrement() string {
 	for i := range c.items {

@@ -20,7 +20,7 @@ func fromDump(t *testing.T, to dialect, engine, version, create string) (objects
 	from := &tidemark.Table{TableID: id, Columns: []tidemark.Column{{Name: "id", Type: mysqltype.Parse("int")}, {Name: "v", Type: mysqltype.Parse("varchar(10)")}}}
 	m := tidemark.Move{From: from, To: &tidemark.Table{TableID: tidemark.TableID{Schema: "new", Name: "t"}, Columns: from.Columns}, Source: []string{"id", "v"}, Direct: true}
 	e := &Schema{Server: &server.Server{MariaDB: to.mariadb, Major: to.major, Minor: to.minor, Patch: to.patch, DB: "new"}}
-	return e.Render(&tidemark.Database{Engine: engine, Version: version, Tables: []*tidemark.Table{from},
+	return e.Render(&tidemark.Database{Engine: engine, Piecewise: true, Version: version, Tables: []*tidemark.Table{from},
 		Objects: []tidemark.Object{{ID: "table old.t", Kind: "table", Table: id, SQL: []string{create}}}}, []tidemark.Move{m})
 }
 

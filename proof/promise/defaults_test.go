@@ -148,3 +148,38 @@ func TestChecksOnOddNames(t *testing.T) {
 		}
 	}
 }
+
+// TestDroppedDefaults: a nullable column whose default was dropped has none on the target either:
+// on MySQL an INSERT must name it. CREATE TABLE makes DEFAULT NULL of what SHOW CREATE TABLE says
+// of it, and so does MODIFY.
+func TestDroppedDefaults(t *testing.T) {
+	for _, from := range []string{"mysql", "mariadb"} {
+		src := testdb.ServerOf(t, from).NewDatabase(t, "src")
+		testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, a varchar(9), e enum('x'), m text, kept int, at timestamp NULL, KEY (a)); ALTER TABLE t ALTER a DROP DEFAULT, ALTER e DROP DEFAULT, ALTER at DROP DEFAULT")
+		if from == "mariadb" {
+			testdb.Query(t, src, "ALTER TABLE t ALTER m DROP DEFAULT; CREATE TABLE v (id int PRIMARY KEY, a int) WITH SYSTEM VERSIONING; SET STATEMENT system_versioning_alter_history = KEEP FOR ALTER TABLE v ALTER a DROP DEFAULT")
+		}
+		for _, to := range []string{"mysql", "mariadb"} {
+			dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
+			testdb.Must(t, "copy", src, dst)
+			testdb.Must(t, "diff", src, dst, "--definitions=only")
+			if from != to { // MariaDB takes an INSERT that does not name it
+				continue
+			}
+			for _, insert := range []string{"(id, e, m, at) VALUES (1, NULL, NULL, NULL)", "(id, a, m, at) VALUES (1, NULL, NULL, NULL)", "(id, a, e, m) VALUES (1, NULL, NULL, NULL)", "(id, a, e, at) VALUES (1, NULL, NULL, NULL)"} {
+				_, there := testdb.TryQuery(src, "BEGIN; INSERT INTO t "+insert+"; ROLLBACK")
+				_, here := testdb.TryQuery(dst, "BEGIN; INSERT INTO t "+insert+"; ROLLBACK")
+				if (there == nil) != (here == nil) {
+					t.Errorf("%s to %s: INSERT INTO t %s: %v, on the source: %v", from, to, insert, here, there)
+				}
+			}
+			testdb.Query(t, dst, "ALTER TABLE t ALTER a SET DEFAULT NULL, MODIFY e enum('x', 'y')")
+			o := testdb.Run(t, "diff", src, dst, "--definitions=only")
+			if o.Code != 1 {
+				t.Errorf("%s: diff: exit %d\n%s", from, o.Code, o.Out)
+			}
+			testdb.Query(t, dst, o.Out)
+			testdb.Must(t, "diff", src, dst, "--definitions=only")
+		}
+	}
+}
