@@ -21,6 +21,12 @@ type Move struct {
 	Direct bool   `json:"direct,omitempty"` // To is From, unchanged, on an engine of the same family: native DDL and the fast formats may be used
 }
 
+// Logical returns the move to a table that is built from its logical shape.
+func (m Move) Logical() Move {
+	m.To, m.Direct = m.To.Current(), false
+	return m
+}
+
 // Columns returns From's columns that are read, in order of writing.
 func (m *Move) Columns() []Column {
 	out := make([]Column, 0, len(m.Source))

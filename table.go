@@ -111,6 +111,33 @@ func (t *Table) Stored() []Column {
 	return out
 }
 
+// Current returns the table without the columns in which a server keeps when a row came and went
+// (MariaDB's GENERATED ALWAYS AS ROW START and ROW END): a table of current rows. The server has
+// added the latter to its unique keys.
+func (t *Table) Current() *Table {
+	edge := func(c Column) bool { return strings.HasPrefix(c.Generated, "ROW ") }
+	if !slices.ContainsFunc(t.Columns, edge) {
+		return t
+	}
+	out := *t
+	out.Columns = slices.DeleteFunc(slices.Clone(t.Columns), edge)
+	key := func(x Index) Index {
+		x.Parts = slices.DeleteFunc(slices.Clone(x.Parts), func(p IndexPart) bool { return p.Column != "" && out.Column(p.Column) == nil })
+		return x
+	}
+	if t.Key != nil {
+		made := key(*t.Key)
+		out.Key = &made
+	}
+	out.Indexes = nil
+	for _, x := range t.Indexes {
+		if x = key(x); len(x.Parts) > 0 {
+			out.Indexes = append(out.Indexes, x)
+		}
+	}
+	return &out
+}
+
 // A Part is a leaf partition that can be read alone.
 type Part struct {
 	Name   string  `json:"name"`             // MySQL: partition or subpartition; PostgreSQL: empty, see Table

@@ -90,7 +90,7 @@ func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across
 	}
 	native, logical := slices.Clone(moves), slices.Clone(moves)
 	for i := range moves {
-		native[i].Direct, logical[i].Direct = native[i].Direct || across, false
+		native[i].Direct, logical[i] = native[i].Direct || across, logical[i].Logical()
 	}
 	objects, _ := tgt.Render(db, native)
 	bare := *db
@@ -153,6 +153,9 @@ func ontoItself(t *tidemark.Table, direct bool) tidemark.Move {
 	m := tidemark.Move{From: t, To: t, Direct: direct}
 	for _, c := range t.Stored() {
 		m.Source = append(m.Source, c.Name)
+	}
+	if !direct {
+		return m.Logical()
 	}
 	return m
 }

@@ -269,8 +269,7 @@ func (p proving) logical(moves []tidemark.Move, filled map[tidemark.TableID]*tid
 	}
 	for _, m := range moves {
 		if m.Direct || p.shapes {
-			m.Direct = false
-			again = append(again, m)
+			again = append(again, m.Logical())
 		}
 	}
 	if len(again) == 0 {

@@ -12,6 +12,9 @@ import (
 func (a *applier) move(s *shape) tidemark.Move {
 	m := tidemark.Move{From: s.from, To: s.to, Source: s.source, Lob: a.d.Lob}
 	m.Direct = !a.d.Translated && !s.altered && (s.to.Schema == s.from.Schema || a.d.DirectAcrossSchemas)
+	if !m.Direct {
+		m = m.Logical()
+	}
 	if s.from.Form == tidemark.LargeObjects {
 		m.Lob = tidemark.Lob{} // its rows are pages of values; truncating them would corrupt them
 		return m

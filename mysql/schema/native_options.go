@@ -24,6 +24,11 @@ func (w *rewriter) versioning() {
 		}
 		return edge || it.kind == sqltext.Period && sqltext.Find(it.tokens, "system_time") >= 0
 	})
+	for i := range w.c.items { // the server adds the time when a row went to unique keys
+		if it := &w.c.items[i]; it.isKey() {
+			it.withoutParts(rows)
+		}
+	}
 	before := len(w.c.options)
 	w.c.options = dropWords(w.c.options, "with", "system", "versioning")
 	if len(w.c.options) != before || len(rows) > 0 {

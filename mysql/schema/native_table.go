@@ -75,6 +75,26 @@ func (it *tableItem) list() [][]sqltext.Token {
 	return sqltext.SplitList(it.tokens[open+1 : sqltext.Closing(it.tokens, open)])
 }
 
+// withoutParts removes columns from a key.
+func (it *tableItem) withoutParts(columns []string) {
+	open := slices.IndexFunc(it.tokens, isOpen)
+	parts := it.list()
+	kept := slices.DeleteFunc(slices.Clone(parts), func(part []sqltext.Token) bool {
+		return slices.Contains(columns, sqltext.At(part, sqltext.Skip(part, 0)).Name())
+	})
+	if len(kept) == 0 || len(kept) == len(parts) {
+		return
+	}
+	list := it.tokens[: open+1 : open+1]
+	for i, part := range kept {
+		if i > 0 {
+			list = append(list, sqltext.Token{Kind: sqltext.Punct, Text: ","})
+		}
+		list = append(list, part...)
+	}
+	it.tokens = append(list, it.tokens[sqltext.Closing(it.tokens, open):]...)
+}
+
 // keyColumns returns the column names of a key or foreign key, in order; an expression has an empty
 // name.
 func (it *tableItem) keyColumns() []string {
