@@ -443,9 +443,13 @@ func (b *builder) generated(c *builtColumn, object string) (string, bool) {
 	return " GENERATED ALWAYS AS (" + expr + ")" + kind, true
 }
 
-// lookUp finds a column named in an expression.
+// lookUp finds the source's column that an expression names, by its name on the target.
 func (b *builder) lookUp(name string) (*tidemark.Column, string) {
-	return b.m.From.Column(name), columnOn(b.m, name)
+	from := name
+	if i := slices.IndexFunc(b.m.To.Stored(), func(c tidemark.Column) bool { return c.Name == name }); i >= 0 && i < len(b.m.Source) {
+		from = b.m.Source[i]
+	}
+	return b.m.From.Column(from), columnOn(b.m, name)
 }
 
 // expression translates an expression of the source for a use on the target.
