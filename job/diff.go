@@ -72,6 +72,9 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 	if err != nil {
 		return diff.Result{}, findings, err
 	}
+	for i := range pairs {
+		withComputed(tgt, &pairs[i])
+	}
 	opt := diffOptions(spec, src.Name(), tgt.Name())
 	var servers *serverWatch
 	if spec.Servers != nil {
@@ -299,13 +302,48 @@ func match(tgt Database, m *tidemark.Move, t *tidemark.Table) (diff.Pair, []stri
 	return diff.Pair{Source: m, Target: back, Key: keyOf(m)}, lacks
 }
 
+// withComputed adds the columns that are generated on both sides: each has computed them by its own
+// rules, which may know other letters or compare otherwise.
+func withComputed(tgt Database, p *diff.Pair) {
+	from, to := generated(p.Source.From), generated(p.Source.To)
+	table := *p.Source.To
+	table.Columns = p.Source.To.Stored()
+	source, target := *p.Source, *p.Target
+	source.Source, target.Source = slices.Clone(source.Source), slices.Clone(target.Source)
+	for i, c := range to {
+		name, there := c.Name, Clip(tgt, c.Name)
+		if len(from) == len(to) {
+			name = from[i].Name // which a rule may have changed
+		}
+		if there := p.Target.From.Column(there); there == nil || there.Generated == "" || !slices.ContainsFunc(from, func(c tidemark.Column) bool { return c.Name == name }) {
+			continue
+		}
+		c.Generated = ""
+		table.Columns = append(table.Columns, c)
+		source.Source, target.Source = append(source.Source, name), append(target.Source, there)
+	}
+	source.To, target.To = &table, &table
+	p.Source, p.Target = &source, &target
+}
+
+// generated lists the columns of a table that its server computes from others.
+func generated(t *tidemark.Table) (out []tidemark.Column) {
+	for _, c := range t.Current().Columns {
+		if c.Generated != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // keyOf gives the positions of the key of the table that m reads; none if m does not read all of
 // it.
 func keyOf(m *tidemark.Move) (key []int) {
-	if m.From.Key == nil {
+	of := m.From.Current()
+	if of.Key == nil {
 		return nil
 	}
-	for _, name := range m.From.Key.Columns() {
+	for _, name := range of.Key.Columns() {
 		at := slices.Index(m.Source, name)
 		if at < 0 {
 			return nil

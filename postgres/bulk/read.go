@@ -381,6 +381,7 @@ func (v *Reader) selectList(q *rangeQuery, r tidemark.Read) (list string, plain 
 	var exprs []string
 	for _, c := range r.Move.Columns() {
 		expr := server.QuoteIdent(c.Name)
+		plain = plain && c.Generated == "" // COPY of a table refuses generated columns
 		switch {
 		case c.Type.Kind == tidemark.Money && !r.Move.Direct && r.Format == tidemark.CopyText:
 			expr, plain = expr+"::numeric", false // without the currency sign

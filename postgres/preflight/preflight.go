@@ -329,14 +329,18 @@ func (p *preflight) extensions(ctx context.Context) error {
 
 // locale reports differences in encoding, collation and major version.
 func (p *preflight) locale(ctx context.Context) error {
-	if p.db.Engine != "postgres" {
-		return p.foreignLocale(ctx)
-	}
-	var charset, collate string
-	if err := p.conn.QueryRow(ctx, "SELECT pg_encoding_to_char(encoding), datcollate FROM pg_database WHERE datname = current_database()").Scan(&charset, &collate); err != nil {
+	var charset, collate, ctype string
+	if err := p.conn.QueryRow(ctx, "SELECT pg_encoding_to_char(encoding), datcollate, datctype FROM pg_database WHERE datname = current_database()").Scan(&charset, &collate, &ctype); err != nil {
 		return err
 	}
 	object := "database " + server.QuoteIdent(p.e.Config.Database)
+	if err := p.letters(ctx, object, charset, ctype); err != nil {
+		return err
+	}
+	if p.db.Engine != "postgres" {
+		p.foreignLocale(object, charset)
+		return nil
+	}
 	if p.db.Charset != "" && p.db.Charset != charset {
 		p.add(tidemark.Warning, object, fmt.Sprintf("its encoding is %s and the source's is %s: a row with a character that it lacks is rejected", charset, p.db.Charset),
 			fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 ENCODING %s.", server.QuoteIdent(p.e.Config.Database), server.QuoteLiteral(p.db.Charset)))
@@ -351,15 +355,25 @@ func (p *preflight) locale(ctx context.Context) error {
 }
 
 // foreignLocale is locale for a source of another engine.
-func (p *preflight) foreignLocale(ctx context.Context) error {
-	var charset string
-	if err := p.conn.QueryRow(ctx, "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()").Scan(&charset); err != nil {
-		return err
-	}
+func (p *preflight) foreignLocale(object, charset string) {
 	if charset != "UTF8" {
-		p.add(tidemark.Warning, "database "+server.QuoteIdent(p.e.Config.Database), "its encoding is "+charset+": a row with a character that it lacks is rejected",
+		p.add(tidemark.Warning, object, "its encoding is "+charset+": a row with a character that it lacks is rejected",
 			fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'.", server.QuoteIdent(p.e.Config.Database)))
 	}
+}
+
+// letters reports a database whose functions know the letters of ASCII only, if the source's know
+// more.
+func (p *preflight) letters(ctx context.Context, object, charset, ctype string) error {
+	if charset != "UTF8" || p.db.Engine == "postgres" && (p.db.Collate == "C" || p.db.Collate == "POSIX") {
+		return nil
+	}
+	var all bool
+	if err := p.conn.QueryRow(ctx, `SELECT lower('É') = 'é'`).Scan(&all); err != nil || all {
+		return err
+	}
+	p.add(tidemark.Warning, object, "its LC_CTYPE is "+ctype+": lower(), upper(), ILIKE and citext change and compare the letters of ASCII only, also in generated columns and indexes; the source's know more",
+		fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 LC_CTYPE 'C.UTF-8' (or another locale of the machine).", server.QuoteIdent(p.e.Config.Database)))
 	return nil
 }
 

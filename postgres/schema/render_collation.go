@@ -59,6 +59,27 @@ func (r *renderer) spelledText(m *tidemark.Move, fk *tidemark.ForeignKey, who st
 	}
 }
 
+// comparedText reports a generated column whose expression compares text of these columns, in which
+// the source's collation ignores differences.
+func (mk *maker) comparedText(c *tidemark.Column, columns []string) {
+	for i := range mk.t.Columns {
+		from := &mk.t.Columns[i]
+		if !slices.ContainsFunc(columns, func(name string) bool { return strings.EqualFold(name, from.Name) }) {
+			continue
+		}
+		collation := collationOf(mk.m, from)
+		ignores, _ := ignored(collation)
+		if collation != "" && !tidemark.NoPad(collation) {
+			ignores = strings.TrimPrefix(ignores+" and trailing blanks", " and ")
+		}
+		if ignores != "" {
+			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, "its expression compares text, which ignores "+ignores+" on the source and nothing here: values may differ",
+				"diff shows those that do. Drop the column then, and add it with another expression.")
+			return
+		}
+	}
+}
+
 // collationOf returns the collation of a MySQL text column of a move; "" for others.
 func collationOf(m *tidemark.Move, c *tidemark.Column) string {
 	switch c.Type.Kind {

@@ -25,6 +25,9 @@ type expr struct {
 	column  func(name string) (exprClass, bool)
 	deep    int // open levels of nesting
 	err     error
+
+	compared bool     // text is compared
+	columns  []string // read, as the expression names them
 }
 
 // An exprClass describes what a value can be used for.
@@ -241,7 +244,7 @@ func (p *expr) comparison() (string, exprClass) {
 			}
 			p.next()
 			b, d := p.sum()
-			p.alike(c, d)
+			p.compare(c, d)
 			a, c = "("+a+" "+op+" "+b+")", boolClass
 		case p.word("is"):
 			not := ""
@@ -271,6 +274,7 @@ func (p *expr) range_(a string, c exprClass) (string, bool) {
 	switch {
 	case p.word("in"):
 		p.expect("(")
+		p.compare(c, c)
 		return "(" + a + " " + not + "IN (" + strings.Join(p.list(c), ", ") + "))", true
 	case p.word("between"):
 		low, d := p.sum()
@@ -278,14 +282,15 @@ func (p *expr) range_(a string, c exprClass) (string, bool) {
 			p.fail("AND is missing")
 		}
 		high, e := p.sum()
-		p.alike(c, d)
-		p.alike(c, e)
+		p.compare(c, d)
+		p.compare(c, e)
 		return "(" + a + " " + not + "BETWEEN " + low + " AND " + high + ")", true
 	case p.word("like"):
 		b, d := p.sum()
 		if c != textClass || d != textClass {
 			p.fail("LIKE compares something other than text")
 		}
+		p.compare(c, d)
 		return "(" + a + " " + not + "LIKE " + b + ")", true
 	case not != "":
 		p.fail("NOT %s has no counterpart", p.tok)
@@ -306,6 +311,12 @@ func (p *expr) list(c exprClass) []string {
 		p.expect(",")
 	}
 	return out
+}
+
+// compare is alike for values that are compared.
+func (p *expr) compare(a, b exprClass) {
+	p.alike(a, b)
+	p.compared = p.compared || a == textClass && b != dateClass || b == textClass && a != dateClass
 }
 
 func (p *expr) alike(a, b exprClass) {
@@ -401,6 +412,7 @@ func (p *expr) columnNamed(name string) (string, exprClass) {
 	if !ok {
 		p.fail("%q is not a column that is copied", name)
 	}
+	p.columns = append(p.columns, name)
 	return server.QuoteIdent(name), c
 }
 
@@ -496,6 +508,9 @@ func (p *expr) call(name string) (string, exprClass) {
 			p.fail("function %s of another kind of value", name)
 		}
 		args = append(args, s)
+	}
+	if name == "nullif" {
+		p.compare(result, result)
 	}
 	if p.err == nil && (len(args) == 0 || len(args) > f.most) {
 		p.fail("function %s with %d arguments has no counterpart", name, len(args))

@@ -443,6 +443,9 @@ func (mk *maker) generated(c *tidemark.Column) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if p.compared {
+		mk.comparedText(c, p.columns)
+	}
 	return mk.toColumn(sql, class, c, mk.types[c.Name])
 }
 

@@ -1,0 +1,90 @@
+package promise
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+const computedTable = "CREATE TABLE t (id int PRIMARY KEY, n varchar(50), low varchar(50) GENERATED ALWAYS AS (lower(n)) STORED, " +
+	"has int GENERATED ALWAYS AS (CASE WHEN n = 'AB' THEN 1 ELSE 0 END) STORED, len int GENERATED ALWAYS AS (char_length(n)) STORED)"
+
+// TestComputedColumnsAreCompared: a column that both servers compute, each by its own rules, may
+// differ though all that is copied is equal. check names it before, diff finds it after, and repair
+// has nothing to write.
+func TestComputedColumnsAreCompared(t *testing.T) {
+	for _, from := range []string{"mysql", "mariadb"} {
+		src := testdb.ServerOf(t, from).NewDatabase(t, "src")
+		testdb.Query(t, src, computedTable+"; INSERT INTO t (id, n) VALUES (1, 'ÉCOLE'), (2, 'AB'), (3, 'ab'), (4, NULL)")
+		server := testdb.ServerOf(t, "postgres")
+		plain := server.NewDatabase(t, "dst")
+		u, err := url.Parse(server.NewDatabase(t, "dst"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(u.Path, "/") + "_c"
+		testdb.Query(t, u.String(), "CREATE DATABASE "+name+" TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
+		defer testdb.Query(t, u.String(), "DROP DATABASE "+name+" WITH (FORCE)")
+		ascii := *u
+		ascii.Path = "/" + name
+		for _, c := range []struct {
+			dst         string
+			warned      []string
+			differences []string
+		}{
+			{plain, []string{".t.has: its expression compares text, which ignores case"}, []string{"id=3: has 1 -> 0"}},
+			{ascii.String(), []string{".t.has: its expression compares text", "its LC_CTYPE is C"}, []string{"id=3: has 1 -> 0", `id=1: low "école" -> "École"`}},
+		} {
+			checked := testdb.Must(t, "check", src, c.dst)
+			for _, want := range c.warned {
+				if !strings.Contains(checked, want) {
+					t.Errorf("check does not say %q:\n%s", want, checked)
+				}
+			}
+			testdb.Must(t, "copy", src, c.dst)
+			o := testdb.Run(t, "diff", src, c.dst)
+			if o.Code != 1 {
+				t.Errorf("diff: exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+			}
+			for _, want := range c.differences {
+				if !strings.Contains(o.Out, want) {
+					t.Errorf("diff does not say %q:\n%s", want, o.Out)
+				}
+			}
+			if got := strings.Count(o.Out, "  different  "); got != len(c.differences) {
+				t.Errorf("diff finds %d rows:\n%s", got, o.Out)
+			}
+			testdb.Must(t, "repair", src, c.dst, "--execute")
+			testdb.Must(t, "diff", "--live", src, c.dst)
+		}
+	}
+}
+
+// TestComputedColumnsAreEqual: columns that are computed alike are equal, whatever a rule makes of
+// their names, and so are tables in which the server keeps when a row came and went.
+func TestComputedColumnsAreEqual(t *testing.T) {
+	rules := testdb.Written(t, "rules.yaml", "rename: {columns: {t.len: length, t.n: label}}\n")
+	for _, from := range []string{"mysql", "mariadb", "postgres"} {
+		src := testdb.ServerOf(t, from).NewDatabase(t, "src")
+		testdb.Query(t, src, computedTable+"; INSERT INTO t (id, n) VALUES (1, 'école'), (2, 'AB'), (4, NULL)")
+		if from == "mariadb" {
+			testdb.Query(t, src, "CREATE TABLE v (id int PRIMARY KEY, u int, UNIQUE KEY u (u), KEY k (id, u), s timestamp(6) GENERATED ALWAYS AS ROW START, e timestamp(6) GENERATED ALWAYS AS ROW END, twice int AS (id * 2) VIRTUAL, PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING; INSERT INTO v (id) VALUES (1)")
+		}
+		for _, to := range []string{"mysql", "mariadb", "postgres"} {
+			for _, options := range [][]string{nil, {"--config", rules}} {
+				dst := testdb.ServerOf(t, to).NewDatabase(t, "dst")
+				for _, verb := range []string{"copy", "diff"} {
+					testdb.Must(t, append([]string{verb, src, dst}, options...)...)
+				}
+				if options != nil {
+					testdb.Query(t, dst, "UPDATE t SET label = 'longer' WHERE id = 1")
+					if o := testdb.Run(t, append([]string{"diff", src, dst}, options...)...); o.Code != 1 || !strings.Contains(o.Out, "len 5 -> 6") {
+						t.Errorf("%s to %s: exit %d\n%s%s", from, to, o.Code, o.Out, o.ErrOut)
+					}
+				}
+			}
+		}
+	}
+}
