@@ -163,7 +163,7 @@ func (d *describer) showPrograms(list []program) error {
 		if zone != "" {
 			set += ", time_zone = " + server.Literal(zone)
 		}
-		o := tidemark.Object{ID: p.object(), Kind: p.kind, Phase: tidemark.AfterRows, Table: p.id, Depends: p.depends, SQL: []string{set, r.text(text)}}
+		o := tidemark.Object{ID: p.object(), Kind: p.kind, Phase: tidemark.AfterRows, Table: p.id, Depends: p.depends, SQL: []string{set, withoutEnd(r.text(text))}}
 		if p.kind == "trigger" {
 			o.Table.Name = p.table
 		}
@@ -173,6 +173,10 @@ func (d *describer) showPrograms(list []program) error {
 		d.add(o)
 	})
 }
+
+// withoutEnd removes the semicolon that the text of a program has if it was not the last statement
+// of those that a client sent at once: sent alone, it has none.
+func withoutEnd(sql string) string { return strings.TrimRight(sql, "; \t\r\n") }
 
 // textIf returns text if there was no error.
 func (r rowReader) textIf(err error, col int) string {
