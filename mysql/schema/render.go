@@ -174,6 +174,9 @@ func (r *renderer) table(m *tidemark.Move) {
 // maxName is the length of a name in characters.
 const maxName = 64
 
+// blanks are the characters with which no name ends.
+const blanks = " \t\n\v\f\r"
+
 // namesOf returns the names that a table and its columns would have.
 func namesOf(m *tidemark.Move) []string {
 	names := []string{m.To.Schema, m.To.Name}
@@ -188,8 +191,8 @@ func Impossible(name string) string {
 	switch {
 	case len(name) > maxName && len([]rune(name)) > maxName:
 		return fmt.Sprintf("which is longer than the %d characters that are possible here", maxName)
-	case strings.HasSuffix(name, " "):
-		return "and names here cannot end with a space"
+	case strings.TrimRight(name, blanks) != name:
+		return "and names here cannot end with a space, a tab or a newline"
 	case strings.ContainsFunc(name, func(c rune) bool { return c > 0xFFFF }):
 		return "and names here are of characters up to U+FFFF: no emoji"
 	}

@@ -359,7 +359,7 @@ func (b *builder) comment(object, text string, limit int) string {
 
 // keyWord returns a name that a key or constraint can have here.
 func keyWord(name string) string {
-	return strings.TrimRight(Shorten(basic(name), maxName), " ")
+	return strings.TrimRight(Shorten(basic(name), maxName), blanks)
 }
 
 // basic returns a text with ? in place of what is beyond utf8mb3.
