@@ -207,6 +207,9 @@ func TestMalformedMySQL(t *testing.T) {
 			if !testdb.Long() { // each behaviour once, with a varying verb
 				all = map[string][]string{"check": all["check"]}
 			}
+			if name == "wrong shape later" {
+				delete(all, "backup") // it waits for its snapshot, as for the locks of others, until somebody stops it
+			}
 			for _, args := range all {
 				endure(t, h, usual, args...)
 			}

@@ -67,6 +67,9 @@ func TestForgedNames(t *testing.T) {
 					testdb.Query(t, bare, o.Out)
 					testdb.Must(t, line...)
 				}
+				if from == "postgres" && to != from {
+					return // where no name ends with a carriage return
+				}
 				empties(t, target)
 				line = []string{"repair", source, target}
 				o = testdb.Run(t, line...)

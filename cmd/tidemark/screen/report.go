@@ -252,9 +252,9 @@ func printUnproved(w io.Writer, failed []load.Failed) (rest []load.Failed) {
 			rest = append(rest, f)
 			continue
 		}
-		fmt.Fprintf(w, "%s  %s: %s\n", title, f.Object.ID, oneLine(f.Error))
+		fmt.Fprintf(w, "%s  %s: %s\n", title, Line(f.Object.ID), oneLine(f.Error))
 		for _, sql := range f.Object.SQL {
-			fmt.Fprintf(w, "%s\n", terminated(strings.TrimRight(sql, "; \n")))
+			fmt.Fprintf(w, "%s\n", SQL(terminated(strings.TrimRight(sql, "; \n"))))
 		}
 		title = ""
 	}
