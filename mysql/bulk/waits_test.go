@@ -58,8 +58,12 @@ func TestWhatSessionsDo(t *testing.T) {
 			}
 			doing(2, tidemark.WaitNetwork)   // it is idle
 			naps := exec(2, "DO SLEEP(600)") // until it is found
-			w := doing(2, tidemark.WaitUnknown)
-			if w.Event != "User sleep" || e.MariaDB != (w.Thread != 0) {
+			var w tidemark.Wait
+			testdb.Within(t, "sleep", func() bool { // before it sleeps it is executing
+				w = doing(2, tidemark.WaitUnknown)
+				return w.Event == "User sleep"
+			})
+			if e.MariaDB != (w.Thread != 0) {
 				t.Errorf("a session that sleeps: %+v", w)
 			}
 			testdb.Query(t, url, "KILL "+testdb.Query(t, url, "SELECT id FROM information_schema.processlist WHERE info = 'DO SLEEP(600)' AND db = DATABASE()"))
