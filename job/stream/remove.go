@@ -17,8 +17,9 @@ type ender interface {
 	EndApply(ctx context.Context, queue string) error
 }
 
-// remove lets the source release its log, and the target forget what was applied.
-func (r *setup) remove(ctx context.Context) error {
+// remove lets the source release its log, and the target forget what was applied; also what an
+// unfinished copy has left there, before the record goes that names it.
+func (r *setup) remove(ctx context.Context, copyToo bool) error {
 	known, err := r.env.Catalog.Stream(ctx, r.record())
 	switch {
 	case err == nil:
@@ -50,7 +51,7 @@ func (r *setup) remove(ctx context.Context) error {
 		if err := r.tgt.DropClaim(ctx, tidemark.StreamClaim+r.spec.Name); err != nil {
 			return err
 		}
-		if r.spec.Remove {
+		if copyToo {
 			if err := r.forgetCopy(ctx, known); err != nil {
 				return err
 			}

@@ -33,7 +33,7 @@ func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *jo
 		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("--from-target continues a stream, but --anew and --remove discard it"), Hint: "Give only one of them."}
 	}
 	if spec.Remove || spec.Anew {
-		if err := l.setup().remove(ctx); err != nil || spec.Remove {
+		if err := l.setup().remove(ctx, spec.Remove); err != nil || spec.Remove {
 			return "", nil, err
 		}
 	}

@@ -239,20 +239,8 @@ func (r *setup) beginHalf(ctx context.Context) (string, *job.Report, error) {
 	return [...]func(context.Context) (string, *job.Report, error){r.begin, r.beginCapture, r.beginApply}[r.spec.Role](ctx)
 }
 
-// beginAgain begins a stream of which nothing but its name was noted, and perhaps that of its copy,
-// whose claims nobody would know without the stream.
+// beginAgain begins a stream of which nothing but its name was noted, and perhaps that of its copy.
 func (r *setup) beginAgain(ctx context.Context) (string, *job.Report, error) {
-	if r.rec.Copy != "" {
-		tgt, err := r.env.Open(ctx, r.spec.Copy.Target)
-		if err != nil {
-			return "", nil, err
-		}
-		err = tgt.DropClaim(ctx, r.rec.Copy)
-		tgt.Close()
-		if err != nil {
-			return "", nil, err
-		}
-	}
 	if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts {
 		var err error
 		if r.spec.Role == CaptureHalf { // of which the queue may have the first message
@@ -264,7 +252,7 @@ func (r *setup) beginAgain(ctx context.Context) (string, *job.Report, error) {
 		if err != nil {
 			return "", nil, err
 		}
-	} else if err := r.remove(ctx); err != nil {
+	} else if err := r.remove(ctx, true); err != nil {
 		return "", nil, err
 	}
 	r.rec = catalog.Stream{}
