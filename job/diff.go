@@ -311,16 +311,17 @@ func withComputed(tgt Database, p *diff.Pair) {
 	source, target := *p.Source, *p.Target
 	source.Source, target.Source = slices.Clone(source.Source), slices.Clone(target.Source)
 	for i, c := range to {
-		name, there := c.Name, Clip(tgt, c.Name)
+		name := c.Name
 		if len(from) == len(to) {
 			name = from[i].Name // which a rule may have changed
 		}
-		if there := p.Target.From.Column(there); there == nil || there.Generated == "" || !slices.ContainsFunc(from, func(c tidemark.Column) bool { return c.Name == name }) {
+		there, here := p.Source.From.Column(name), p.Target.From.Column(Clip(tgt, c.Name))
+		if there == nil || there.Generated == "" || here == nil || here.Generated == "" {
 			continue
 		}
 		c.Generated = ""
 		table.Columns = append(table.Columns, c)
-		source.Source, target.Source = append(source.Source, name), append(target.Source, there)
+		source.Source, target.Source = append(source.Source, name), append(target.Source, here.Name)
 	}
 	source.To, target.To = &table, &table
 	p.Source, p.Target = &source, &target
