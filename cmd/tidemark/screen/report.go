@@ -253,9 +253,7 @@ func printUnproved(w io.Writer, failed []load.Failed) (rest []load.Failed) {
 			continue
 		}
 		fmt.Fprintf(w, "%s  %s: %s\n", title, Line(f.Object.ID), oneLine(f.Error))
-		for _, sql := range f.Object.SQL {
-			fmt.Fprintf(w, "%s\n", SQL(terminated(strings.TrimRight(sql, "; \n"))))
-		}
+		statements(w, f.Object.SQL)
 		title = ""
 	}
 	return rest
@@ -274,11 +272,16 @@ func printFailed(w io.Writer, failed []load.Failed) {
 				continue
 			}
 			fmt.Fprintf(w, "%s  -- %s\n", title, oneLine(f.Error))
-			for _, sql := range f.Object.SQL {
-				fmt.Fprintf(w, "%s\n", SQL(terminated(strings.TrimRight(sql, "; \n"))))
-			}
+			statements(w, f.Object.SQL)
 			title = ""
 		}
+	}
+}
+
+// statements prints SQL, ready to be run.
+func statements(w io.Writer, all []string) {
+	for _, sql := range all {
+		fmt.Fprintln(w, SQL(terminated(strings.TrimRight(sql, "; \n"))))
 	}
 }
 
