@@ -78,6 +78,8 @@ type Options struct {
 	// Cascades means that the effects of foreign keys on other rows are not in the stream: the
 	// target's foreign keys must act. Bindings must know it too (Binding.Cascades).
 	Cascades bool
+	// Actions means that the stream has what the source's foreign keys did to other rows.
+	Actions bool
 	// OnMessage, if not nil, receives the logical messages of the stream, in order with the
 	// relations that Bind gets. drain returns once the target has everything before the message's
 	// transaction.
@@ -517,7 +519,7 @@ func (r *runner) committed(n int, g *change.Group) {
 
 // progress returns a group with only an agent's progress.
 func (r *runner) progress(n int) *change.Group {
-	g := &change.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades, OKStates: r.opt.OKStates}
+	g := &change.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades, Actions: r.opt.Actions, OKStates: r.opt.OKStates}
 	r.mu.Lock()
 	g.Low = r.low
 	r.mu.Unlock()

@@ -358,6 +358,9 @@ type Group struct {
 	// Cascades means that the effects of foreign keys on other rows are not among the changes: the
 	// target's foreign keys must act.
 	Cascades bool
+	// Actions means that all effects of the source's foreign keys on other rows are among the
+	// changes, in its order: the target's foreign keys need neither act nor check.
+	Actions bool
 	// Turn, if not nil, is called once the whole group is applied, before it is committed. It may
 	// block; an error ends the group.
 	Turn func() error

@@ -208,6 +208,7 @@ func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move
 		return nil, change.Progress{}, err
 	}
 	opt.Bind, opt.OnMessage, opt.Disable, opt.OnRefused, opt.Cascades = tables.bind, tables.onMessage, tables.disable, tables.refused, tables.cascades()
+	opt.Actions = !engine.Of(r.shape.Name()).HidesCascades
 	if opt.OnDefinition = tables.onDefinition; opt.Cascades {
 		opt.OnSkipped = tables.below.Skipped
 	}

@@ -101,8 +101,8 @@ func newApplier(e *bulk.Bulk, progress string) *applier {
 // COMMIT looks up its row; if that fails too, Kind is Transient, and the agent's next Apply, or the
 // next BeginApply, finds out.
 //
-// Triggers of the target fire, and foreign keys are checked and cascade: a MySQL session cannot
-// switch that off without giving up the checks (ApplyFindings names the tables).
+// Triggers of the target fire: no session can switch that off (ApplyFindings names the tables).
+// Foreign keys are checked and act, unless the group has what those of the source did.
 func (e *Target) Apply(ctx context.Context, g *change.Group) error {
 	a, known, err := e.applierFor(ctx, g)
 	if err != nil || known {
@@ -194,6 +194,7 @@ func (e *Target) applierFor(ctx context.Context, g *change.Group) (a *applier, k
 		return nil, true, nil
 	}
 	if a.s == nil || a.s.Dead {
+		a.keyless = g.Actions
 		err = e.connect(ctx, a)
 	}
 	return a, false, err
@@ -267,7 +268,11 @@ func (a *applier) prepare(ctx context.Context, s *server.Session) error {
 	if a.e.MariaDB {
 		name = "tx_isolation"
 	}
-	sql := "SET autocommit=0, foreign_key_checks=1, unique_checks=1, sql_mode=" + strictMode + ", lc_messages='en_US', SESSION " + name + "='" + level + "'"
+	checks := "1"
+	if a.keyless {
+		checks = "0"
+	}
+	sql := "SET autocommit=0, foreign_key_checks=" + checks + ", unique_checks=1, sql_mode=" + strictMode + ", lc_messages='en_US', SESSION " + name + "='" + level + "'"
 	if a.e.Options.NoBinlog {
 		sql += ", sql_log_bin=0"
 	}
@@ -276,7 +281,7 @@ func (a *applier) prepare(ctx context.Context, s *server.Session) error {
 		return err
 	}
 	a.far = min(trip, time.Since(start)) >= a.distant
-	if a.links, err = readLinks(ctx, s); err != nil {
+	if a.links, err = readLinks(ctx, s, !a.keyless); err != nil {
 		return err
 	}
 	s.Wire = server.NewWire(s.Conn)
@@ -385,7 +390,7 @@ func (a *applier) reset() {
 func (e *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (found []tidemark.Finding, err error) {
 	var links links
 	err = e.OnSession(ctx, "check", e.Masked, func(s *server.Session) error {
-		links, err = readLinks(ctx, s)
+		links, err = readLinks(ctx, s, false)
 		return err
 	})
 	if err != nil {

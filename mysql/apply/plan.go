@@ -149,8 +149,8 @@ func (pl *planner) newPlan(b *change.Bound) *plan {
 	}
 	p.insert = "INSERT INTO " + p.name + " (" + strings.Join(names, ",") + ") VALUES "
 	for _, f := range t.ForeignKeys {
-		p.cascade = p.cascade || strings.EqualFold(f.OnDelete, "CASCADE")
-		p.renames = p.renames || strings.EqualFold(f.OnUpdate, "CASCADE")
+		p.cascade = p.cascade || strings.EqualFold(f.OnDelete, "CASCADE") && !pl.keyless
+		p.renames = p.renames || strings.EqualFold(f.OnUpdate, "CASCADE") && !pl.keyless
 		p.selfRef = p.selfRef || f.Ref == t.TableID
 	}
 	for i := range t.Indexes {
@@ -173,7 +173,7 @@ func (pl *planner) newPlan(b *change.Bound) *plan {
 		key := p.cols[p.id[0]].name
 		p.overwrite, p.upsert = cmp.Or(p.upsert[1], " ON DUPLICATE KEY UPDATE "+key+"="+key), [2]string{}
 	}
-	if pl.s.Bulk && !b.Orphans {
+	if pl.s.Bulk && (!b.Orphans || pl.keyless) {
 		p.planBulk()
 	}
 	return p
@@ -269,9 +269,9 @@ type links struct {
 	depth map[tidemark.TableID]int // longest chain of references from a table
 }
 
-// readLinks reads which tables have triggers and foreign keys. The server hides triggers of tables
-// on which the user has no TRIGGER privilege.
-func readLinks(ctx context.Context, s *server.Session) (out links, err error) {
+// readLinks reads which tables have triggers and, if wanted, foreign keys. The server hides
+// triggers of tables on which the user has no TRIGGER privilege.
+func readLinks(ctx context.Context, s *server.Session, keys bool) (out links, err error) {
 	out = links{of: map[tidemark.TableID]link{}, depth: map[tidemark.TableID]int{}}
 	r, err := s.Query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS")
 	if err != nil {
@@ -279,6 +279,9 @@ func readLinks(ctx context.Context, s *server.Session) (out links, err error) {
 	}
 	for i := range r.RowNumber() {
 		out.of[tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}] |= triggered
+	}
+	if !keys {
+		return out, nil
 	}
 	if r, err = s.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"); err != nil {
 		return out, err

@@ -45,6 +45,7 @@ type outgoing struct {
 
 	careful   bool   // send each statement alone
 	unchecked bool   // foreign key checks may be off
+	keyless   bool   // the session's foreign keys neither check nor act
 	sql       []byte // statements to send in one command
 	out       []byte // commands before that
 	ends      []int  // the end of each command in wants
@@ -87,6 +88,9 @@ func (o *outgoing) emit(sql []byte, w want) (object string, err error) {
 
 // emitUnchecked adds a statement that is exempt from foreign key checks.
 func (o *outgoing) emitUnchecked(sql []byte, w want) (object string, err error) {
+	if o.keyless {
+		return o.emitOne(sql, w)
+	}
 	o.unchecked = true
 	if object, err = o.emitOne([]byte("SET foreign_key_checks=0"), want{any: true}); err == nil {
 		object, err = o.emitOne(sql, w)
