@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -124,10 +125,12 @@ func (c *creator) addMarks(r *relation) {
 }
 
 // addForeignKeys creates a foreign key in two steps: without checking the rows, then validating
-// them. For a partitioned table the server requires one step (before 18).
+// them. For a partitioned table the server requires one step (before 18). Of those to one table the
+// server lets the one act first that was made first.
 func (c *creator) addForeignKeys(r *relation) {
 	g := &c.graph
-	for _, k := range r.fks {
+	last := map[uint32]*node{} // the one before, by the table that is referenced
+	for _, k := range slices.SortedFunc(slices.Values(r.fks), func(a, b *constraint) int { return cmp.Compare(a.OID, b.OID) }) {
 		only := "ONLY "
 		if r.Kind == "p" {
 			only = ""
@@ -137,6 +140,8 @@ func (c *creator) addForeignKeys(r *relation) {
 		k.node = g.add(address{classConstraint, k.OID}, n)
 		n.limitTo(foreignKeyLimits(r, k)...)
 		g.need(n, r.node)
+		g.after(n, last[k.RefRel])
+		last[k.RefRel] = n
 		if r.Kind == "p" || !k.Validated {
 			n.sql = []string{add}
 			n.heavy, n.bytes = k.Validated, r.total()

@@ -192,10 +192,12 @@ func (mk *maker) indexPart(x *tidemark.Index, p *tidemark.IndexPart, who string)
 	return "", fmt.Errorf("a prefix of a %s column has no counterpart", mk.types[p.Column])
 }
 
-// foreignKeys adds a table's foreign keys without checking the rows, and then validates them.
+// foreignKeys adds a table's foreign keys without checking the rows, and then validates them. Of
+// those to one table the first acts first, as on the source, where MySQL goes by their names.
 func (r *renderer) foreignKeys(m *tidemark.Move) {
 	t, sql := m.To, server.QuoteTable(m.To.TableID)
-	for _, fk := range t.ForeignKeys {
+	last := map[tidemark.TableID][]string{} // the one before
+	for _, fk := range slices.SortedStableFunc(slices.Values(t.ForeignKeys), func(a, b tidemark.ForeignKey) int { return strings.Compare(a.Name, b.Name) }) {
 		who := "foreign key " + fk.Name + " of " + t.String()
 		if r.byTo[fk.Ref] == nil {
 			r.find(tidemark.Warning, who, "left out: it refers to "+fk.Ref.String()+", which is not copied", "")
@@ -233,7 +235,8 @@ func (r *renderer) foreignKeys(m *tidemark.Move) {
 		add := "ALTER TABLE " + sql + " ADD CONSTRAINT " + q + " FOREIGN KEY (" + server.QuoteIdents(fk.Columns) + ") REFERENCES " +
 			server.QuoteTable(fk.Ref) + " (" + server.QuoteIdents(fk.RefColumns) + ")" + actions(&fk) + " NOT VALID"
 		depends := append([]string{"table " + sql, "table " + server.QuoteTable(fk.Ref)}, key.ids...)
-		id := r.add(tidemark.Object{ID: q + " ON " + sql, Kind: "foreign key", Phase: tidemark.AfterRows, Table: t.TableID, Depends: depends, SQL: []string{add}})
+		id := r.add(tidemark.Object{ID: q + " ON " + sql, Kind: "foreign key", Phase: tidemark.AfterRows, Table: t.TableID, Depends: depends, After: last[fk.Ref], SQL: []string{add}})
+		last[fk.Ref] = []string{id}
 		r.add(tidemark.Object{ID: q + " ON " + sql, Kind: "foreign key validation", Phase: tidemark.AfterRows, Table: t.TableID, Depends: []string{id},
 			Heavy: true, Bytes: m.From.Bytes, SQL: []string{"ALTER TABLE " + sql + " VALIDATE CONSTRAINT " + q}})
 	}
