@@ -289,7 +289,7 @@ func standStill(g *flow.Group) {
 
 // A finder is a target that can tell which problems a stream into some tables will have.
 type finder interface {
-	ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error)
+	ApplyFindings(ctx context.Context, tables []*tidemark.Table, cascades bool) ([]tidemark.Finding, error)
 }
 
 // warn reports the problems that the stream will have on the target.
@@ -299,7 +299,7 @@ func (r *session) warn(ctx context.Context, b *binder) error {
 		return nil
 	}
 	var err error
-	if r.process.findings, err = f.ApplyFindings(ctx, slices.Collect(maps.Values(b.tables))); err != nil {
+	if r.process.findings, err = f.ApplyFindings(ctx, slices.Collect(maps.Values(b.tables)), b.cascades()); err != nil {
 		return err
 	}
 	for _, x := range r.process.findings {

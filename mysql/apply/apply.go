@@ -387,7 +387,7 @@ func (a *applier) reset() {
 }
 
 // ApplyFindings reports what to expect of a stream into these tables.
-func (e *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (found []tidemark.Finding, err error) {
+func (e *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table, _ bool) (found []tidemark.Finding, err error) {
 	var links links
 	err = e.OnSession(ctx, "check", e.Masked, func(s *server.Session) error {
 		links, err = readLinks(ctx, s, false)

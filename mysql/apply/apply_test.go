@@ -849,7 +849,7 @@ func TestApplyFindings(t *testing.T) {
 		testdb.Query(t, to, "CREATE TABLE quiet (id int PRIMARY KEY); CREATE TABLE fires (id int PRIMARY KEY, v int); CREATE TABLE old (id int PRIMARY KEY) ENGINE=MyISAM; CREATE TRIGGER tr BEFORE INSERT ON fires FOR EACH ROW SET NEW.v = COALESCE(NEW.v, 0) + 1")
 		e := open(t, to, server.Options{})
 		l := newHand(t, e)
-		found, err := e.ApplyFindings(t.Context(), []*tidemark.Table{l.tables["quiet"], l.tables["fires"], l.tables["old"]})
+		found, err := e.ApplyFindings(t.Context(), []*tidemark.Table{l.tables["quiet"], l.tables["fires"], l.tables["old"]}, false)
 		if err != nil || len(found) != 2 || !strings.Contains(found[0].Text, mysqltest.DatabaseOf(to)+".fires") || !strings.Contains(found[1].Text, mysqltest.DatabaseOf(to)+".old (MyISAM)") {
 			t.Errorf("%+v, %v", found, err)
 		}

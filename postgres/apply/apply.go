@@ -305,7 +305,7 @@ const markSQL = "SELECT pg_catalog.pg_logical_emit_message(true, '" + server.App
 // applierSQL prepares a session for statements that find rows by key. The server plans them a few
 // times, perhaps while a table is empty: it would then prefer a sequential scan, and keep that plan
 // when the table is large. Notices are off, because we would have to read them while we write.
-const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET client_min_messages = error; SET synchronous_commit = off`
+const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET client_min_messages = error; SET synchronous_commit = off; SET ` + server.StreamSetting + ` = on`
 
 // progressSQL writes an agent's row last. It returns the sum of relnatts (columns, dropped ones
 // included) of the tables for whose row types values were sent.

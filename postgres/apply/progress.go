@@ -11,27 +11,33 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// ApplyFindings reports what to expect of a stream into these tables.
-func (t *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error) {
+// ApplyFindings reports what to expect of a stream into these tables, whose foreign keys have to
+// act or not.
+func (t *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table, cascades bool) ([]tidemark.Finding, error) {
 	conn, release, err := t.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	_, err = conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
-	if err == nil { // agents will disable triggers
-		return nil, nil
-	}
-	// Whatever the error is, others ask their questions on this session too.
-	if _, ended := conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol); ended != nil || server.SQLState(err) != "42501" {
-		return nil, t.Fail(ctx, "check", t.Object, err)
+	hint := "Disable them until the cutover, where they write what the source writes: ALTER TABLE ... DISABLE TRIGGER ..."
+	if !cascades {
+		hint = fmt.Sprintf("As a superuser, on PostgreSQL 15 or later: GRANT SET ON PARAMETER session_replication_role TO %s; or disable them.", server.QuoteIdent(t.Config.User))
+		_, err = conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
+		if err == nil { // agents will disable triggers
+			return nil, nil
+		}
+		// Whatever the error is, others ask their questions on this session too.
+		if _, ended := conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol); ended != nil || server.SQLState(err) != "42501" {
+			return nil, t.Fail(ctx, "check", t.Object, err)
+		}
 	}
 	var schemas, names []string
 	for _, x := range tables {
 		schemas, names = append(schemas, x.Schema), append(names, x.Name)
 	}
 	rows, err := conn.Query(ctx, `SELECT DISTINCT n.nspname || '.' || c.relname FROM unnest($1::text[], $2::text[]) w(s, t) JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
-		JOIN pg_trigger g ON g.tgrelid = c.oid WHERE NOT g.tgisinternal AND g.tgenabled IN ('O', 'A') ORDER BY 1`, schemas, names)
+		JOIN pg_trigger g ON g.tgrelid = c.oid JOIN pg_proc p ON p.oid = g.tgfoid
+		WHERE NOT g.tgisinternal AND g.tgenabled IN ('O', 'A') AND strpos(p.prosrc, $3) = 0 ORDER BY 1`, schemas, names, server.StreamSetting)
 	if err != nil {
 		return nil, t.Fail(ctx, "check", t.Object, err)
 	}
@@ -41,7 +47,7 @@ func (t *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([
 	}
 	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "triggers",
 		Text: "the target's triggers fire for the stream's changes, which already contain what the source's triggers did: " + tidemark.Some(fire, 5),
-		Hint: fmt.Sprintf("As a superuser, on PostgreSQL 15 or later: GRANT SET ON PARAMETER session_replication_role TO %s; or disable them.", server.QuoteIdent(t.Config.User))}}, nil
+		Hint: hint}}, nil
 }
 
 // Applied returns how far each stream into this database is applied.

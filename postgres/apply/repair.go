@@ -54,7 +54,7 @@ func (m *Repair) Begin(ctx context.Context) error {
 		return err
 	}
 	if m.prepare == "" {
-		m.prepare = "BEGIN; SET LOCAL lock_timeout = '" + lockPatience + "'"
+		m.prepare = "BEGIN; SET LOCAL lock_timeout = '" + lockPatience + "'; SET LOCAL " + server.StreamSetting + " = on"
 		if err := l.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK"); err == nil {
 			m.prepare += "; SET LOCAL session_replication_role = replica"
 		} else if err := l.Exec(ctx, "ROLLBACK"); err != nil {

@@ -34,7 +34,7 @@ func (t *Target) Resolve(ctx context.Context, g *change.Group) (exceptions int, 
 		replica, err = asReplica(ctx, conn)
 	}
 	if err == nil {
-		_, err = conn.Exec(ctx, exceptionsDDL, pgx.QueryExecModeSimpleProtocol)
+		_, err = conn.Exec(ctx, "SET "+server.StreamSetting+" = on; "+exceptionsDDL, pgx.QueryExecModeSimpleProtocol)
 	}
 	if err == nil {
 		err = conn.QueryRow(ctx, "SELECT getdatabaseencoding() = 'UTF8'").Scan(&r.utf8)

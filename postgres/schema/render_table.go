@@ -518,7 +518,9 @@ func (mk *maker) jsonCheck(expr string) bool {
 	return c != nil && c.Type.Kind == tidemark.JSON
 }
 
-// touch creates a trigger that does what MySQL's ON UPDATE CURRENT_TIMESTAMP does.
+// touch creates a trigger that does what MySQL's ON UPDATE CURRENT_TIMESTAMP does, but not to rows
+// of a stream, which have what it did on the source: with foreign keys that act triggers fire there
+// too.
 func (mk *maker) touch() {
 	var set []string
 	for i := range mk.t.Columns {
@@ -531,7 +533,7 @@ func (mk *maker) touch() {
 		return
 	}
 	// Compared as text, since not every type can be compared: json cannot.
-	body := "BEGIN\n  IF NEW::text = OLD::text THEN RETURN NEW; END IF;\n" + strings.Join(set, "\n") + "\n  RETURN NEW;\nEND"
+	body := "BEGIN\n  IF NEW::text = OLD::text OR current_setting('" + server.StreamSetting + "', true) = 'on' THEN RETURN NEW; END IF;\n" + strings.Join(set, "\n") + "\n  RETURN NEW;\nEND"
 	// One of an earlier copy stays when its table is dropped.
 	fn := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: mk.r.freeFunction(mk.t.Name+"_on_update", mk.holder(body))})
 	mk.r.add(tidemark.Object{ID: "on_update ON " + mk.sql, Kind: "trigger", Phase: tidemark.AfterRows, Table: mk.t.TableID, Depends: []string{"table " + mk.sql}, SQL: []string{

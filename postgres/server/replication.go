@@ -16,6 +16,10 @@ import (
 // begins: followers of this server's log recognize by it changes that came from elsewhere.
 const AppliedPrefix = "tidemark.applied"
 
+// StreamSetting is the parameter that is on in sessions which write what another server has
+// written: triggers that do what its own do ask for it.
+const StreamSetting = "tidemark.stream"
+
 // AnswerRow returns the only row in the answer to a replication command.
 func AnswerRow(ctx context.Context, conn *pgconn.PgConn, command string) ([][]byte, error) {
 	results, err := conn.Exec(ctx, command).ReadAll()
