@@ -295,6 +295,9 @@ type Object struct {
 	Older   []Older  `json:"older,omitempty"` // of a source's object: how older servers of its engine make it, the newest first
 }
 
+// Fires reports whether the object acts by itself, on rows that are written or at its time.
+func (o *Object) Fires() bool { return o.Kind == "trigger" || o.Kind == "event" }
+
 // An Older says how an object is created on a server whose major version lacks one of its features.
 type Older struct {
 	Below    int      `json:"below"`         // for servers of a major version below this one

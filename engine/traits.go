@@ -61,6 +61,7 @@ type Definitions struct {
 	ForeignKeysOff        bool // a session can switch foreign keys off, to empty tables in any order
 	SequencesApart        bool // a sequence is an object of its own, never part of a table
 	RunsDumps             bool // it runs the SQL of mysqldump, mariadb-dump and mydumper
+	TriggersFire          bool // no session can switch triggers off
 	UnnamedRoutines       bool // other engines' renderers do not name its views, triggers and routines
 }
 
@@ -98,7 +99,7 @@ func mysql(name, title, program string, commitStep float64) Traits {
 		Name: name, Family: MySQL, Title: title, Schemes: []string{name}, Example: name + "://user@host/db", Port: "3306", Program: program,
 		Names:       Names{Quote: "`", MySQLSyntax: true, SchemasAreDatabases: true},
 		Rows:        Rows{Text: tidemark.LoadData, MySQLTypes: true, ZeroDates: true},
-		Definitions: Definitions{ForeignKeysOff: true, SequencesApart: true, RunsDumps: true, UnnamedRoutines: true},
+		Definitions: Definitions{ForeignKeysOff: true, SequencesApart: true, RunsDumps: true, TriggersFire: true, UnnamedRoutines: true},
 		Log:         Log{KeepsRecords: true, HidesCascades: true, Skips: true, CommitStep: commitStep},
 	}
 }

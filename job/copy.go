@@ -15,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
@@ -35,7 +36,20 @@ type CopySpec struct {
 	Pace           *Pace              // nil: as fast as it can
 	Volumes        []advisor.Volume   // of the user, for the advice
 	Bools          bool               // tinyint(1) becomes boolean
+	Firing         Firing
 }
+
+// Firing says when triggers and events are made on a target where no session can switch them off.
+type Firing uint8
+
+const (
+	FiresAtOnce Firing = iota // made by the copy
+	FiresLater                // left for a cutover
+	FiresNow                  // made by the cutover
+)
+
+// Held reports whether a stream leaves an object of the target for its cutover.
+func Held(o *tidemark.Object, tgt End) bool { return o.Fires() && engine.Of(tgt.Name()).TriggersFire }
 
 // Copy carries out a copy, or with PlanOnly only plans it. It gives the run's ID, and the report
 // even if it fails.
@@ -151,6 +165,9 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 		}
 	}
 	p, err := makePlan(ctx, c.src, c.tgt, db, moves, c.spec, append(c.spec.Findings, findings...), c.position)
+	if err == nil && c.spec.Firing == FiresLater {
+		p.Hold(func(o *tidemark.Object) bool { return Held(o, c.tgt) })
+	}
 	if err == nil && idle(p) {
 		err = nothing("plan", db)
 	}

@@ -45,9 +45,25 @@ type Plan struct {
 	Clear    []tidemark.TableID `json:"clear,omitempty"`
 	Prep     Prep               `json:"prep"`
 	Rejected []Failed           `json:"rejected,omitempty"` // tables that the target would refuse, if they are left out
+	Held     []string           `json:"held,omitempty"`     // IDs of the objects that Hold took out
 
 	total  int64 // bytes of all moves, if
 	summed bool  // they are computed
+}
+
+// Hold takes those objects out that would act on what a stream writes, and says so.
+func (p *Plan) Hold(would func(o *tidemark.Object) bool) {
+	p.Objects = slices.DeleteFunc(p.Objects, func(o tidemark.Object) bool {
+		held := would(&o)
+		if held {
+			p.Held = append(p.Held, o.ID)
+		}
+		return held
+	})
+	if len(p.Held) > 0 {
+		p.Findings = append(p.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: "triggers and events", Hint: "Without a cutover, diff --definitions prints their SQL.",
+			Text: "are left for the cutover, which makes them: here they would act on the stream's changes, which have what they did on the source: " + tidemark.Some(p.Held, 10)})
+	}
 }
 
 // PlanOptions control a Plan. The zero value is good.

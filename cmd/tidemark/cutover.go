@@ -44,8 +44,9 @@ func cutoverCommand() *cobra.Command {
 		Use:   "cutover [SOURCE TARGET]",
 		Short: "End a stream: apply all, set sequences, prove both sides equal",
 		Long: `End a stream that replicate has set up: apply everything in the source's log, set the target's
-sequences to the source's values, compare both sides row by row and definition by definition,
-and print the proof. The exit code is 0 only if they are equal: rows always, definitions
+sequences to the source's values, make the triggers and events that the copy has left for now
+(MySQL, MariaDB), compare both sides row by row and definition by definition, and print the
+proof. The exit code is 0 only if they are equal: rows always, definitions
 unless --definitions is accept or off.
 
 First stop the replicate process and everything that writes to the source. On PostgreSQL,

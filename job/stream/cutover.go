@@ -76,6 +76,7 @@ func Cutover(ctx context.Context, env job.Env, spec CutoverSpec) (*Proof, error)
 		}
 	}
 	spec.Stream.Until, spec.Stream.Anew, spec.Stream.Remove = point.Point{Now: true}, false, false
+	spec.Stream.Copy.Firing = job.FiresNow
 	_, rep, err := Replicate(ctx, env, spec.Stream)
 	if err != nil {
 		return nil, p.stays(err)

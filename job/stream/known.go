@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -38,6 +39,16 @@ func KeepsLog(source string) string {
 		return "The source keeps its log until the stream resumes, or until --remove"
 	}
 	return "The source does not wait: it removes its log at the age that its settings say (binlog_expire_logs_seconds)"
+}
+
+// unmade says what is left for a cutover that the stream has not had.
+func (r *setup) unmade(ctx context.Context, s catalog.Stream) {
+	var p struct{ Held []string }
+	run, err := r.env.Catalog.Run(ctx, s.Copy)
+	last, lerr := r.env.Catalog.Run(ctx, s.Run)
+	if r.spec.Remove && err == nil && json.Unmarshal(run.Plan, &p) == nil && len(p.Held) > 0 && !(lerr == nil && job.HasCutOver(last.Report)) {
+		r.env.Event(job.Event{Kind: "finding", Object: "triggers and events", Text: "are left for a cutover, which has not been: " + tidemark.Some(p.Held, 10) + ". diff --definitions prints their SQL"})
+	}
 }
 
 // forgetCopy removes what an unfinished copy before the stream has left on the target: its markers

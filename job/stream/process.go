@@ -287,7 +287,8 @@ func (p *process) changed(ctx context.Context) bool {
 }
 
 // advance sets the target's sequences and counters to the source's present values, which are not in
-// the log. (MySQL advances its own with the rows, but not with those that were deleted again.)
+// the log. (MySQL advances its own with the rows, but not with those that were deleted again.) At a
+// cutover it makes what was held for it.
 func (p *process) advance(ctx context.Context) error {
 	if p.spec.Role != Both && p.spec.Role != BothViaHalves {
 		return nil
@@ -309,13 +310,18 @@ func (p *process) advance(ctx context.Context) error {
 	}
 	objects, _ := p.tgt.Render(db, moves)
 	for _, o := range append(objects, counters...) {
-		if o.Kind != "sequence value" {
+		held := p.spec.Copy.Firing == job.FiresNow && job.Held(&o, p.tgt)
+		if o.Kind != "sequence value" && !held {
 			continue
 		}
-		if err := p.tgt.Exec(ctx, 0, o.SQL); tidemark.KindOf(err) == tidemark.NotFound {
+		if err := p.tgt.Exec(ctx, 0, o.SQL); tidemark.KindOf(err) == tidemark.NotFound || held && tidemark.KindOf(err) == tidemark.Exists {
 			continue // of a table that is not in the stream
 		} else if err != nil {
 			return err
+		}
+		if held {
+			p.announce("state", o.ID+" is made on the target")
+			continue
 		}
 		p.sequences = append(p.sequences, o.SQL...)
 	}

@@ -52,6 +52,7 @@ func (r *setup) remove(ctx context.Context, copyToo bool) error {
 			return err
 		}
 		if copyToo {
+			r.unmade(ctx, known)
 			if err := r.forgetCopy(ctx, known); err != nil {
 				return err
 			}

@@ -187,6 +187,7 @@ func (r *setup) isHeld() error {
 // copy fills the target from a view at a place of the log, from which it is followed.
 func (r *setup) copy(ctx context.Context, findings []tidemark.Finding) (string, *job.Report, error) {
 	spec := r.spec.Copy
+	spec.Firing = job.FiresLater
 	spec.Findings = append(spec.Findings, findings...)
 	r.rec.Copy = catalog.NewRunID() // before anything has that name, so that whoever resumes knows what is its own
 	if err := r.env.Catalog.PutStream(ctx, r.rec); err != nil {

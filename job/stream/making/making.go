@@ -31,8 +31,8 @@ func otherwise(m *tidemark.Move, what string) error {
 }
 
 // Tables makes the tables of moves of db, which the target lacks, with their keys and indexes, as a
-// copy does, and proves that they are there. made learns of each, with the reason if it could not
-// be made; an error of made ends it.
+// copy of a stream does, and proves that they are there. made learns of each, with the reason if it
+// could not be made; an error of made ends it.
 func Tables(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, tgt job.Database, made func(*tidemark.Move, error) error) error {
 	if _, err := tgt.Inspect(ctx, job.Targets(moves)); err != nil { // their keys get names that are free
 		return err
@@ -64,7 +64,7 @@ func Tables(ctx context.Context, db *tidemark.Database, moves []tidemark.Move, t
 	}
 	parts := map[tidemark.TableID][]*tidemark.Object{} // by the table's name, on whichever side an object has it
 	for i := range objects {
-		if o := &objects[i]; o.Kind != "sequence value" && o.Kind != "statistics" {
+		if o := &objects[i]; !job.Held(o, tgt) && o.Kind != "sequence value" && o.Kind != "statistics" {
 			parts[o.Table] = append(parts[o.Table], o)
 		}
 	}
