@@ -137,4 +137,6 @@ type TableState struct {
 	// Referrers are the other tables of the server whose foreign keys refer to it, if it is emptied
 	// or dropped only together with them.
 	Referrers []TableID
+	// Triggers are those that would act on rows of a copy: the session cannot switch them off.
+	Triggers []string
 }

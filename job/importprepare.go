@@ -83,6 +83,9 @@ func (im *importJob) prepareOne(ctx context.Context, s *tidemark.TableState, cle
 	if err := im.contested(id, fresh, clear); err != nil {
 		return false, err
 	}
+	if !fresh {
+		im.find(load.Acting(*s))
+	}
 	if s.Rows && prep == load.MustBeEmpty {
 		return false, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "import", Object: id.String(), Err: errors.New("has rows already"), Hint: "This table was not changed. Choose --prep drop, truncate or keep, or an empty target."}
 	}

@@ -226,6 +226,7 @@ func (p *Plan) existing(states []tidemark.TableState, prep Prep) (map[tidemark.T
 		case prep == MustBeEmpty && s.Rows:
 			full = append(full, s.Table.String())
 		}
+		p.Findings = append(p.Findings, Acting(s)...)
 		exists[s.Table] = true
 	}
 	if err := p.referred(states); err != nil {
@@ -235,6 +236,15 @@ func (p *Plan) existing(states []tidemark.TableState, prep Prep) (map[tidemark.T
 		return nil, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "target", Err: fmt.Errorf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), tidemark.Some(full, 5)), Hint: "Choose --prep drop, truncate or keep, or an empty target. Nothing was changed."}
 	}
 	return exists, nil
+}
+
+// Acting warns of triggers that act on the rows of a table which stays as it is.
+func Acting(s tidemark.TableState) []tidemark.Finding {
+	if len(s.Triggers) == 0 {
+		return nil
+	}
+	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "table " + s.Table.String(), Text: "its triggers on the target act on the rows of the copy, which may become others: " + tidemark.Some(s.Triggers, 5),
+		Hint: "Drop them for the time of the copy, or choose --prep drop, which makes what the source has."}}
 }
 
 // referred refuses to empty or drop tables to which others refer that stay as they are.

@@ -247,8 +247,8 @@ func (e *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidema
 	return out, err
 }
 
-// inspectSome looks up some tables in one query, and in another whether those that exist hold a
-// row.
+// inspectSome looks up some tables in one query, and in another whether those that exist hold a row
+// and have triggers.
 func inspectSome(ctx context.Context, e *Bulk, s *server.Session, tables []tidemark.TableID, out []tidemark.TableState) error {
 	var b strings.Builder
 	for i, id := range tables {
@@ -275,7 +275,8 @@ func inspectSome(ctx context.Context, e *Bulk, s *server.Session, tables []tidem
 		if i > 0 {
 			b.WriteString(" UNION ALL ")
 		}
-		fmt.Fprintf(&b, "SELECT %d FROM DUAL WHERE EXISTS (SELECT 1 FROM %s)", n, server.QuoteTable(tables[n]))
+		fmt.Fprintf(&b, "SELECT %[1]d, NULL FROM DUAL WHERE EXISTS (SELECT 1 FROM %[2]s) UNION ALL SELECT %[1]d, TRIGGER_NAME FROM information_schema.TRIGGERS "+
+			"WHERE EVENT_OBJECT_SCHEMA=%[3]s AND EVENT_OBJECT_TABLE=%[4]s AND EVENT_MANIPULATION='INSERT'", n, server.QuoteTable(tables[n]), e.schemaLiteral(tables[n]), server.Literal(tables[n].Name))
 	}
 	if b.Len() == 0 {
 		return nil
@@ -285,7 +286,11 @@ func inspectSome(ctx context.Context, e *Bulk, s *server.Session, tables []tidem
 	}
 	for i := range r.RowNumber() {
 		n, _ := r.GetInt(i, 0)
-		out[n].Rows = true
+		if trigger := server.Cell(r, i, 1); trigger != "" {
+			out[n].Triggers = append(out[n].Triggers, trigger)
+		} else {
+			out[n].Rows = true
+		}
 	}
 	return nil
 }

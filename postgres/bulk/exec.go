@@ -252,7 +252,47 @@ func (b *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidema
 			return nil, err
 		}
 	}
-	return out, b.inspectReferrers(ctx, conn, schemas, names, out)
+	if err := b.inspectReferrers(ctx, conn, schemas, names, out); err != nil {
+		return nil, err
+	}
+	return out, b.Fail(ctx, "inspect", b.Object, inspectTriggers(ctx, conn, schemas, names, out))
+}
+
+// triggersSQL finds the triggers that act on rows of a copy in a session without the role replica.
+const triggersSQL = `SELECT DISTINCT w.n - 1, t.tgname FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
+	JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+	JOIN pg_trigger t ON NOT t.tgisinternal AND t.tgtype & 4 <> 0 AND t.tgenabled IN ('O', 'A')
+		AND (t.tgrelid = c.oid OR c.relkind = 'p' AND t.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid))) ORDER BY 1, 2`
+
+// inspectTriggers finds the triggers of the tables, if the session may not switch them off.
+func inspectTriggers(ctx context.Context, conn *pgx.Conn, schemas, names []string, out []tidemark.TableState) error {
+	rows, err := conn.Query(ctx, triggersSQL, schemas, names)
+	if err != nil {
+		return err
+	}
+	var at int
+	var name string
+	tag, err := pgx.ForEachRow(rows, []any{&at, &name}, func() error {
+		out[at].Triggers = append(out[at].Triggers, name)
+		return nil
+	})
+	if err != nil || tag.RowsAffected() == 0 {
+		return err
+	}
+	may, err := mayReplicate(ctx, conn)
+	for i := range out {
+		if may {
+			out[i].Triggers = nil
+		}
+	}
+	return err
+}
+
+// mayReplicate reports whether the user may switch triggers off.
+func mayReplicate(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	_, refused := conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
+	_, err := conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol)
+	return refused == nil, err
 }
 
 // referrersSQL finds the foreign keys to tables. Those to or of a partition count as its root's,

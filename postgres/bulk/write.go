@@ -495,9 +495,7 @@ func (b *Bulk) readTarget(ctx context.Context) error {
 	}
 	replica := false
 	if len(found) > 0 {
-		_, err = conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
-		replica = err == nil
-		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+		if replica, err = mayReplicate(ctx, conn); err != nil {
 			return b.Fail(ctx, "inspect", b.Object, err)
 		}
 	}

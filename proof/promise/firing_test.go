@@ -1,6 +1,7 @@
 package promise
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -59,5 +60,49 @@ INSERT INTO t VALUES (1, 1, NULL), (2, 2, NULL);`
 	testdb.Must(t, stream...)
 	if o := testdb.Run(t, append(stream, "--remove")...); o.Code != 0 || !strings.Contains(o.ErrOut, "left for a cutover") || !strings.Contains(o.ErrOut, "t_bu") {
 		t.Errorf("a stream without a cutover is removed with %d, and what is left is not named:\n%s", o.Code, o.ErrOut)
+	}
+}
+
+// TestTriggersOfKeptTables: check and copy warn of a table whose triggers change the rows of a
+// copy, or write some of their own.
+func TestTriggersOfKeptTables(t *testing.T) {
+	const made = "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1), (2, 2)"
+	const mysql = "CREATE TRIGGER plus BEFORE INSERT ON t FOR EACH ROW SET NEW.n = NEW.n + 1; CREATE TRIGGER quiet BEFORE UPDATE ON t FOR EACH ROW SET NEW.n = 7"
+	const pg = "CREATE FUNCTION plus() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.n := NEW.n + 1; RETURN NEW; END'; CREATE TRIGGER plus BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION plus()"
+	src := testdb.ServerOf(t, "mysql").NewDatabase(t, "src")
+	testdb.Query(t, src, made)
+	dump := "file:" + testdb.MySQLDump(t, src)
+	for _, to := range []string{"mysql", "mariadb", "postgres"} {
+		server := testdb.ServerOf(t, to)
+		for prep, from := range map[string]string{"truncate": src, "keep": dump} {
+			dst := server.NewDatabase(t, "dst")
+			testdb.Query(t, dst, strings.ReplaceAll(made, "; INSERT INTO t VALUES (1, 1), (2, 2)", ""))
+			user := dst
+			if to == "postgres" {
+				role := testdb.StreamName("plain")
+				testdb.Query(t, dst, pg+fmt.Sprintf("; CREATE ROLE %[1]s LOGIN PASSWORD 's3cret-tide'; GRANT ALL ON SCHEMA public TO %[1]s; GRANT ALL ON ALL TABLES IN SCHEMA public TO %[1]s; DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %%I TO %[1]s', current_database()); END $$", role))
+				t.Cleanup(func() { testdb.Query(t, dst, "DROP OWNED BY "+role+" CASCADE; DROP ROLE "+role) })
+				user = strings.Replace(dst, "//tidemark:", "//"+role+":", 1)
+			} else {
+				testdb.Query(t, dst, mysql)
+			}
+			for _, verb := range []string{"check", "copy"} {
+				if o := testdb.Run(t, verb, from, user, "--prep", prep); o.Code != 0 || !strings.Contains(o.Out+o.ErrOut, "plus") || strings.Contains(o.Out+o.ErrOut, "quiet") {
+					t.Errorf("%s of %.4s to %s with --prep %s: exit %d\n%s%s", verb, from, to, prep, o.Code, o.Out, o.ErrOut)
+				}
+			}
+			if got := testdb.Query(t, dst, "SELECT sum(n) FROM t"); got == "3" {
+				t.Errorf("%.4s to %s: the trigger has not acted", from, to)
+			}
+			if to != "postgres" { // where a superuser's session switches it off
+				testdb.Query(t, dst, "DROP TRIGGER plus")
+			}
+			if out := testdb.Must(t, "copy", from, dst, "--prep", "truncate"); strings.Contains(out, "triggers") {
+				t.Errorf("%.4s to %s: no trigger acts, and the copy says\n%s", from, to, out)
+			}
+			if got := testdb.Query(t, dst, "SELECT sum(n) FROM t"); got != "3" {
+				t.Errorf("%.4s to %s: the sum of t is %s, not 3", from, to, got)
+			}
+		}
 	}
 }
