@@ -16,6 +16,7 @@ import (
 var (
 	_ = []dateKeeper{engines.MySQL{}}
 	_ = []fencer{engines.Postgres{}}
+	_ = []Finder{engines.Postgres{}, engines.MySQL{}}
 	_ = []follower{engines.Postgres{}, engines.MySQL{}}
 	_ = []spacer{engines.Postgres{}}
 	_ = []versioner{engines.Postgres{}, engines.MySQL{}}

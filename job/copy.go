@@ -167,11 +167,34 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 	p, err := makePlan(ctx, c.src, c.tgt, db, moves, c.spec, append(c.spec.Findings, findings...), c.position)
 	if err == nil && c.spec.Firing == FiresLater {
 		p.Hold(func(o *tidemark.Object) bool { return Held(o, c.tgt) })
+		err = fillable(ctx, c.tgt, p)
 	}
 	if err == nil && idle(p) {
 		err = nothing("plan", db)
 	}
 	return p, err
+}
+
+// fillable refuses tables that could be filled by the copy, but by no stream after it.
+func fillable(ctx context.Context, tgt Destination, p *load.Plan) error {
+	f, ok := tgt.(Finder)
+	if !ok {
+		return nil
+	}
+	var made []*tidemark.Table
+	for i := range p.Moves {
+		if p.Fresh[i] {
+			made = append(made, p.Moves[i].To)
+		}
+	}
+	found, err := f.ApplyFindings(ctx, made, false)
+	return cmp.Or(err, load.Blocked(found))
+}
+
+// A Finder is a target that can tell which problems a stream into some tables will have. cascades:
+// their foreign keys act.
+type Finder interface {
+	ApplyFindings(ctx context.Context, tables []*tidemark.Table, cascades bool) ([]tidemark.Finding, error)
 }
 
 // begin plans a new run and records it.

@@ -19,7 +19,6 @@ var (
 	_ = []ender{engines.Postgres{}, engines.MySQL{}}
 	_ = []eventFinder{engines.MySQL{}}
 	_ = []exceptionNoter{engines.Postgres{}, engines.MySQL{}}
-	_ = []finder{engines.Postgres{}, engines.MySQL{}}
 	_ = []looker{engines.Postgres{}, engines.MySQL{}}
 	_ = []figure.Monitored{engines.Postgres{}, engines.MySQL{}}
 	_ = []progressSource{engines.Postgres{}, engines.MySQL{}}

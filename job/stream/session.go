@@ -287,14 +287,9 @@ func standStill(g *flow.Group) {
 	})
 }
 
-// A finder is a target that can tell which problems a stream into some tables will have.
-type finder interface {
-	ApplyFindings(ctx context.Context, tables []*tidemark.Table, cascades bool) ([]tidemark.Finding, error)
-}
-
 // warn reports the problems that the stream will have on the target.
 func (r *session) warn(ctx context.Context, b *binder) error {
-	f, ok := r.to.(finder)
+	f, ok := r.to.(job.Finder)
 	if !ok {
 		return nil
 	}

@@ -411,7 +411,7 @@ func (e *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table, _ 
 	}
 	if len(plain) > 0 {
 		found = append(found, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: "storage engine", Text: "a stream cannot fill non-transactional tables: " + tidemark.Some(plain, 10),
-			Hint: "ALTER TABLE ... ENGINE=InnoDB."})
+			Hint: "ALTER TABLE ... ENGINE=InnoDB on both sides, or leave them out: --exclude."})
 	}
 	return found, nil
 }
