@@ -37,10 +37,18 @@ type app struct {
 	bools bool
 	// alone lists the only engines that the application knows, all without it.
 	alone []string
+	// memory says that it has tables without transactions on MySQL, which no stream takes.
+	memory bool
 }
 
 // path is a file of the application.
 func (a *app) path(name string) string { return filepath.Join(folder(), a.name, name) }
+
+// there reports whether the application is installed.
+func (a *app) there() bool {
+	_, err := os.Stat(a.path(""))
+	return err == nil
+}
 
 func folder() string { return filepath.Join(home.Cache(), "apps") }
 
@@ -61,7 +69,7 @@ var apps = []app{
 		"mysql":    {"usr/share/kea/scripts/mysql/dhcpdb_create.mysql"},
 		"postgres": {"usr/share/kea/scripts/pgsql/dhcpdb_create.pgsql"},
 	}},
-	{name: "cacti", alone: []string{"mysql", "mariadb"}, files: map[string][]string{"mysql": {"usr/share/doc/cacti/cacti.sql"}}},
+	{name: "cacti", memory: true, alone: []string{"mysql", "mariadb"}, files: map[string][]string{"mysql": {"usr/share/doc/cacti/cacti.sql"}}},
 	{name: "zabbix", files: map[string][]string{"mysql": zabbix("mysql"), "postgres": zabbix("pgsql")}},
 	{name: "keystone", make: makeKeystone, judge: judgeKeystone, keep: []string{"*"}, bools: true},
 	{name: "airflow", make: makeAirflow, judge: judgeAirflow, keep: []string{"*"}, bools: true},
@@ -137,7 +145,7 @@ func TestApplicationsMove(t *testing.T) {
 	for i := range apps {
 		a := &apps[i]
 		t.Run(a.name, func(t *testing.T) {
-			if _, err := os.Stat(a.path("")); err != nil {
+			if !a.there() {
 				for _, line := range strings.Split(missing, "\n") {
 					if strings.HasPrefix(line, a.name+": ") {
 						t.Log("not moved: ", line)
