@@ -22,12 +22,7 @@ func (t *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table, ca
 	hint := "Disable them until the cutover, where they write what the source writes: ALTER TABLE ... DISABLE TRIGGER ..."
 	if !cascades {
 		hint = fmt.Sprintf("As a superuser, on PostgreSQL 15 or later: GRANT SET ON PARAMETER session_replication_role TO %s; or disable them.", server.QuoteIdent(t.Config.User))
-		_, err = conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
-		if err == nil { // agents will disable triggers
-			return nil, nil
-		}
-		// Whatever the error is, others ask their questions on this session too.
-		if _, ended := conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol); ended != nil || server.SQLState(err) != "42501" {
+		if may, err := server.MayBeReplica(ctx, conn); may || err != nil {
 			return nil, t.Fail(ctx, "check", t.Object, err)
 		}
 	}

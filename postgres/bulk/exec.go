@@ -279,20 +279,13 @@ func inspectTriggers(ctx context.Context, conn *pgx.Conn, schemas, names []strin
 	if err != nil || tag.RowsAffected() == 0 {
 		return err
 	}
-	may, err := mayReplicate(ctx, conn)
+	may, err := server.MayBeReplica(ctx, conn)
 	for i := range out {
 		if may {
 			out[i].Triggers = nil
 		}
 	}
 	return err
-}
-
-// mayReplicate reports whether the user may switch triggers off.
-func mayReplicate(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	_, refused := conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
-	_, err := conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol)
-	return refused == nil, err
 }
 
 // referrersSQL finds the foreign keys to tables. Those to or of a partition count as its root's,

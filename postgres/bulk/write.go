@@ -495,7 +495,7 @@ func (b *Bulk) readTarget(ctx context.Context) error {
 	}
 	replica := false
 	if len(found) > 0 {
-		if replica, err = mayReplicate(ctx, conn); err != nil {
+		if replica, err = server.MayBeReplica(ctx, conn); err != nil {
 			return b.Fail(ctx, "inspect", b.Object, err)
 		}
 	}

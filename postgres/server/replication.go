@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
@@ -19,6 +20,20 @@ const AppliedPrefix = "tidemark.applied"
 // StreamSetting is the parameter that is on in sessions which write what another server has
 // written: triggers that do what its own do ask for it.
 const StreamSetting = "tidemark.stream"
+
+// MayBeReplica reports whether the session may take the role in which triggers and foreign keys do
+// not act. It ends the session's transaction.
+func MayBeReplica(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	_, refused := conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
+	if refused == nil {
+		return true, nil
+	}
+	_, err := conn.Exec(ctx, "ROLLBACK", pgx.QueryExecModeSimpleProtocol) // others ask on this session too
+	if err == nil && SQLState(refused) != "42501" {
+		err = refused
+	}
+	return false, err
+}
 
 // AnswerRow returns the only row in the answer to a replication command.
 func AnswerRow(ctx context.Context, conn *pgconn.PgConn, command string) ([][]byte, error) {
