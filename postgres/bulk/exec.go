@@ -3,7 +3,6 @@ package bulk
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -245,6 +244,9 @@ func (b *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidema
 			there = append(there, i)
 		}
 	}
+	if there == nil {
+		return out, nil
+	}
 	for len(there) > 0 {
 		chunk := there[:min(inspectChunk, len(there))]
 		there = there[len(chunk):]
@@ -297,9 +299,6 @@ const referrersSQL = `SELECT DISTINCT w.n - 1, rn.nspname, r.relname FROM unnest
 
 // inspectReferrers finds what refers to the tables that exist.
 func (b *Bulk) inspectReferrers(ctx context.Context, conn *pgx.Conn, schemas, names []string, out []tidemark.TableState) error {
-	if !slices.ContainsFunc(out, func(s tidemark.TableState) bool { return s.Exists }) {
-		return nil
-	}
 	rows, err := conn.Query(ctx, referrersSQL, schemas, names)
 	if err != nil {
 		return b.Fail(ctx, "inspect", b.Object, err)
