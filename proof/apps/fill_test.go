@@ -27,7 +27,7 @@ func fill(t *testing.T, url string, round int, keep []string) (filled []string, 
 	for table, list := range keys {
 		refs[table] = map[string][2]string{}
 		for key := range list {
-			if here, there, ok := strings.Cut(strings.TrimPrefix(key, "foreign "), " -> "); ok && !strings.Contains(here, ",") {
+			if here, there, ok := foreign(key); ok && !strings.Contains(here, ",") {
 				parent, column, _ := strings.Cut(there, "(")
 				refs[table][here] = [2]string{parent, strings.TrimSuffix(column, ")")}
 			}
@@ -35,7 +35,7 @@ func fill(t *testing.T, url string, round int, keep []string) (filled []string, 
 	}
 	tables := parentsFirst(columns, refs)
 	for _, table := range tables {
-		if slices.Contains(keep, table) || slices.Contains(keep, "*") {
+		if kept(keep, table) {
 			continue
 		}
 		for i := range rowsEach {
@@ -51,6 +51,11 @@ func fill(t *testing.T, url string, round int, keep []string) (filled []string, 
 		}
 	}
 	return filled, refused
+}
+
+// kept reports whether a table is to get no rows.
+func kept(keep []string, table string) bool {
+	return slices.Contains(keep, table) || slices.Contains(keep, "*")
 }
 
 func parentsFirst(columns map[string][]column, refs map[string]map[string][2]string) (out []string) {

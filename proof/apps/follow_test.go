@@ -2,6 +2,7 @@ package apps
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -75,14 +76,14 @@ func change(t *testing.T, url string, keep []string, seed uint64) (done int) {
 		}
 		return fmt.Sprintf(" ORDER BY rand() LIMIT %d", rows)
 	}
-	for table, list := range columns {
-		if slices.Contains(keep, table) || slices.Contains(keep, "*") {
+	for _, table := range slices.Sorted(maps.Keys(columns)) {
+		list := columns[table]
+		if kept(keep, table) {
 			continue
 		}
 		refers := func(column string) bool {
 			for key := range keys[table] {
-				here, _, _ := strings.Cut(strings.TrimPrefix(key, "foreign "), " -> ")
-				if strings.HasPrefix(key, "foreign ") && slices.Contains(strings.Split(here, ","), column) {
+				if here, _, ok := foreign(key); ok && slices.Contains(strings.Split(here, ","), column) {
 					return true
 				}
 			}

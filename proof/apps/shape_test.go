@@ -86,6 +86,15 @@ func shape(t *testing.T, url string) (columns map[string][]column, keys map[stri
 	return columns, keys
 }
 
+// foreign splits one of these keys that is foreign.
+func foreign(key string) (here, there string, ok bool) {
+	key, ok = strings.CutPrefix(key, "foreign ")
+	if ok {
+		here, there, _ = strings.Cut(key, " -> ")
+	}
+	return here, there, ok
+}
+
 func lines(text string) (out [][]string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if line != "" {
