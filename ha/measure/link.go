@@ -228,7 +228,7 @@ func dialOnce(ctx context.Context, addr string, h hello) (l *link, refused strin
 	}
 	l = &link{c: conn.(*net.TCPConn), r: bufio.NewReaderSize(conn, 64<<10)}
 	l.w = newSocket(l.c)
-	l.stop = crash.OnDone(ctx, func() { l.c.Close() })
+	l.stop = crash.OnDone(ctx, func() { conn.Close() }) // not l, which an error sets to nil
 	if err := l.greet(h); err != nil {
 		l.close()
 		return nil, "", linkError(ctx, addr, err)

@@ -292,6 +292,38 @@ func TestMeasureLinkStops(t *testing.T) {
 }
 
 // Strangers get nothing, and a peer that is being served is not disturbed.
+// A peer that hangs up at the moment at which the measurement is stopped.
+func TestStoppedWhileAPeerHangsUp(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var stop context.CancelFunc
+	next := make(chan struct{})
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			<-next
+			c.Close()
+			stop()
+		}
+	}()
+	for range 500 {
+		ctx, cancel := context.WithCancel(context.Background())
+		stop = cancel
+		go func() { next <- struct{}{} }()
+		if _, _, err := dialOnce(ctx, l.Addr().String(), hello{}); err == nil {
+			t.Fatal("greeted by nobody")
+		}
+		<-ctx.Done()
+	}
+}
+
 func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 	t.Parallel()
 	f := listening(t, false, nil)
