@@ -203,6 +203,21 @@ func (d *Definitions) sameCheck(a, b string) bool {
 	return d.same(a, b) || d.Across && a != "" && b != ""
 }
 
+// sameIndex reports whether two statements create the same index. From another engine an expression
+// is compared by its place: the server gives it in words of its own.
+func (d *Definitions) sameIndex(a, b string) bool {
+	if d.same(a, b) || !d.Across {
+		return d.same(a, b)
+	}
+	before, after, want := indexed(a)
+	b4, rest, have := indexed(b)
+	return len(want) > 0 && d.same(before, b4) && d.same(after, rest) && slices.EqualFunc(want, have, func(w, h string) bool {
+		_, order := inner(w)
+		_, arguments := cutIdent(h)
+		return d.same(w, h) || strings.HasPrefix(w, "(") && order == "" && strings.HasPrefix(arguments, "(")
+	})
+}
+
 // Hinders reports whether objects of a kind prevent altering a column that they name.
 func (d *Definitions) Hinders(kind string) bool {
 	switch kind {
@@ -219,7 +234,11 @@ func (d *Definitions) alterCore(want *tidemark.Object, w, h []string, have *tide
 	case "sequence value":
 		return alterValue(w, h)
 	}
-	if slices.EqualFunc(w, h, d.same) || d.Across && (want.Kind == "function" || want.Kind == "trigger" || want.Kind == "sequence") {
+	same := d.same
+	if want.Kind == "index" {
+		same = d.sameIndex
+	}
+	if slices.EqualFunc(w, h, same) || d.Across && (want.Kind == "function" || want.Kind == "trigger" || want.Kind == "sequence") {
 		return tidemark.Redefinition{}
 	}
 	what := []string{server.Brief(cmp.Or(differing(w, h), "its statements"))}

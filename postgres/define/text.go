@@ -79,6 +79,16 @@ func inner(s string) (in, rest string) {
 	return s[1:tokens[end].At], strings.TrimSpace(s[tokens[end].After():])
 }
 
+// indexed splits a statement that creates an index around the list of what it orders.
+func indexed(sql string) (before, after string, parts []string) {
+	at := strings.Index(sql, " (")
+	if at < 0 {
+		return sql, "", nil
+	}
+	list, after := inner(sql[at+1:])
+	return sql[:at], after, splitList(list)
+}
+
 // renameIn replaces a name by another one, wherever it is a token of its own.
 func renameIn(s, from, to string) string {
 	tokens := scan(s)

@@ -1,15 +1,12 @@
 package schema
 
-import (
-	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/postgres/server"
-)
+import "github.com/tidemarkdb/tidemark"
 
 // AddColumn returns the statements that add a column of m.To to the table on this server if it is
 // missing. db describes the source. A new column always becomes the last one here.
 func (s *Schema) AddColumn(db *tidemark.Database, m *tidemark.Move, name, _ string) []string {
 	r := s.renderer(db, nil)
-	mk := &maker{r: r, m: m, t: m.To, sql: server.QuoteTable(m.To.TableID), dropped: map[string]bool{}, types: map[string]string{}}
+	mk := r.maker(m)
 	c := *m.To.Column(name)
 	if !r.same && c.NotNull && c.Default == nil && c.Identity == nil && c.Generated == "" {
 		c.Default = implicit(c.Type)

@@ -59,9 +59,9 @@ func (r *renderer) spelledText(m *tidemark.Move, fk *tidemark.ForeignKey, who st
 	}
 }
 
-// comparedText reports a generated column whose expression compares text of these columns, in which
-// the source's collation ignores differences.
-func (mk *maker) comparedText(c *tidemark.Column, columns []string) {
+// comparedText reports an expression that compares text of these columns, in which the source's
+// collation ignores differences.
+func (mk *maker) comparedText(columns []string, who, what, hint string) {
 	for i := range mk.t.Columns {
 		from := &mk.t.Columns[i]
 		if !slices.ContainsFunc(columns, func(name string) bool { return strings.EqualFold(name, from.Name) }) {
@@ -73,8 +73,7 @@ func (mk *maker) comparedText(c *tidemark.Column, columns []string) {
 			ignores = strings.TrimPrefix(ignores+" and trailing blanks", " and ")
 		}
 		if ignores != "" {
-			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, "its expression compares text, which ignores "+ignores+" on the source and nothing here: values may differ",
-				"diff shows those that do. Drop the column then, and add it with another expression.")
+			mk.r.find(tidemark.Warning, who, "its expression compares text, which ignores "+ignores+" on the source and nothing here: "+what, hint)
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -13,67 +14,43 @@ import (
 // An expr translates an expression from MySQL's SQL to PostgreSQL's, as long as it uses only what
 // means the same in both: comparisons, arithmetic without division (in MySQL the division of
 // integers returns a fraction), logic, CASE, and the functions of exprFunctions. Anything else is
-// an error, and so is an operation on a class of values that PostgreSQL would not accept, because
-// the statement that contains the expression must not fail.
+// an error, and so is an operation on a class of values that PostgreSQL would not accept, or would
+// not call immutable, because the statement that contains the expression must not fail.
 type expr struct {
 	in      string
+	engine  string
 	escaped bool // its quotes were escaped with backslashes
 	terms   []sqltext.Token
 	at      int    // index of the next term
 	tok     string // the current token; "" at the end
 	kind    byte   // of tok: w word, i quoted identifier, n number, s string (unquoted), o operator, 0 end
-	column  func(name string) (exprClass, bool)
-	deep    int // open levels of nesting
+	column  func(name string) (value, error)
+	folds   bool // it is of a generated column
+	deep    int  // open levels of nesting
 	err     error
 
 	compared bool     // text is compared
+	spelled  bool     // with a text that is not empty
 	columns  []string // read, as the expression names them
 }
 
-// An exprClass describes what a value can be used for.
-type exprClass uint8
-
-const (
-	anyClass exprClass = iota // NULL
-	numberClass
-	textClass
-	boolClass
-	dateClass
-	otherClass
-)
-
-func classOfType(t *tidemark.Type, bools bool) exprClass {
-	switch t.Kind {
-	case tidemark.Int, tidemark.Decimal, tidemark.Float, tidemark.Year:
-		if bools && t.Width1 {
-			return boolClass
-		}
-		return numberClass
-	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Set:
-		return textClass
-	case tidemark.Bool:
-		return boolClass
-	case tidemark.Date, tidemark.DateTime, tidemark.Timestamp:
-		return dateClass
-	}
-	return otherClass
-}
-
-// newExpr prepares the expression in of this engine. column returns the class of a column; nil
-// allows no columns.
-func newExpr(in, engine string, column func(string) (exprClass, bool)) *expr {
-	p := &expr{in: in, column: column}
+// newExpr prepares the expression in of this engine. column returns a column's value; nil allows no
+// columns.
+func newExpr(in, engine string, column func(string) (value, error)) *expr {
+	p := &expr{in: in, engine: engine, column: column}
 	if engine != "mysql" && engine != "mariadb" && engine != "file" {
 		p.err = errors.New("SQL of another engine")
 	}
 	if column == nil {
-		p.column = func(string) (exprClass, bool) { return anyClass, false }
+		p.column = func(name string) (value, error) { return value{}, errNoColumn(name) }
 	}
 	return p
 }
 
-// parse returns the expression in PostgreSQL's SQL, and its class.
-func (p *expr) parse() (string, exprClass, error) {
+func errNoColumn(name string) error { return fmt.Errorf("%q is not a column that is copied", name) }
+
+// parse returns the expression in PostgreSQL's SQL.
+func (p *expr) parse() (value, error) {
 	if len(p.in) > tidemark.MaxExpression {
 		p.fail("an expression of %d bytes has no counterpart", len(p.in))
 	}
@@ -85,11 +62,11 @@ func (p *expr) parse() (string, exprClass, error) {
 		p.terms = sqltext.Dialect{NoBackslash: true}.Terms(p.in)
 	}
 	p.next()
-	sql, c := p.or()
+	v := p.or()
 	if p.err == nil && p.kind != 0 {
 		p.fail("%q has no counterpart", p.tok)
 	}
-	return sql, c, p.err
+	return v, p.err
 }
 
 func (p *expr) fail(format string, args ...any) {
@@ -180,72 +157,60 @@ func (p *expr) expect(o string) {
 	p.fail("%q is missing", o)
 }
 
-// asBool turns a value into a condition: MySQL treats any number but 0 as true.
-func asBool(sql string, c exprClass) (string, error) {
-	switch c {
-	case boolClass, anyClass:
-		return sql, nil
-	case numberClass:
-		return "(" + sql + " <> 0)", nil
-	}
-	return "", errors.New("a value is used as a condition")
-}
-
-func (p *expr) condition(sql string, c exprClass) string {
-	out, err := asBool(sql, c)
+func (p *expr) condition(v value) string {
+	out, err := v.condition()
 	if err != nil {
 		p.fail("%v", err)
 	}
 	return out
 }
 
-func (p *expr) or() (string, exprClass) {
+// logic joins the conditions that next reads, while more finds an operator between them.
+func (p *expr) logic(next func() value, op string, more func() bool) value {
+	a := next()
+	for n := 0; more(); {
+		n = p.chain(n)
+		a = value{sql: "(" + p.condition(a) + op + p.condition(next()) + ")", class: boolClass}
+	}
+	return a
+}
+
+func (p *expr) or() value {
 	p.enter()
 	defer p.leave()
-	a, c := p.and()
-	for n := 0; p.word("or"); {
-		n = p.chain(n)
-		b, d := p.and()
-		a, c = p.condition(a, c)+" OR "+p.condition(b, d), boolClass
-		a = "(" + a + ")"
-	}
-	return a, c
+	return p.logic(p.and, " OR ", func() bool { return p.word("or") })
 }
 
-func (p *expr) and() (string, exprClass) {
-	a, c := p.not()
-	for n := 0; p.word("and") || p.op("&&"); {
-		n = p.chain(n)
-		b, d := p.not()
-		a, c = p.condition(a, c)+" AND "+p.condition(b, d), boolClass
-		a = "(" + a + ")"
-	}
-	return a, c
+func (p *expr) and() value {
+	return p.logic(p.not, " AND ", func() bool { return p.word("and") || p.op("&&") })
 }
 
-func (p *expr) not() (string, exprClass) {
+func (p *expr) not() value {
 	if p.word("not") || p.op("!") {
 		p.enter()
 		defer p.leave()
-		a, c := p.not()
-		return "(NOT " + p.condition(a, c) + ")", boolClass
+		return value{sql: "(NOT " + p.condition(p.not()) + ")", class: boolClass}
 	}
 	return p.comparison()
 }
 
-func (p *expr) comparison() (string, exprClass) {
-	a, c := p.sum()
+func (p *expr) comparison() value {
+	a := p.sum()
 	for {
+		out := ""
 		switch {
-		case p.kind == 'o' && strings.Contains(" = <> != < <= > >= ", " "+p.tok+" "):
+		case p.kind == 'o' && strings.Contains(" = <> != < <= > >= <=> ", " "+p.tok+" "):
 			op := p.tok
-			if op == "!=" {
+			switch op {
+			case "!=":
 				op = "<>"
+			case "<=>":
+				op = "IS NOT DISTINCT FROM"
 			}
 			p.next()
-			b, d := p.sum()
-			p.compare(c, d)
-			a, c = "("+a+" "+op+" "+b+")", boolClass
+			b := p.sum()
+			p.compare(a, b)
+			out = a.sql + " " + op + " " + b.sql
 		case p.word("is"):
 			not := ""
 			if p.word("not") {
@@ -254,19 +219,18 @@ func (p *expr) comparison() (string, exprClass) {
 			if !p.word("null") {
 				p.fail("IS %s has no counterpart", p.tok)
 			}
-			a, c = "("+a+" IS "+not+"NULL)", boolClass
+			out = a.sql + " IS " + not + "NULL"
 		default:
-			b, ok := p.range_(a, c)
-			if !ok {
-				return a, c
+			if out = p.range_(a); out == "" {
+				return a
 			}
-			a, c = b, boolClass
 		}
+		a = value{sql: "(" + out + ")", class: boolClass}
 	}
 }
 
-// range_ reads [NOT] IN, BETWEEN and LIKE.
-func (p *expr) range_(a string, c exprClass) (string, bool) {
+// range_ reads [NOT] IN, BETWEEN and LIKE; "" if there is none.
+func (p *expr) range_(a value) string {
 	not := ""
 	if p.word("not") {
 		not = "NOT "
@@ -274,128 +238,170 @@ func (p *expr) range_(a string, c exprClass) (string, bool) {
 	switch {
 	case p.word("in"):
 		p.expect("(")
-		p.compare(c, c)
-		return "(" + a + " " + not + "IN (" + strings.Join(p.list(c), ", ") + "))", true
+		var list []string
+		for p.err == nil {
+			b := p.or()
+			p.compare(a, b)
+			list = append(list, b.sql)
+			if p.op(")") {
+				break
+			}
+			p.expect(",")
+		}
+		return a.sql + " " + not + "IN (" + strings.Join(list, ", ") + ")"
 	case p.word("between"):
-		low, d := p.sum()
+		low := p.sum()
 		if !p.word("and") {
 			p.fail("AND is missing")
 		}
-		high, e := p.sum()
-		p.compare(c, d)
-		p.compare(c, e)
-		return "(" + a + " " + not + "BETWEEN " + low + " AND " + high + ")", true
+		high := p.sum()
+		p.compare(a, low)
+		p.compare(a, high)
+		return a.sql + " " + not + "BETWEEN " + low.sql + " AND " + high.sql
 	case p.word("like"):
-		b, d := p.sum()
-		if c != textClass || d != textClass {
+		b := p.sum()
+		if !a.text() || !b.text() {
 			p.fail("LIKE compares something other than text")
 		}
-		p.compare(c, d)
-		return "(" + a + " " + not + "LIKE " + b + ")", true
+		p.compare(a, b)
+		return a.sql + " " + not + "LIKE " + b.sql
 	case not != "":
 		p.fail("NOT %s has no counterpart", p.tok)
 	}
-	return "", false
+	return ""
 }
 
-// list reads expressions up to the closing parenthesis; their class must match c.
-func (p *expr) list(c exprClass) []string {
-	var out []string
-	for p.err == nil {
-		s, d := p.or()
-		p.alike(c, d)
-		out = append(out, s)
-		if p.op(")") {
-			return out
-		}
-		p.expect(",")
-	}
-	return out
-}
-
-// compare is alike for values that are compared.
-func (p *expr) compare(a, b exprClass) {
-	p.alike(a, b)
-	p.compared = p.compared || a == textClass && b != dateClass || b == textClass && a != dateClass
-}
-
-func (p *expr) alike(a, b exprClass) {
-	if a != b && a != anyClass && b != anyClass && !(a == dateClass && b == textClass) && !(a == textClass && b == dateClass) {
+// compare makes sure that the server compares the two.
+func (p *expr) compare(a, b value) {
+	switch {
+	case !alike(a, b):
 		p.fail("values of different kinds are compared")
+	case a.class == jsonClass || b.class == jsonClass:
+		p.fail("documents are compared")
+	case a.text() && b.text():
+		p.folded(a, b)
+	case a.shortYear(b) || b.shortYear(a):
+		p.fail("a year is compared with a number of two digits")
 	}
-	if a == otherClass && b == otherClass {
-		p.fail("values that cannot be compared are compared")
+	if a.class == textClass && b.text() || b.class == textClass && a.text() {
+		p.compared = true
+		p.spelled = p.spelled || a.sql != "''" && b.sql != "''"
 	}
 }
 
-func (p *expr) sum() (string, exprClass) {
-	a, c := p.product()
+// folded refuses an operation on texts that are all constant in a generated column: PostgreSQL 15
+// computes it before it has a collation for it.
+func (p *expr) folded(of ...value) {
+	if p.folds && !slices.ContainsFunc(of, func(v value) bool { return v.column }) {
+		p.fail("constants are compared")
+	}
+}
+
+func (p *expr) sum() value {
+	a := p.product()
 	for n := 0; p.kind == 'o' && (p.tok == "+" || p.tok == "-"); {
 		op := p.tok
 		n = p.chain(n)
 		p.next()
-		b, d := p.product()
-		p.numbers(c, d)
-		a, c = "("+a+" "+op+" "+b+")", numberClass
+		a = p.arithmetic(a, op, p.product())
 	}
-	return a, c
+	return a
 }
 
-func (p *expr) product() (string, exprClass) {
-	a, c := p.unary()
-	for n := 0; p.kind == 'o' && (p.tok == "*" || p.tok == "%"); {
+func (p *expr) product() value {
+	a := p.unary()
+	for n := 0; ; {
 		op := p.tok
+		switch {
+		case p.op("*") || p.op("%"):
+		case p.word("mod"):
+			op = "%"
+		case p.word("div"):
+			op = "/"
+		default:
+			return a
+		}
 		n = p.chain(n)
-		p.next()
-		b, d := p.unary()
-		p.numbers(c, d)
-		a, c = "("+a+" "+op+" "+b+")", numberClass
+		a = p.arithmetic(a, op, p.unary())
 	}
-	return a, c
 }
 
-func (p *expr) numbers(a, b exprClass) {
-	if a != numberClass && a != anyClass || b != numberClass && b != anyClass {
+// arithmetic computes with 64 bits, as MySQL does. What is divided by 0 is NULL there.
+func (p *expr) arithmetic(a value, op string, b value) value {
+	if !a.number() || !b.number() || a.class == anyClass || b.class == anyClass {
 		p.fail("arithmetic with other than numbers")
 	}
+	if op == "%" && (a.class == floatClass || b.class == floatClass) || op == "/" && (!a.is(intClass, bigClass) || !b.is(intClass, bigClass)) {
+		p.fail("a division of other than integers has no counterpart")
+	}
+	class := max(a.class, b.class, bigClass)
+	if b.class == intClass {
+		a = a.wide()
+	}
+	if op == "%" || op == "/" {
+		b.sql = "NULLIF(" + b.sql + ", 0)"
+	}
+	return value{sql: "(" + a.sql + " " + op + " " + b.sql + ")", class: class}
 }
 
-func (p *expr) unary() (string, exprClass) {
+func (p *expr) unary() value {
+	n := len(p.columns)
+	v := p.signed()
+	v.column = len(p.columns) > n
+	return v
+}
+
+func (p *expr) signed() value {
 	if p.op("-") {
 		p.enter()
 		defer p.leave()
-		a, c := p.unary()
-		p.numbers(c, numberClass)
-		return "(- " + a + ")", numberClass
+		a := p.signed()
+		if !a.number() || a.class == anyClass {
+			p.fail("arithmetic with other than numbers")
+		}
+		if strings.Trim(a.sql, "0123456789") != "" {
+			a = a.wide()
+		}
+		return value{sql: "(- " + a.sql + ")", class: a.class}
 	}
 	return p.primary()
 }
 
-func (p *expr) primary() (string, exprClass) {
+func classOfNumber(digits string) exprClass {
+	switch {
+	case strings.Contains(digits, ".") || len(digits) > 18:
+		return decClass
+	case len(digits) > 9:
+		return bigClass
+	}
+	return intClass
+}
+
+func (p *expr) primary() value {
 	tok := p.tok
 	switch p.kind {
 	case 'n':
 		p.next()
-		return tok, numberClass
+		return value{sql: tok, class: classOfNumber(tok)}
 	case 's':
 		p.next()
-		return server.QuoteLiteral(tok), textClass
+		return value{sql: server.QuoteLiteral(tok), class: classOfString(tok)}
 	case 'i':
 		p.next()
 		return p.columnNamed(tok)
 	case 'o':
 		if p.op("(") {
-			a, c := p.or()
+			a := p.or()
 			p.expect(")")
-			return a, c
+			return a
 		}
 	case 'w':
 		p.next()
 		switch word := strings.ToLower(tok); {
 		case word == "null":
-			return "NULL", anyClass
+			return value{sql: "NULL"}
 		case word == "true" || word == "false":
-			return word, boolClass
+			return value{sql: word, class: boolClass}
 		case word == "case":
 			return p.caseWhen()
 		case p.op("("):
@@ -404,116 +410,60 @@ func (p *expr) primary() (string, exprClass) {
 		return p.columnNamed(tok)
 	}
 	p.fail("%q has no counterpart", tok)
-	return "", anyClass
+	return value{}
 }
 
-func (p *expr) columnNamed(name string) (string, exprClass) {
-	c, ok := p.column(name)
-	if !ok {
-		p.fail("%q is not a column that is copied", name)
+func (p *expr) columnNamed(name string) value {
+	v, err := p.column(name)
+	if err != nil {
+		p.fail("%v", err)
 	}
 	p.columns = append(p.columns, name)
-	return server.QuoteIdent(name), c
+	return v
 }
 
-func (p *expr) caseWhen() (string, exprClass) {
+// oneOf returns the value that is one of two: of branches, or of an argument and its substitute.
+func (p *expr) oneOf(a, b value, sql string) value {
+	if !alike(a, b) {
+		p.fail("a value may be of different kinds")
+	}
+	return value{sql: sql, class: common(a, b), foreign: a.foreign || b.foreign}
+}
+
+func (p *expr) caseWhen() value {
 	var b strings.Builder
 	b.WriteString("CASE")
-	result := anyClass
-	arm := func(c exprClass) {
-		if result == anyClass {
-			result = c
-		} else if c != anyClass && c != result {
-			p.fail("the branches of CASE have different types")
+	var of, result value
+	valued := p.kind == 'w' && !strings.EqualFold(p.tok, "when") || p.kind != 'w'
+	if valued {
+		if of = p.or(); of.class == anyClass {
+			p.fail("CASE NULL has no counterpart")
 		}
-	}
-	if p.kind == 'w' && !strings.EqualFold(p.tok, "when") {
-		p.fail("CASE with a value has no safe counterpart")
+		b.WriteString(" " + of.sql)
 	}
 	for p.word("when") {
-		cond := p.condition(p.or())
+		cond := p.or()
+		if valued {
+			p.compare(of, cond)
+			b.WriteString(" WHEN " + cond.sql)
+		} else {
+			b.WriteString(" WHEN " + p.condition(cond))
+		}
 		if !p.word("then") {
 			p.fail("THEN is missing")
 		}
-		v, c := p.or()
-		arm(c)
-		b.WriteString(" WHEN " + cond + " THEN " + v)
+		v := p.or()
+		result = p.oneOf(result, v, "")
+		b.WriteString(" THEN " + v.sql)
 	}
 	if p.word("else") {
-		v, c := p.or()
-		arm(c)
-		b.WriteString(" ELSE " + v)
+		v := p.or()
+		result = p.oneOf(result, v, "")
+		b.WriteString(" ELSE " + v.sql)
 	}
 	if !p.word("end") {
 		p.fail("END is missing")
 	}
-	return b.String() + " END", result
-}
-
-// An exprFunction is a function of both engines: its classes of arguments (the last repeats), its
-// result's class, and how it is written, with the arguments joined by sep.
-type exprFunction struct {
-	args   []exprClass
-	most   int
-	result exprClass
-	open   string
-	sep    string
-	close  string
-}
-
-var exprFunctions = map[string]exprFunction{
-	"abs":              {[]exprClass{numberClass}, 1, numberClass, "abs(", ", ", ")"},
-	"ceil":             {[]exprClass{numberClass}, 1, numberClass, "ceil(", ", ", ")"},
-	"ceiling":          {[]exprClass{numberClass}, 1, numberClass, "ceil(", ", ", ")"},
-	"floor":            {[]exprClass{numberClass}, 1, numberClass, "floor(", ", ", ")"},
-	"mod":              {[]exprClass{numberClass}, 2, numberClass, "(", " % ", ")"},
-	"char_length":      {[]exprClass{textClass}, 1, numberClass, "char_length(", ", ", ")"},
-	"character_length": {[]exprClass{textClass}, 1, numberClass, "char_length(", ", ", ")"},
-	"length":           {[]exprClass{textClass}, 1, numberClass, "octet_length(", ", ", ")"},
-	"octet_length":     {[]exprClass{textClass}, 1, numberClass, "octet_length(", ", ", ")"},
-	"lower":            {[]exprClass{textClass}, 1, textClass, "lower(", ", ", ")"},
-	"lcase":            {[]exprClass{textClass}, 1, textClass, "lower(", ", ", ")"},
-	"upper":            {[]exprClass{textClass}, 1, textClass, "upper(", ", ", ")"},
-	"ucase":            {[]exprClass{textClass}, 1, textClass, "upper(", ", ", ")"},
-	"trim":             {[]exprClass{textClass}, 1, textClass, "btrim(", ", ", ")"},
-	"ltrim":            {[]exprClass{textClass}, 1, textClass, "ltrim(", ", ", ")"},
-	"rtrim":            {[]exprClass{textClass}, 1, textClass, "rtrim(", ", ", ")"},
-	"concat":           {[]exprClass{textClass}, 100, textClass, "(", " || ", ")"},
-	"reverse":          {[]exprClass{textClass}, 1, textClass, "reverse(", ", ", ")"},
-	"coalesce":         {nil, 100, anyClass, "COALESCE(", ", ", ")"},
-	"ifnull":           {nil, 2, anyClass, "COALESCE(", ", ", ")"},
-	"nullif":           {nil, 2, anyClass, "NULLIF(", ", ", ")"},
-}
-
-// call reads the arguments of a function after its opening parenthesis.
-func (p *expr) call(name string) (string, exprClass) {
-	f, ok := exprFunctions[name]
-	if !ok {
-		p.fail("function %s has no counterpart", name)
-		return "", anyClass
-	}
-	var args []string
-	result := f.result
-	for p.err == nil && !p.op(")") {
-		if len(args) > 0 {
-			p.expect(",")
-		}
-		s, c := p.or()
-		switch {
-		case f.args == nil && result == anyClass:
-			result = c
-		case f.args == nil:
-			p.alike(result, c)
-		case c != anyClass && c != f.args[min(len(args), len(f.args)-1)]:
-			p.fail("function %s of another kind of value", name)
-		}
-		args = append(args, s)
-	}
-	if name == "nullif" {
-		p.compare(result, result)
-	}
-	if p.err == nil && (len(args) == 0 || len(args) > f.most) {
-		p.fail("function %s with %d arguments has no counterpart", name, len(args))
-	}
-	return f.open + strings.Join(args, f.sep) + f.close, result
+	result.sql = b.String() + " END"
+	return result
 }

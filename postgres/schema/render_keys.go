@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,11 +161,14 @@ func (mk *maker) indexPart(x *tidemark.Index, p *tidemark.IndexPart, who string)
 		if mk.r.same {
 			return p.Expr, nil
 		}
-		sql, _, err := newExpr(p.Expr, mk.r.db.Engine, mk.classOf).parse()
+		v, err := newExpr(p.Expr, mk.r.db.Engine, mk.valueOf).parse()
+		if err == nil && v.class == jsonClass {
+			err = errors.New("nothing orders documents")
+		}
 		if err != nil {
 			return "", fmt.Errorf("%w in %s", err, p.Expr)
 		}
-		return "(" + sql + ")", nil
+		return "(" + v.sql + ")", nil
 	}
 	if mk.dropped[p.Column] {
 		return "", fmt.Errorf("its column %s is left out", p.Column)

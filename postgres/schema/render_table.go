@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -91,20 +93,25 @@ func (r *renderer) schemas() {
 
 // A maker creates one table from its logical shape.
 type maker struct {
-	r       *renderer
-	m       *tidemark.Move
-	t       *tidemark.Table // the wanted table on the target
-	sql     string          // quoted name
-	depends []string
-	lines   []string          // of CREATE TABLE
-	after   []string          // statements after CREATE TABLE
-	dropped map[string]bool   // columns that are not created
-	types   map[string]string // by column
-	indexes []string          // IDs of the indexes that ANALYZE waits for
+	r        *renderer
+	m        *tidemark.Move
+	t        *tidemark.Table // the wanted table on the target
+	sql      string          // quoted name
+	depends  []string
+	lines    []string          // of CREATE TABLE
+	after    []string          // statements after CREATE TABLE
+	dropped  map[string]bool   // columns that are not created
+	types    map[string]string // by column
+	computed map[string]string // expressions of generated columns
+	indexes  []string          // IDs of the indexes that ANALYZE waits for
+}
+
+func (r *renderer) maker(m *tidemark.Move) *maker {
+	return &maker{r: r, m: m, t: m.To, sql: server.QuoteTable(m.To.TableID), dropped: map[string]bool{}, types: map[string]string{}, computed: map[string]string{}}
 }
 
 func (r *renderer) table(m *tidemark.Move) {
-	mk := &maker{r: r, m: m, t: m.To, sql: server.QuoteTable(m.To.TableID), dropped: map[string]bool{}, types: map[string]string{}}
+	mk := r.maker(m)
 	who := "table " + m.From.String()
 	if m.To.Schema != "" {
 		mk.depends = append(mk.depends, "schema "+server.QuoteIdent(m.To.Schema))
@@ -332,11 +339,11 @@ func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
 		}
 	}
 	p := newExpr(d.Text, mk.r.db.Engine, nil)
-	if sql, class, err := p.parse(); err == nil {
+	if v, err := p.parse(); err == nil {
 		if typ == "bytea" {
-			return "convert_to((" + sql + ")::text, 'UTF8')"
+			return "convert_to((" + v.sql + ")::text, 'UTF8')"
 		}
-		if sql, err = mk.toColumn(sql, class, c, typ); err == nil {
+		if sql, err := p.to(v, typ); err == nil {
 			return "(" + sql + ")"
 		}
 	}
@@ -438,38 +445,68 @@ func (mk *maker) generated(c *tidemark.Column) (string, error) {
 	if mk.r.same {
 		return c.Generated, nil
 	}
-	p := newExpr(c.Generated, mk.r.db.Engine, mk.classOf)
-	sql, class, err := p.parse()
+	p := newExpr(c.Generated, mk.r.db.Engine, mk.written)
+	p.folds = true
+	v, err := p.parse()
 	if err != nil {
 		return "", err
 	}
 	if p.compared {
-		mk.comparedText(c, p.columns)
+		mk.comparedText(p.columns, "column "+mk.t.String()+"."+c.Name, "values may differ", "diff shows those that do. Drop the column then, and add it with another expression.")
 	}
-	return mk.toColumn(sql, class, c, mk.types[c.Name])
+	if c.Type.Kind == tidemark.Year && !strings.HasPrefix(v.sql, "EXTRACT(year ") {
+		return "", errors.New("a number becomes a year")
+	}
+	sql, err := p.to(v, mk.types[c.Name])
+	mk.computed[c.Name] = "(" + sql + ")::" + mk.types[c.Name]
+	return sql, err
 }
 
-// toColumn returns an expression as one of a column's type.
-func (mk *maker) toColumn(sql string, class exprClass, c *tidemark.Column, typ string) (string, error) {
-	if want := classOfType(&c.Type, mk.r.opt.TinyInt1Bool); class != want && class != anyClass {
-		if want != textClass && (want != numberClass || class != boolClass) {
-			return "", fmt.Errorf("the expression has another type than the column")
+// written is valueOf in the expression of a generated column, which cannot refer to another one
+// here: it has that one's expression.
+func (mk *maker) written(name string) (value, error) {
+	if c := mk.named(name); c != nil && c.Generated != "" {
+		if mk.computed[c.Name] == "" {
+			return value{}, fmt.Errorf("%q is a generated column that comes later", name)
 		}
-		sql = "(" + sql + ")::" + typ
+		return mk.valueAs(c, mk.computed[c.Name]), nil
 	}
-	return sql, nil
+	return mk.valueOf(name)
 }
 
-// classOf returns what the table's expressions may do with a column; false if it has no such
-// column.
-func (mk *maker) classOf(name string) (exprClass, bool) {
-	for i := range mk.t.Columns {
-		c := &mk.t.Columns[i]
-		if strings.EqualFold(c.Name, name) && !mk.dropped[c.Name] {
-			return classOfType(&c.Type, mk.r.opt.TinyInt1Bool), true
+// valueOf returns what expressions of the table write for a column.
+func (mk *maker) valueOf(name string) (value, error) {
+	c := mk.named(name)
+	if c == nil {
+		return value{}, errNoColumn(name)
+	}
+	return mk.valueAs(c, server.QuoteIdent(c.Name)), nil
+}
+
+func (mk *maker) named(name string) *tidemark.Column {
+	i := slices.IndexFunc(mk.t.Columns, func(c tidemark.Column) bool { return strings.EqualFold(c.Name, name) && !mk.dropped[c.Name] })
+	if i < 0 {
+		return nil
+	}
+	return &mk.t.Columns[i]
+}
+
+// valueAs returns what sql gives, a column or its expression.
+func (mk *maker) valueAs(c *tidemark.Column, sql string) value {
+	v := value{sql: sql, class: otherClass}
+	if c.Type.Kind != tidemark.Enum {
+		typ := sqlType(&c.Type, mk.r.opt.TinyInt1Bool)
+		if v.class = classOfSQL(typ); typ == "real" {
+			v.sql += "::double precision" // with which MySQL computes
 		}
 	}
-	return anyClass, false
+	switch c.Type.Kind {
+	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Set:
+		v.foreign = !utf8Charsets[cmp.Or(c.Type.Charset, mk.m.From.Charset)]
+	default:
+		v.foreign = c.Type.Kind == tidemark.Year || strings.Contains(c.Type.Native, "zerofill")
+	}
+	return v
 }
 
 // checks creates check constraints after the rows: a source that compares case-insensitively may
@@ -482,14 +519,18 @@ func (mk *maker) checks() {
 			if mk.jsonCheck(c.Expr) {
 				continue // MariaDB's json is text with this check; here the type implies it
 			}
-			p := newExpr(c.Expr, mk.r.db.Engine, mk.classOf)
-			sql, class, err := p.parse()
+			p := newExpr(c.Expr, mk.r.db.Engine, mk.valueOf)
+			v, err := p.parse()
+			sql := ""
 			if err == nil {
-				sql, err = asBool(sql, class)
+				sql, err = v.condition()
 			}
 			if err != nil {
 				mk.r.find(tidemark.Warning, who, fmt.Sprintf("left out: %v in %s", err, c.Expr), "Add it by hand after the copy.")
 				continue
+			}
+			if p.spelled {
+				mk.comparedText(p.columns, who, "a row that fulfills it there may violate it here, where it is not made then", "Give such rows the spelling of the check, on the source.")
 			}
 			expr = sql
 		}
