@@ -267,7 +267,22 @@ func dropName(it *tableItem) string {
 // sameItem is same for the items of a name. Of checks of two engines, dropSameChecks has left none
 // that are.
 func (a *altering) sameItem(name, w, h string) bool {
+	if a.d.Across && strings.HasPrefix(name, "KEY ") {
+		w, h = byPlace(w), byPlace(h)
+	}
 	return a.same(w, h) && !(a.d.Across && strings.HasPrefix(name, "CONSTRAINT "))
+}
+
+// byPlace returns a key without the text of its expressions, which the server gives in words of its
+// own.
+func byPlace(key string) string {
+	tokens := sqltext.Scan(key)
+	for i := 0; i < len(tokens); i++ {
+		if tokens[i].Punct('(') && sqltext.At(tokens, i+1).Punct('(') || tokens[i].Punct(',') && sqltext.At(tokens, i+1).Punct('(') {
+			tokens = slices.Delete(tokens, i+2, min(sqltext.Closing(tokens, i+1), len(tokens)))
+		}
+	}
+	return sqltext.Join(tokens)
 }
 
 func (a *altering) dropItems() {

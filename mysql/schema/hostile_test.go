@@ -15,7 +15,7 @@ func TestHostileSQL(t *testing.T) {
 	a := &tidemark.Column{Name: "a", Type: mysqltype.Parse("int")}
 	t.Run("expression", func(t *testing.T) {
 		testdb.Linear(t, tidemark.MaxExpression, func(sql string) {
-			translate(sql, func(string) (*tidemark.Column, string) { return a, "a" })
+			translate(sql, false, nil, func(string) (*tidemark.Column, string) { return a, "a" })
 		})
 	})
 	for _, place := range []string{"CREATE TABLE t (`id` int, `v` varchar(10) DEFAULT %, KEY `k` (`v`)) ENGINE=InnoDB", "CREATE TABLE t (`id` int GENERATED ALWAYS AS (%), `v` int)", "CREATE TABLE t (`id` int, `v` int, %) ENGINE=InnoDB", "CREATE TABLE t (`id` int, `v` int) %"} {

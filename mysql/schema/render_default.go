@@ -62,7 +62,7 @@ func (b *builder) defaultValue(c *builtColumn, d *tidemark.Default) (sql, why st
 	if b.r.mysql && strings.Contains(d.Text, "nextval(") && !b.r.to.mariadb {
 		return "", "MySQL has no sequences"
 	}
-	expr, err := b.expression(d.Text, functions.Default)
+	expr, err := b.expression(d.Text, functions.Default, nil)
 	if err != nil {
 		return "", err.Error()
 	}

@@ -16,22 +16,50 @@ import (
 type translator struct {
 	tokens []pgToken
 	at     int
+	maria  bool
 	column func(name string) (*tidemark.Column, string) // the source's column and the target's name
 	deep   int                                          // open levels
 	err    error
 }
 
-// A valueKind is the kind of an expression's value.
+// A valueKind is the kind of an expression's value on PostgreSQL.
 type valueKind uint8
 
 const (
 	unknownValue valueKind = iota
 	textValue
+	charValue // padded with blanks
 	intValue
-	numberValue
-	boolValue
-	timeValue
+	numberValue // numeric
+	floatValue
+	realValue  // of 32 bits, with which MySQL computes more exactly
+	boolValue  // a column, or a choice of one
+	truthValue // what is compared, or combined of conditions
+	dateValue
+	momentValue // a date and a time
+	zonedValue
+	clockValue
 )
+
+func (k valueKind) text() bool    { return k == textValue || k == charValue }
+func (k valueKind) decides() bool { return k == boolValue || k == truthValue }
+
+// written reports whether MySQL makes the same text of it.
+func (k valueKind) written() bool { return k.text() || k == intValue }
+
+// number reports whether MySQL computes with it as PostgreSQL does.
+func (k valueKind) number() bool { return k == intValue || k == numberValue || k == floatValue }
+
+// either returns the kind of a value that is of one kind or the other.
+func either(a, b valueKind) valueKind {
+	switch {
+	case a == unknownValue || a.number() && b.number() && b > a || a == truthValue && b.decides() || a == dateValue && b == momentValue:
+		return b
+	case b == realValue:
+		return b
+	}
+	return a
+}
 
 // A pgToken is a PostgreSQL token: an identifier (lower case, or as quoted), a string's value, a
 // number, or a symbol.
@@ -40,9 +68,9 @@ type pgToken struct {
 	text string
 }
 
-// translate returns the expression for MySQL and the kind of its value; the error says why it
-// cannot be translated.
-func translate(expr string, column func(string) (*tidemark.Column, string)) (string, valueKind, error) {
+// translate returns the expression for MySQL, of a column of type as unless that is nil, and the
+// kind of its value; the error says why it cannot be translated.
+func translate(expr string, maria bool, as *tidemark.Type, column func(string) (*tidemark.Column, string)) (string, valueKind, error) {
 	if len(expr) > tidemark.MaxExpression {
 		return "", unknownValue, fmt.Errorf("an expression of %d bytes is not translated", len(expr))
 	}
@@ -50,10 +78,13 @@ func translate(expr string, column func(string) (*tidemark.Column, string)) (str
 	if err != nil {
 		return "", unknownValue, err
 	}
-	t := &translator{tokens: tokens, column: column}
+	t := &translator{tokens: tokens, maria: maria, column: column}
 	out, k := t.or()
 	if t.err == nil && t.at < len(t.tokens) {
 		t.fail(t.tokens[t.at].text)
+	}
+	if as != nil && t.err == nil {
+		out, t.err = t.into(as, out, k)
 	}
 	return out, k, t.err
 }
@@ -151,7 +182,7 @@ func (t *translator) or() (string, valueKind) {
 	for n := 0; t.word("or"); {
 		n = t.chain(n)
 		right, _ := t.and()
-		out, k = out+" or "+right, boolValue
+		out, k = out+" or "+right, truthValue
 	}
 	return out, k
 }
@@ -161,7 +192,7 @@ func (t *translator) and() (string, valueKind) {
 	for n := 0; t.word("and"); {
 		n = t.chain(n)
 		right, _ := t.not()
-		out, k = out+" and "+right, boolValue
+		out, k = out+" and "+right, truthValue
 	}
 	return out, k
 }
@@ -171,7 +202,7 @@ func (t *translator) not() (string, valueKind) {
 		t.enter()
 		defer t.leave()
 		out, _ := t.not()
-		return "not " + out, boolValue
+		return "not " + out, truthValue
 	}
 	return t.comparison()
 }
@@ -222,7 +253,7 @@ func (t *translator) comparison() (string, valueKind) {
 		default:
 			return left, k
 		}
-		k = boolValue
+		k = truthValue
 	}
 	return left, k
 }
@@ -255,7 +286,7 @@ func (t *translator) array() string {
 	out := t.list("]")
 	for t.err == nil && open > 0 {
 		if t.symbol("::") {
-			t.typeName()
+			t.typeName() // of constants
 			continue
 		}
 		t.expect(")")
@@ -285,7 +316,7 @@ func (t *translator) sum() (string, valueKind) {
 		switch {
 		case t.symbol("||"):
 			right, rk := t.product()
-			if k != textValue && rk != textValue {
+			if !k.text() && !rk.text() || !k.written() || !rk.written() {
 				t.fail("|| of values that are not text")
 			}
 			left, k = "concat("+left+", "+right+")", textValue
@@ -307,13 +338,10 @@ func (t *translator) sum() (string, valueKind) {
 
 // arithmetic returns the kind of an arithmetic result; unknown if the operands allow none.
 func arithmetic(a, b valueKind) valueKind {
-	switch {
-	case a == intValue && b == intValue:
-		return intValue
-	case (a == intValue || a == numberValue) && (b == intValue || b == numberValue):
-		return numberValue
+	if !a.number() || !b.number() {
+		return unknownValue
 	}
-	return unknownValue
+	return max(a, b)
 }
 
 func (t *translator) product() (string, valueKind) {
@@ -331,8 +359,11 @@ func (t *translator) product() (string, valueKind) {
 		if k = arithmetic(k, rk); k == unknownValue {
 			t.fail(op + " of what are not numbers")
 		}
-		if op == "/" && both {
+		switch {
+		case op == "/" && both:
 			op = "div" // truncates, as PostgreSQL does
+		case op == "/" && k == numberValue:
+			left = "cast(" + left + " as decimal(60,20))" // or the result would have four digits more than left
 		}
 		left += " " + op + " " + right
 	}
@@ -348,19 +379,20 @@ func (t *translator) unary() (string, valueKind) {
 	}
 	out, k, bare := t.primary()
 	for t.err == nil && t.symbol("::") {
-		out, k = t.cast(out, k, bare, t.typeName())
+		name, size := t.typeName()
+		out, k = t.cast(out, k, bare, name, size)
 		bare = ""
 	}
 	return out, k
 }
 
-// typeName reads the name of a type, without the precision.
-func (t *translator) typeName() string {
+// typeName reads the name of a type, and its length or precision.
+func (t *translator) typeName() (name, size string) {
 	var words []string
 	for t.peek().kind == 'a' || t.peek().kind == 'q' || t.peek().text == "." {
 		switch w := t.peek().text; {
 		case len(words) > 0 && (w == "and" || w == "or" || w == "is" || w == "in" || w == "not" || w == "like" || w == "between" || w == "then" || w == "else" || w == "when" || w == "end"):
-			return strings.Join(words, " ")
+			return strings.Join(words, " "), ""
 		case w != ".":
 			words = append(words, w)
 		}
@@ -368,6 +400,7 @@ func (t *translator) typeName() string {
 	}
 	if t.symbol("(") {
 		for t.err == nil && !t.symbol(")") {
+			size += t.peek().text
 			t.at++
 			if t.at > len(t.tokens) {
 				t.fail("an unterminated type")
@@ -378,35 +411,50 @@ func (t *translator) typeName() string {
 			t.at++
 		}
 	}
-	name := strings.Join(words, " ")
+	name = strings.Join(words, " ")
 	if t.symbol("[") {
 		t.expect("]")
 		name += "[]"
 	}
-	return name
+	return name, size
 }
 
-// cast translates x::type. bare is the value of x if that is a string constant.
-func (t *translator) cast(x string, k valueKind, bare string, name string) (string, valueKind) {
+// cast translates x::type(size). bare is the value of x if that is a string constant.
+func (t *translator) cast(x string, k valueKind, bare, name, size string) (string, valueKind) {
 	constant := strings.HasPrefix(x, "'")
 	switch name {
 	case "text", "character varying", "varchar", "character", "bpchar", "name", "citext":
-		switch k {
-		case textValue:
+		if k == intValue {
+			x, k = "cast("+x+" as char)", textValue
+		}
+		switch {
+		case !k.text():
+		case size == "":
 			return x, textValue
-		case intValue:
-			return "cast(" + x + " as char)", textValue
+		case name == "character varying" || name == "varchar":
+			return "left(" + x + ", " + size + ")", textValue
 		}
 	case "integer", "int", "bigint", "smallint", "int4", "int8", "int2", "numeric", "decimal", "double precision", "real":
-		result := numberValue
+		result := map[string]valueKind{"numeric": numberValue, "decimal": numberValue, "double precision": floatValue, "real": realValue}[name]
 		if strings.Contains(name, "int") {
 			result = intValue
 		}
 		switch {
-		case constant && plainNumber.MatchString(bare):
+		case constant && plainNumber.MatchString(bare) && size == "" && (result != intValue || !strings.Contains(bare, ".")):
 			return bare, result
-		case k == intValue, k == numberValue && result == numberValue && (name == "numeric" || name == "decimal"):
+		case k == realValue && result == floatValue:
 			return x, result
+		case !k.number() || result == realValue || k == floatValue && result != floatValue:
+		case result == numberValue && size != "":
+			want := tidemark.Type{Kind: tidemark.Decimal}
+			fmt.Sscanf(size, "%d,%d", &want.Precision, &want.Scale)
+			if precision, scale := digits(&want); smallDecimal(&want) && precision == want.Precision {
+				return fmt.Sprintf("cast(%s as decimal(%d,%d))", x, precision, scale), result
+			}
+		case k <= result:
+			return x, result
+		case k == numberValue:
+			return "cast(" + x + " as signed)", result
 		}
 	case "boolean", "bool":
 		switch {
@@ -414,19 +462,22 @@ func (t *translator) cast(x string, k valueKind, bare string, name string) (stri
 			return "true", boolValue
 		case constant && (bare == "f" || bare == "false"):
 			return "false", boolValue
-		case k == boolValue:
+		case k.decides():
 			return x, k
 		}
 	case "date":
-		if constant && len(bare) == 10 {
-			return "date " + x, timeValue
+		switch {
+		case constant && len(bare) == 10:
+			return "date " + x, dateValue
+		case k == dateValue || k == momentValue:
+			return "date(" + x + ")", dateValue
 		}
 	case "timestamp without time zone", "timestamp":
-		if constant && len(bare) >= 19 && bare[0] >= '0' && bare[0] <= '9' && !strings.ContainsAny(bare[10:], "+-BC") {
-			return "timestamp " + x, timeValue
+		if constant && len(bare) >= 19 && bare[0] >= '0' && bare[0] <= '9' && !strings.ContainsAny(bare[10:], "+-BC") && size == "" {
+			return "timestamp " + x, momentValue
 		}
 	default:
-		if constant && !strings.HasSuffix(name, "[]") && !builtin[name] {
+		if constant && size == "" && !strings.HasSuffix(name, "[]") && !builtin[name] {
 			return x, textValue // a label of an enum
 		}
 	}
@@ -487,7 +538,11 @@ func (t *translator) name(name string) (string, valueKind, string) {
 		t.fail("column " + name)
 		return "", unknownValue, ""
 	}
-	return server.Quote(to), valueOf(&c.Type), ""
+	k := valueOf(&c.Type)
+	if k == charValue && t.maria {
+		return "rtrim(" + server.Quote(to) + ")", k, "" // MariaDB asks for it, since a setting keeps blanks
+	}
+	return server.Quote(to), k, ""
 }
 
 func valueOf(t *tidemark.Type) valueKind {
@@ -496,12 +551,25 @@ func valueOf(t *tidemark.Type) valueKind {
 		return boolValue
 	case tidemark.Int:
 		return intValue
-	case tidemark.Decimal, tidemark.Float:
+	case tidemark.Decimal:
 		return numberValue
-	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum:
+	case tidemark.Float:
+		if t.Bits == 32 {
+			return realValue
+		}
+		return floatValue
+	case tidemark.Char:
+		return charValue
+	case tidemark.Varchar, tidemark.Text, tidemark.Enum:
 		return textValue
-	case tidemark.Date, tidemark.DateTime, tidemark.Timestamp, tidemark.Time:
-		return timeValue
+	case tidemark.Date:
+		return dateValue
+	case tidemark.DateTime:
+		return momentValue
+	case tidemark.Timestamp:
+		return zonedValue
+	case tidemark.Time:
+		return clockValue
 	}
 	return unknownValue
 }
@@ -513,62 +581,20 @@ func (t *translator) caseWhen() (string, valueKind, string) {
 		if !t.word("then") {
 			t.fail("CASE without THEN")
 		}
-		var value string
-		value, k = t.or()
+		value, branch := t.or()
+		k = either(k, branch)
 		out += " when " + cond + " then " + value
 	}
 	if t.word("else") {
-		value, _ := t.or()
+		value, branch := t.or()
+		k = either(k, branch)
 		out += " else " + value
+	}
+	if k == truthValue {
+		k = boolValue
 	}
 	if !t.word("end") || out == "case" {
 		t.fail("this CASE")
 	}
 	return out + " end", k, ""
-}
-
-// calls are the PostgreSQL functions with an equivalent here for arguments of this kind: argument
-// kind, name here, result kind.
-var calls = map[string]struct {
-	takes valueKind // unknown: anything
-	here  string
-	gives valueKind // unknown: that of the first argument
-}{
-	"lower": {textValue, "lower", textValue}, "upper": {textValue, "upper", textValue},
-	"length": {textValue, "char_length", intValue}, "char_length": {textValue, "char_length", intValue},
-	"character_length": {textValue, "char_length", intValue}, "octet_length": {textValue, "length", intValue},
-	"btrim": {textValue, "trim", textValue}, "ltrim": {textValue, "ltrim", textValue}, "rtrim": {textValue, "rtrim", textValue},
-	"replace": {textValue, "replace", textValue}, "md5": {textValue, "md5", textValue}, "reverse": {textValue, "reverse", textValue},
-	"abs": {unknownValue, "abs", unknownValue}, "ceil": {unknownValue, "ceiling", numberValue}, "ceiling": {unknownValue, "ceiling", numberValue},
-	"floor": {unknownValue, "floor", numberValue}, "sqrt": {unknownValue, "sqrt", numberValue}, "power": {unknownValue, "power", numberValue},
-	"mod": {unknownValue, "mod", unknownValue}, "coalesce": {unknownValue, "coalesce", unknownValue}, "nullif": {unknownValue, "nullif", unknownValue},
-}
-
-func (t *translator) call(name string) (string, valueKind, string) {
-	f, ok := calls[name]
-	if !ok {
-		t.fail(name + "()")
-		return "", unknownValue, ""
-	}
-	var args []string
-	first := unknownValue
-	for t.err == nil && !t.symbol(")") {
-		arg, k := t.or()
-		if len(args) == 0 {
-			first = k
-		}
-		args = append(args, arg)
-		if !t.symbol(",") {
-			t.expect(")")
-			break
-		}
-	}
-	if f.takes == textValue && first != textValue || strings.HasSuffix(f.here, "trim") && len(args) != 1 {
-		t.fail(name + "() of such arguments")
-	}
-	k := f.gives
-	if k == unknownValue {
-		k = first
-	}
-	return f.here + "(" + strings.Join(args, ", ") + ")", k, ""
 }

@@ -58,7 +58,7 @@ func FuzzExpression(f *testing.F) {
 	}
 	column := func(name string) (*tidemark.Column, string) { return columns[name], name }
 	f.Fuzz(func(t *testing.T, in string) {
-		sql, _, err := translate(in, column)
+		sql, _, err := translate(in, false, nil, column)
 		if err != nil {
 			return
 		}
@@ -66,7 +66,7 @@ func FuzzExpression(f *testing.F) {
 			t.Errorf("%q becomes %q", in, sql)
 		}
 		for _, around := range []string{"(" + in + ")", " \n" + in + "\t"} {
-			if again, _, err := translate(around, column); err == nil && again != sql && again != "("+sql+")" {
+			if again, _, err := translate(around, false, nil, column); err == nil && again != sql && again != "("+sql+")" {
 				t.Errorf("%q becomes %q, and %q %q", in, sql, around, again)
 			}
 		}

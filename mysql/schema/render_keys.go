@@ -52,7 +52,7 @@ func (b *builder) computedIn(k *tidemark.Index) *builtColumn {
 		if c.col.Generated == "" {
 			continue
 		}
-		if _, err := b.expression(c.col.Generated, functions.Virtual); err != nil || b.r.to.mariadb || c.col.Virtual {
+		if _, err := b.expression(c.col.Generated, functions.Virtual, &c.col.Type); err != nil || b.r.to.mariadb || c.col.Virtual {
 			return c
 		}
 	}
@@ -113,14 +113,14 @@ const longText = 512
 // keyExpression translates the expression of a key, or returns why it cannot be in one.
 func (b *builder) keyExpression(expr string) (sql, why string) {
 	if b.r.mysql {
-		sql, err := b.expression(expr, functions.Stored)
+		sql, err := b.expression(expr, functions.Stored, nil)
 		if err != nil {
 			return "", err.Error()
 		}
 		return sql, ""
 	}
 	long := false
-	sql, k, err := translate(expr, func(name string) (*tidemark.Column, string) {
+	sql, k, err := translate(expr, b.r.to.mariadb, nil, func(name string) (*tidemark.Column, string) {
 		from, to := b.lookUp(name)
 		if c := b.column(to); c != nil && c.variable() && c.typ.Length > longText {
 			long = true
@@ -130,7 +130,7 @@ func (b *builder) keyExpression(expr string) (sql, why string) {
 	switch {
 	case err != nil:
 		return "", err.Error()
-	case k == textValue && long:
+	case k.text() && long:
 		return "", fmt.Sprintf("a text of more than %d characters that is computed cannot be in a key", longText)
 	}
 	return sql, ""

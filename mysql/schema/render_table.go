@@ -431,7 +431,7 @@ func (b *builder) generated(c *builtColumn, object string) (string, bool) {
 	if c.col.Generated == "" {
 		return "", false
 	}
-	expr, err := b.expression(c.col.Generated, functions.Virtual)
+	expr, err := b.expression(c.col.Generated, functions.Virtual, &c.col.Type)
 	if err != nil {
 		b.r.find(tidemark.Warning, object, staysEmpty("("+c.col.Generated+")", err.Error()), fillByHand)
 		return "", false
@@ -452,10 +452,14 @@ func (b *builder) lookUp(name string) (*tidemark.Column, string) {
 	return b.m.From.Column(from), columnOn(b.m, name)
 }
 
-// expression translates an expression of the source for a use on the target.
-func (b *builder) expression(expr string, use functions.Use) (string, error) {
+// expression translates an expression of the source for a use on the target: for a column of type
+// as, unless that is nil.
+func (b *builder) expression(expr string, use functions.Use, as *tidemark.Type) (string, error) {
 	if !b.r.mysql {
-		out, _, err := translate(expr, b.lookUp)
+		out, k, err := translate(expr, b.r.to.mariadb, as, b.lookUp)
+		if use == functions.Check && k == boolValue && !b.r.to.mariadb {
+			out = "(" + out + ") <> 0" // a check of MySQL must compare
+		}
 		return out, err
 	}
 	tokens := sqltext.Scan(expr)
@@ -491,7 +495,7 @@ func (b *builder) checks() []string {
 	for i := range b.m.To.Checks {
 		k := &b.m.To.Checks[i]
 		object := "check " + b.m.To.String() + "." + k.Name
-		expr, err := b.expression(k.Expr, functions.Check)
+		expr, err := b.expression(k.Expr, functions.Check, nil)
 		if err != nil {
 			b.r.find(tidemark.Warning, object, "("+k.Expr+") is left out, because "+err.Error(), "")
 			continue

@@ -30,7 +30,10 @@ func TestTranslate(t *testing.T) {
 		{"(t !~~ 'a%'::text)", "(`t` not like 'a%')"},
 		{"((t || '-'::text) || (a)::text)", "(concat((concat(`t`, '-')), cast((`a`) as char)))"},
 		{"(a / b)", "(`a` div `b`)"},
-		{"(d / (2)::numeric)", "(`d` / (2))"},
+		{"(d / (2)::numeric)", "(cast(`d` as decimal(60,20)) / (2))"},
+		{"(d)::integer", "cast((`d`) as signed)"},
+		{"(d)::numeric(10,2)", "cast((`d`) as decimal(10,2))"},
+		{"(t)::character varying(3)", "left((`t`), 3)"},
 		{"(a % 2)", "(`a` % 2)"},
 		{"(- a)", "(-`a`)"},
 		{"(NOT ok)", "(not `ok`)"},
@@ -43,7 +46,7 @@ func TestTranslate(t *testing.T) {
 		{"(t = 'sad'::zoo.mood)", "(`t` = 'sad')"},
 		{"true", "true"},
 	} {
-		got, _, err := translate(c.expr, func(n string) (*tidemark.Column, string) { return columns[n], n })
+		got, _, err := translate(c.expr, false, nil, func(n string) (*tidemark.Column, string) { return columns[n], n })
 		if err != nil || got != c.want {
 			t.Errorf("%s: got %s, %v; want %s", c.expr, got, err, c.want)
 		}
@@ -58,7 +61,7 @@ func TestTranslate(t *testing.T) {
 		"(day + '1 day'::interval)":        "::interval is not translated",
 		"btrim(t, 'x'::text)":              "btrim() of such arguments is not translated",
 		"E'a'":                             "E'...' is not translated",
-		"(d)::integer":                     "::integer is not translated",
+		"(t)::character(3)":                "::character is not translated",
 		"(a > 0":                           "an expression without ) is not translated",
 		"":                                 "an expression that ends early is not translated",
 		"(day > '2020-01-01 BC'::date)":    "::date is not translated",
@@ -69,7 +72,7 @@ func TestTranslate(t *testing.T) {
 		"(a IS DISTINCT FROM b)":           "IS distinct is not translated",
 		"(EXTRACT(year FROM day) > 2000.)": "extract() is not translated",
 	} {
-		got, _, err := translate(expr, func(n string) (*tidemark.Column, string) { return columns[n], n })
+		got, _, err := translate(expr, false, nil, func(n string) (*tidemark.Column, string) { return columns[n], n })
 		if err == nil || err.Error() != why {
 			t.Errorf("%s: got %q, %v; want %q", expr, got, err, why)
 		}
@@ -141,7 +144,7 @@ func FuzzReaders(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		parseCreateTable(s)
-		_, _, _ = translate(s, func(string) (*tidemark.Column, string) { return nil, "" })
+		_, _, _ = translate(s, false, nil, func(string) (*tidemark.Column, string) { return nil, "" })
 	})
 }
 
