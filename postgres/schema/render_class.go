@@ -2,9 +2,9 @@ package schema
 
 import (
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // An exprClass describes what a value of PostgreSQL can be used for.
@@ -127,11 +127,11 @@ func (p *expr) asNumber(v value, whole bool) value {
 // utf8Charsets are MySQL's whose bytes are those of PostgreSQL's text; "" is a dump file's default.
 var utf8Charsets = map[string]bool{"": true, "utf8mb4": true, "utf8mb3": true, "utf8": true, "ascii": true}
 
-var stringMoment = regexp.MustCompile(`^[1-9][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])( ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?)?$`)
-
 func classOfString(s string) exprClass {
-	if stringMoment.MatchString(s) {
-		return momentClass
+	for _, layout := range []string{time.DateOnly, time.DateTime} {
+		if _, err := time.Parse(layout, s); err == nil && s[0] != '0' && !strings.Contains(s, ",") {
+			return momentClass
+		}
 	}
 	return constClass
 }

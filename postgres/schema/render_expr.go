@@ -434,7 +434,7 @@ func (p *expr) caseWhen() value {
 	var b strings.Builder
 	b.WriteString("CASE")
 	var of, result value
-	valued := p.kind == 'w' && !strings.EqualFold(p.tok, "when") || p.kind != 'w'
+	valued := p.kind != 'w' || !strings.EqualFold(p.tok, "when")
 	if valued {
 		if of = p.or(); of.class == anyClass {
 			p.fail("CASE NULL has no counterpart")

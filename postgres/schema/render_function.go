@@ -72,8 +72,8 @@ func counts(a []value, from, low int) bool {
 	return true
 }
 
-// string_ returns the string that a value is.
-func (v value) string_() (string, bool) {
+// literal returns the string that a value is.
+func (v value) literal() (string, bool) {
 	if !v.is(constClass, momentClass) || len(v.sql) < 2 || v.sql[0] != '\'' || v.sql[len(v.sql)-1] != '\'' {
 		return "", false
 	}
@@ -94,7 +94,7 @@ func rounded(name string) function {
 
 func padded(name string) function {
 	return function{3, 3, func(a []value) bool {
-		fill, ok := a[2].string_()
+		fill, ok := a[2].literal()
 		return ok && fill != "" && writable(a[:1]) && counts(a[:2], 1, 0)
 	}, func(a []value) value { return called(name, textClass, written(a[:1])[0], a[1].sql, a[2].sql) }}
 }
@@ -136,8 +136,8 @@ var exprFunctions = map[string]function{
 	"concat": {1, 100, writable, func(a []value) value {
 		return value{sql: "(" + strings.Join(written(a), " || ") + ")", class: textClass}
 	}},
-	"concat_ws": {2, 100, func(a []value) bool { _, ok := a[0].string_(); return ok && writable(a[1:]) }, func(a []value) value {
-		sep, _ := a[0].string_()
+	"concat_ws": {2, 100, func(a []value) bool { _, ok := a[0].literal(); return ok && writable(a[1:]) }, func(a []value) value {
+		sep, _ := a[0].literal()
 		parts := written(a[1:])
 		for i, s := range parts {
 			parts[i] = "COALESCE(" + a[0].sql + " || " + s + ", '')"
@@ -148,9 +148,9 @@ var exprFunctions = map[string]function{
 	"right":  {2, 2, textAndCount, func(a []value) value { return called(`"right"`, textClass, sqlOf(a)...) }},
 	"substr": substring, "substring": substring, "mid": substring,
 	"lpad": padded("lpad"), "rpad": padded("rpad"),
-	"replace": {3, 3, func(a []value) bool { return texts(a) && a[1].is(constClass, momentClass) }, func(a []value) value { return called("replace", textClass, sqlOf(a)...) }},
+	"replace": {3, 3, texts, func(a []value) value { return called("replace", textClass, sqlOf(a)...) }},
 	"substring_index": {3, 3, func(a []value) bool {
-		sep, ok := a[1].string_()
+		sep, ok := a[1].literal()
 		n, is := a[2].count()
 		return a[0].text() && ok && is && sep != "" && (n == 1 || n == -1)
 	}, func(a []value) value {
@@ -252,7 +252,7 @@ const (
 
 // member returns the part of a document at a path.
 func (p *expr) member(doc, path value) value {
-	s, ok := path.string_()
+	s, ok := path.literal()
 	s, root := strings.CutPrefix(s, "$")
 	if doc.class != jsonClass || !ok || !root {
 		p.fail("a path into a document that is not constant has no counterpart")

@@ -258,6 +258,8 @@ func TestExpressionsOfMySQL(t *testing.T) {
 		"`d` = `t`":                                     "error",
 		"`d` > `z`":                                     "error",
 		"`d` > 'soon'":                                  "error",
+		"`d` > '2024-02-29 23:59:59.5'":                 "(d > '2024-02-29 23:59:59.5')",
+		"`d` > '2023-02-29'":                            "error",
 		"`e` = 'x'":                                     "error",
 		"coalesce(`d`,'2020-01-01')":                    "COALESCE(d, '2020-01-01')",
 		"concat(`d`,'x')":                               "error",
