@@ -263,15 +263,33 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 	}
 	w.impossible(it)
 	if i := sqltext.Find(it.tokens, "generated"); i >= 0 {
-		before := len(it.tokens)
 		if open := slices.IndexFunc(it.tokens[i:], isOpen); open >= 0 { // IS NOT NULL in the expression stays
-			i = min(sqltext.Closing(it.tokens, i+open), before)
+			end := min(sqltext.Closing(it.tokens, i+open), len(it.tokens))
+			expr := withoutBlanks(it.tokens[i+open:end], w.m.From)
+			it.tokens, i = slices.Concat(it.tokens[:i+open], expr, it.tokens[end:]), i+open+len(expr)
 		}
+		before := len(it.tokens)
 		it.tokens = slices.Concat(it.tokens[:i], dropWords(it.tokens[i:], "not", "null"))
 		if len(it.tokens) != before {
 			w.r.once(tidemark.Note, "NOT NULL of generated columns is left out: MariaDB has it for others only")
 		}
+		it.tokens = slices.Concat(it.tokens[:i], dropWords(it.tokens[i:], "null")) // which it has for no generated column
 	}
+}
+
+// withoutBlanks returns an expression in which each CHAR column of a table is trimmed: MariaDB
+// stores no text of one that is not, since a setting decides whether it has its trailing blanks.
+func withoutBlanks(tokens []sqltext.Token, t *tidemark.Table) []sqltext.Token {
+	var out []sqltext.Token
+	for i, token := range tokens {
+		if token.Kind == sqltext.Name && !sqltext.At(tokens, i+1).Punct('.') {
+			if c := t.Column(token.Name()); c != nil && c.Type.Kind == tidemark.Char {
+				token.Text = "rtrim(" + token.Text + ")"
+			}
+		}
+		out = append(out, token)
+	}
+	return out
 }
 
 // impossible removes a default that no value of its column can be: MariaDB computes it at once.
@@ -339,7 +357,36 @@ func (r *renderer) unkeyed(m *tidemark.Move, c *tidemark.Column) string {
 	if c.Virtual && !keyed || f.Lacks(tokens, functions.Virtual, isTime) != "" {
 		return ""
 	}
+	if r.to.mariadb && rounds(m.From, c, tokens) {
+		return "stored time of fewer digits, which it cuts off unless a setting rounds them"
+	}
 	return f.Lacks(tokens, functions.Stored, isTime)
+}
+
+// rounds reports whether a generated column may have a time with fewer digits than what its
+// expression reads.
+func rounds(t *tidemark.Table, c *tidemark.Column, tokens []sqltext.Token) bool {
+	digits := func(of *tidemark.Type) int {
+		switch of.Kind {
+		case tidemark.Time, tidemark.DateTime, tidemark.Timestamp:
+			return of.Precision
+		case tidemark.Date:
+			return 0
+		}
+		return 6
+	}
+	if k := c.Type.Kind; k != tidemark.Time && k != tidemark.DateTime && k != tidemark.Timestamp {
+		return false
+	}
+	return slices.ContainsFunc(tokens, func(token sqltext.Token) bool {
+		switch from := t.Column(token.Name()); {
+		case token.Kind == sqltext.Name && from != nil:
+			return digits(&from.Type) > digits(&c.Type)
+		case token.Kind == sqltext.String, token.Is("cast"):
+			return digits(&c.Type) < 6
+		}
+		return false
+	})
 }
 
 // timesOf reports which columns of a table are dates or times.
