@@ -103,6 +103,7 @@ type maker struct {
 	dropped  map[string]bool   // columns that are not created
 	types    map[string]string // by column
 	computed map[string]string // expressions of generated columns
+	repeated int               // bytes of them that other columns have
 	indexes  []string          // IDs of the indexes that ANALYZE waits for
 }
 
@@ -468,6 +469,9 @@ func (mk *maker) written(name string) (value, error) {
 	if c := mk.named(name); c != nil && c.Generated != "" {
 		if mk.computed[c.Name] == "" {
 			return value{}, fmt.Errorf("%q is a generated column that comes later", name)
+		}
+		if mk.repeated += len(mk.computed[c.Name]); mk.repeated > tidemark.MaxExpression {
+			return value{}, errors.New("generated columns that refer to others become too long")
 		}
 		return mk.valueAs(c, mk.computed[c.Name]), nil
 	}
