@@ -278,7 +278,7 @@ func (a *altering) sameItem(name, w, h string) bool {
 func byPlace(key string) string {
 	tokens := sqltext.Scan(key)
 	for i := 0; i < len(tokens); i++ {
-		if tokens[i].Punct('(') && sqltext.At(tokens, i+1).Punct('(') || tokens[i].Punct(',') && sqltext.At(tokens, i+1).Punct('(') {
+		if (tokens[i].Punct('(') || tokens[i].Punct(',')) && sqltext.At(tokens, i+1).Punct('(') {
 			tokens = slices.Delete(tokens, i+2, min(sqltext.Closing(tokens, i+1), len(tokens)))
 		}
 	}

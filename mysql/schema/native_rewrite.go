@@ -366,24 +366,23 @@ func (r *renderer) unkeyed(m *tidemark.Move, c *tidemark.Column) string {
 // rounds reports whether a generated column may have a time with fewer digits than what its
 // expression reads.
 func rounds(t *tidemark.Table, c *tidemark.Column, tokens []sqltext.Token) bool {
-	digits := func(of *tidemark.Type) int {
+	const most = 6 // digits, which all may have that is no time
+	fraction := func(of *tidemark.Type) int {
 		switch of.Kind {
 		case tidemark.Time, tidemark.DateTime, tidemark.Timestamp:
 			return of.Precision
 		case tidemark.Date:
 			return 0
 		}
-		return 6
+		return most
 	}
-	if k := c.Type.Kind; k != tidemark.Time && k != tidemark.DateTime && k != tidemark.Timestamp {
-		return false
-	}
-	return slices.ContainsFunc(tokens, func(token sqltext.Token) bool {
+	has := fraction(&c.Type)
+	return c.Type.Kind != tidemark.Date && slices.ContainsFunc(tokens, func(token sqltext.Token) bool {
 		switch from := t.Column(token.Name()); {
 		case token.Kind == sqltext.Name && from != nil:
-			return digits(&from.Type) > digits(&c.Type)
+			return fraction(&from.Type) > has
 		case token.Kind == sqltext.String, token.Is("cast"):
-			return digits(&c.Type) < 6
+			return has < most
 		}
 		return false
 	})

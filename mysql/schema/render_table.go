@@ -480,9 +480,9 @@ func (b *builder) expression(expr string, use functions.Use, as *tidemark.Type) 
 		}
 		if b.r.to.mariadb {
 			tokens = withoutIntroducer(tokens)
-		}
-		if b.r.to.mariadb && use == functions.Virtual {
-			tokens = withoutBlanks(tokens, b.m.To)
+			if use == functions.Virtual {
+				tokens = withoutBlanks(tokens, b.m.To)
+			}
 		}
 	}
 	return sqltext.Join(b.r.rename(b.r.collations(tokens))), nil

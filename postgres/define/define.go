@@ -203,12 +203,14 @@ func (d *Definitions) sameCheck(a, b string) bool {
 	return d.same(a, b) || d.Across && a != "" && b != ""
 }
 
-// sameIndex reports whether two statements create the same index. From another engine an expression
-// is compared by its place: the server gives it in words of its own.
+// sameIndex reports whether two statements create the same index.
 func (d *Definitions) sameIndex(a, b string) bool {
-	if d.same(a, b) || !d.Across {
-		return d.same(a, b)
-	}
+	return d.same(a, b) || d.Across && d.sameParts(a, b)
+}
+
+// sameParts is sameIndex with expressions compared by their places: the server gives each in words
+// of its own.
+func (d *Definitions) sameParts(a, b string) bool {
 	before, after, want := indexed(a)
 	b4, rest, have := indexed(b)
 	return len(want) > 0 && d.same(before, b4) && d.same(after, rest) && slices.EqualFunc(want, have, func(w, h string) bool {

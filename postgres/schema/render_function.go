@@ -19,8 +19,11 @@ type function struct {
 }
 
 // ofText is a function of a text; the result is text.
-func ofText(name string) function {
-	return function{1, 1, texts, func(a []value) value { return called(name, textClass, a[0].sql) }}
+func ofText(name string) function { return function{1, 1, texts, calls(name, textClass)} }
+
+// calls returns what calls a function of PostgreSQL with the same arguments.
+func calls(name string, class exprClass) func(a []value) value {
+	return func(a []value) value { return called(name, class, sqlOf(a)...) }
 }
 
 // ofDate is a field of a date, or of a date and a time.
@@ -101,10 +104,9 @@ func padded(name string) function {
 
 // One function under the names that servers print for it.
 var (
-	bytesLength = function{1, 1, sameBytes, func(a []value) value { return called("octet_length", intClass, a[0].sql) }}
-	charLength  = function{1, 1, texts, func(a []value) value { return called("char_length", intClass, a[0].sql) }}
-	substring   = function{2, 3, func(a []value) bool { return a[0].text() && counts(a[:2], 1, 1) && counts(a, 2, 0) },
-		func(a []value) value { return called("substr", textClass, sqlOf(a)...) }}
+	bytesLength = function{1, 1, sameBytes, calls("octet_length", intClass)}
+	charLength  = function{1, 1, texts, calls("char_length", intClass)}
+	substring   = function{2, 3, func(a []value) bool { return a[0].text() && counts(a[:2], 1, 1) && counts(a, 2, 0) }, calls("substr", textClass)}
 )
 
 func sqlOf(a []value) []string {
@@ -130,7 +132,7 @@ var exprFunctions = map[string]function{
 		return v
 	}},
 	"length": bytesLength, "octet_length": bytesLength, "char_length": charLength, "character_length": charLength,
-	"md5":   {1, 1, sameBytes, func(a []value) value { return called("md5", textClass, a[0].sql) }},
+	"md5":   {1, 1, sameBytes, calls("md5", textClass)},
 	"lower": ofText("lower"), "lcase": ofText("lower"), "upper": ofText("upper"), "ucase": ofText("upper"),
 	"trim": ofText("btrim"), "ltrim": ofText("ltrim"), "rtrim": ofText("rtrim"), "reverse": ofText("reverse"),
 	"concat": {1, 100, writable, func(a []value) value {
@@ -144,11 +146,11 @@ var exprFunctions = map[string]function{
 		}
 		return called("substr", textClass, strings.Join(parts, " || "), strconv.Itoa(1+len([]rune(sep))))
 	}},
-	"left":   {2, 2, textAndCount, func(a []value) value { return called(`"left"`, textClass, sqlOf(a)...) }},
-	"right":  {2, 2, textAndCount, func(a []value) value { return called(`"right"`, textClass, sqlOf(a)...) }},
+	"left":   {2, 2, textAndCount, calls(`"left"`, textClass)},
+	"right":  {2, 2, textAndCount, calls(`"right"`, textClass)},
 	"substr": substring, "substring": substring, "mid": substring,
 	"lpad": padded("lpad"), "rpad": padded("rpad"),
-	"replace": {3, 3, texts, func(a []value) value { return called("replace", textClass, sqlOf(a)...) }},
+	"replace": {3, 3, texts, calls("replace", textClass)},
 	"substring_index": {3, 3, func(a []value) bool {
 		sep, ok := a[1].literal()
 		n, is := a[2].count()
