@@ -69,8 +69,8 @@ func (c *comparison) fetch(ctx context.Context, tables []*table) error {
 				t.result.Rows = append(t.result.Rows, row)
 			}
 			switch {
-			case f.key != nil:
-				t.result.Found = append(t.result.Found, Found{id: f.id, key: f.key, rows: f.rows})
+			case f.key != nil || c.opt.Keep > 0 && len(t.pair.Key) == 0:
+				t.result.Found = append(t.result.Found, Found{id: f.id, key: f.key, rows: f.rows, count: f.count})
 			case hunts[t.index].keep:
 				t.result.Partial = true // it was not found again, in a table without a view
 			}

@@ -37,6 +37,9 @@ type liveTable struct {
 	more    bool // it had more differences than are kept
 	pending map[xxh3.Uint128]*watched
 	settled map[xxh3.Uint128]*watched
+	// unkeyed counts the rows that differed when the table was last read, by their hashes, if it
+	// has no key by which they could be read alone.
+	unkeyed map[[2]xxh3.Uint128]int64
 }
 
 // A watched is a row that differs.
@@ -61,9 +64,10 @@ func (w *watched) kind() RowKind {
 
 // A Found is a row that differed when both sides were read.
 type Found struct {
-	id   xxh3.Uint128
-	key  []string
-	rows [2]xxh3.Uint128
+	id    xxh3.Uint128
+	key   []string
+	rows  [2]xxh3.Uint128
+	count int64
 }
 
 const (
@@ -126,8 +130,8 @@ func (t *liveTable) seen(r TableResult) {
 	t.whole, t.more = r.Changed, r.Changed || r.Partial || r.Missing+r.Extra+r.Different > int64(len(r.Found))
 	t.result = r
 	t.result.Found = nil
-	if !r.Equal && !t.findable() {
-		t.whole, t.more, t.result.Unkeyed = false, false, true
+	if !t.findable() {
+		t.seenUnkeyed(r)
 		return
 	}
 	for _, f := range r.Found {
@@ -142,6 +146,19 @@ func (t *liveTable) seen(r TableResult) {
 			t.pending[id] = w // it is unknown whether it was among the rest
 		}
 	}
+}
+
+// seenUnkeyed records the result of two views of a table whose rows cannot be read by their key. It
+// is read completely until it is equal, or until a row differs as it did the last time, when the
+// target has had time to get it.
+func (t *liveTable) seenUnkeyed(r TableResult) {
+	before := t.unkeyed
+	t.unkeyed = map[[2]xxh3.Uint128]int64{}
+	for _, f := range r.Found {
+		t.unkeyed[f.rows] = f.count
+		t.result.Unkeyed = t.result.Unkeyed || before[f.rows] == f.count
+	}
+	t.whole, t.more = !r.Equal && !t.result.Unkeyed, false
 }
 
 // Again looks once more at the rows that are not settled.
@@ -257,6 +274,9 @@ func (l *Live) Settle() {
 			t.settled[id] = w
 		}
 		clear(t.pending)
+		if len(t.unkeyed) > 0 {
+			t.whole, t.result.Unkeyed = false, true
+		}
 	}
 }
 

@@ -84,7 +84,8 @@ type Options struct {
 	// counts include all.
 	MaxPrinted int
 	// Keep is for how many differing rows of a table the Result holds the keys (TableResult.Found),
-	// so that they can be looked at again; default none. Tables without a key have none.
+	// so that they can be looked at again; default none. Those of a table without a key have hashes
+	// alone.
 	Keep int
 	// Buckets per table; default one for 4000 rows, at most 65,536. Rounded up to a power of two.
 	Buckets int

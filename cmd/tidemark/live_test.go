@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -196,7 +197,7 @@ func TestDiffLiveByTime(t *testing.T) {
 	t.Parallel()
 	src, dst := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst")
 	for _, url := range []string{src, dst} {
-		testdb.Query(t, url, "CREATE TABLE a (id int PRIMARY KEY, n int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 10) i; CREATE TABLE b (x int); INSERT INTO b VALUES (1)")
+		testdb.Query(t, url, "CREATE TABLE a (id int PRIMARY KEY, n int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 10) i; CREATE TABLE b (x int); INSERT INTO b VALUES (1); CREATE TABLE c (n int); INSERT INTO c VALUES (0), (0)")
 	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -216,16 +217,18 @@ func TestDiffLiveByTime(t *testing.T) {
 			default:
 			}
 			for i, conn := range both {
-				if _, err := conn.Exec(t.Context(), "UPDATE a SET n = $1 WHERE id = 1", n-2*n*i); err != nil {
-					t.Error(err)
-					return
+				for _, sql := range []string{"UPDATE a SET n = $1 WHERE id = 1", "UPDATE c SET n = $1"} {
+					if _, err := conn.Exec(t.Context(), sql, n-2*n*i); err != nil {
+						t.Error(err)
+						return
+					}
 				}
 			}
 		}
 	})
 	args := []string{"diff", src, dst, "--live", "--settle", "500ms", "--live-timeout", "3s"}
 	atLast(t, func() string { // the writer may have stalled
-		if o := cli(t, args...); o.code != 19 || !strings.Contains(o.out, "public.a: 1 still changing, 10 rows on each side\n") || !strings.Contains(o.errOut, "waiting: no stream known: rows that differ so far: 1; check 2 follows after 500ms") {
+		if o := cli(t, args...); o.code != 19 || !strings.Contains(o.out, "public.a: 1 still changing, 10 rows on each side\n") || !strings.Contains(o.out, "public.c: changed during the comparison, 2 rows on each side\n") || !strings.Contains(o.errOut, "waiting: no stream known: rows that differ so far: 1, tables to be read again: 1; check 2 follows after 500ms") {
 			return fmt.Sprintf("exit %d\n%s%s", o.code, o.out, o.errOut)
 		}
 		return ""
@@ -233,20 +236,22 @@ func TestDiffLiveByTime(t *testing.T) {
 	testdb.Query(t, dst, "UPDATE a SET n = 7 WHERE id = 2; INSERT INTO b VALUES (2)")
 	atLast(t, func() string {
 		o := cli(t, append(args, "--json")...)
+		type table struct {
+			Source              struct{ Name string }
+			Different, Changing int
+			Unkeyed             bool
+			Rows                []struct{ Kind string }
+		}
 		var got struct {
 			Equal  bool
-			Tables []struct {
-				Source              struct{ Name string }
-				Different, Changing int
-				Unkeyed             bool
-				Rows                []struct{ Kind string }
-			}
+			Tables []table
 		}
 		doc := o.out[strings.Index(o.out, "\n{\n")+1:] // after the progress lines
-		if err := json.Unmarshal([]byte(doc), &got); err != nil || o.code != 1 || got.Equal || len(got.Tables) != 2 {
+		if err := json.Unmarshal([]byte(doc), &got); err != nil || o.code != 1 || got.Equal || len(got.Tables) != 3 {
 			t.Fatalf("exit %d, %v in\n%s%s", o.code, err, o.out, o.errOut)
 		}
-		if a, b := got.Tables[0], got.Tables[1]; a.Different != 1 || a.Changing != 1 || len(a.Rows) != 1 || a.Rows[0].Kind != "different" || !b.Unkeyed {
+		slices.SortFunc(got.Tables, func(x, y table) int { return strings.Compare(x.Source.Name, y.Source.Name) })
+		if a, b, c := got.Tables[0], got.Tables[1], got.Tables[2]; a.Different != 1 || a.Changing != 1 || len(a.Rows) != 1 || a.Rows[0].Kind != "different" || !b.Unkeyed || c.Unkeyed {
 			return fmt.Sprintf("%+v", got)
 		}
 		return ""
