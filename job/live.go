@@ -211,8 +211,14 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 	if v.env.Time().Add(pause).After(until) {
 		return false, nil
 	}
-	if err := flow.Sleep(ctx, pause); err != nil || !v.stream {
-		return err == nil, err
+	if err := flow.Sleep(ctx, pause); err != nil {
+		return false, err
+	}
+	var err error
+	if !v.stream { // one that has just begun is known soon
+		if v.stream, err = v.find(ctx); err != nil || !v.stream {
+			return err == nil, err
+		}
 	}
 	source, ok := v.src.(capture.Source)
 	if !ok {
