@@ -255,7 +255,8 @@ func duplicates(info string) int64 {
 	return out
 }
 
-// warned turns a warning of the last statement into an error: the copy accepts none either.
+// warned turns a warning of the last statement into an error: the copy accepts none either, except
+// for notes about generated columns, which the source had too.
 func (o *outgoing) warned(w *want) error {
 	r, err := o.s.Client.Execute("SHOW WARNINGS")
 	if err != nil {
@@ -266,10 +267,21 @@ func (o *outgoing) warned(w *want) error {
 		if code == 1592 {
 			continue // unsafe for statement-based binlogs: accepted
 		}
+		if server.Cell(r, i, 0) == "Note" && w.p.generates(server.Cell(r, i, 2)) {
+			continue
+		}
 		my := &gomysql.MyError{Code: uint16(code), Message: server.Cell(r, i, 2)}
 		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: server.Said(my), Hint: "Correct the row at the source, or widen the column on the target."}
 	}
 	return nil
+}
+
+// generates reports whether a note is about a generated column. Both servers end it with the
+// column's name: Data truncated for column 'total' at row 1.
+func (p *plan) generates(note string) bool {
+	return slices.ContainsFunc(p.b.Table.Columns, func(c tidemark.Column) bool {
+		return c.Generated != "" && strings.Contains(note, " for column '"+c.Name+"' at row ")
+	})
 }
 
 // rollback ends the session's transaction, if the session is still alive.

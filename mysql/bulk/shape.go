@@ -9,12 +9,14 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
 // A tableShape is what Write needs to know about a table on the target.
 type tableShape struct {
 	transactional bool
-	columns       map[string]columnShape // those that convert treats specially
+	columns       map[string]columnShape   // those that convert treats specially
+	types         map[string]tidemark.Type // of all columns that have values, if there are generated ones
 }
 
 type columnShape struct {
@@ -80,21 +82,22 @@ func askShapes(ctx context.Context, e *Bulk, s *server.Session, tables []tidemar
 	selects := make([]string, 0, 2*len(tables))
 	for i, id := range tables {
 		in := " WHERE TABLE_SCHEMA=" + e.schemaLiteral(id) + " AND TABLE_NAME=" + server.Literal(id.Name)
-		selects = append(selects, fmt.Sprintf("SELECT %d, ENGINE, NULL, NULL, 0 FROM information_schema.TABLES", i)+in,
-			fmt.Sprintf("SELECT %d, COLUMN_NAME, DATA_TYPE, CHARACTER_SET_NAME, EXTRA LIKE '%%auto_increment%%' FROM information_schema.COLUMNS", i)+in)
+		selects = append(selects, fmt.Sprintf("SELECT %d, ENGINE, NULL, NULL, 0, NULL, 0 FROM information_schema.TABLES", i)+in,
+			fmt.Sprintf("SELECT %d, COLUMN_NAME, DATA_TYPE, CHARACTER_SET_NAME, EXTRA LIKE '%%auto_increment%%', COLUMN_TYPE, GENERATION_EXPRESSION <> '' FROM information_schema.COLUMNS", i)+in)
 	}
 	r, err := s.Query(ctx, strings.Join(selects, " UNION ALL "))
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]tableShape{}
+	types, generated := map[string]map[string]string{}, map[string]bool{} // by table
 	for i := range r.RowNumber() {
 		n, err := r.GetInt(i, 0)
 		if err != nil || n < 0 || int(n) >= len(tables) {
 			return nil, server.ErrMalformed
 		}
 		name := server.QuoteTable(tables[n])
-		shape := out[name]
+		shape, column := out[name], strings.Clone(server.Cell(r, i, 1))
 		kind := strings.ToLower(server.Cell(r, i, 2))
 		if kind == "" {
 			shape.transactional = schema.Transactional(server.Cell(r, i, 1))
@@ -102,7 +105,24 @@ func askShapes(ctx context.Context, e *Bulk, s *server.Session, tables []tidemar
 			if shape.columns == nil {
 				shape.columns = map[string]columnShape{}
 			}
-			shape.columns[strings.Clone(server.Cell(r, i, 1))] = c
+			shape.columns[column] = c
+		}
+		switch out[name] = shape; {
+		case kind == "":
+		case server.Cell(r, i, 6) == "1":
+			generated[name] = true
+		default:
+			if types[name] == nil {
+				types[name] = map[string]string{}
+			}
+			types[name][column] = server.Cell(r, i, 5)
+		}
+	}
+	for name := range generated {
+		shape := out[name]
+		shape.types = map[string]tidemark.Type{}
+		for column, native := range types[name] {
+			shape.types[column] = mysqltype.Parse(strings.Clone(native))
 		}
 		out[name] = shape
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
 // Write loads the batches of a range in one transaction, by LOAD DATA LOCAL from a stream, and
@@ -153,6 +154,7 @@ type part struct {
 	sql     string   // LOAD DATA
 	inbound *inbound // CopyText only
 	enums   *enumCounter
+	quiet   bool // the server's notes are about generated columns alone
 	touched bool // rows were sent
 	b       *tidemark.Batch
 	sent    int64
@@ -194,6 +196,7 @@ func (k *writing) prepare(ctx context.Context) (err error) {
 		}
 	}
 	k.enums = newEnumCounter(k.w.Move, warnsOfZero(k.e))
+	k.quiet = k.notesOfGenerated()
 	k.sql = k.loadStatement()
 	if k.s.Wire == nil {
 		k.s.Wire = k.s.NewWire()
@@ -391,10 +394,46 @@ func (k *writing) finishAndJudge() error {
 // looks for the file on its own disk.
 var localRefused = map[uint16]bool{1148: true, 3948: true, 4166: true, 1047: true, 2: true}
 
+// notesOfGenerated reports whether the server has notes, which are warnings to its count, about
+// generated columns alone: price * 1.19 as decimal(10,2) has one for each row, as it had on the
+// source.
+func (k *writing) notesOfGenerated() bool {
+	if k.shape.types == nil {
+		return false
+	}
+	for i, c := range k.w.Move.To.Stored() {
+		to, known := k.shape.types[c.Name]
+		if from := k.w.Move.From.Column(k.w.Move.Source[i]); !known || from == nil || !mysqltype.Holds(&to, &from.Type) {
+			return false
+		}
+	}
+	return true
+}
+
+// setNotes is the statement that makes the session count notes, or not; "" if it does as the part
+// needs it.
+func (k *writing) setNotes() string {
+	if k.quiet == k.s.Quiet {
+		return ""
+	}
+	k.s.Quiet = k.quiet
+	if k.quiet {
+		return "SET sql_notes=0"
+	}
+	return "SET sql_notes=1"
+}
+
 // begin starts LOAD DATA, or finds that the server refuses it. It sends statements ahead.
 func (k *writing) begin(ahead ...string) error {
+	notes := k.setNotes()
 	if k.insert {
-		return nil
+		if notes == "" {
+			return nil
+		}
+		return k.command(notes)
+	}
+	if notes != "" {
+		ahead = append(ahead, notes)
 	}
 	k.in = true
 	err := k.s.Wire.Load(k.sql, ahead...)

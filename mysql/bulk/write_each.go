@@ -52,7 +52,7 @@ func (k *writing) beginNext() error {
 		return k.begin("START TRANSACTION", resetJudgement)
 	case before == nil:
 		return k.begin()
-	case before.enums.count >= mostWarnings: // only a question of its own tells how many there were
+	case before.enums.count >= mostWarnings, before.quiet != next.quiet: // only a question of its own tells how many there were
 		k.part = before
 		if err := k.finishAndJudge(); err != nil {
 			return err

@@ -132,6 +132,7 @@ type modes struct {
 	Charset string    // of the last SET NAMES
 	Loader  bool      // set up for writing
 	Script  *Settings // of a dump, if the session ran a statement of one
+	Quiet   bool      // sql_notes is off
 }
 
 // Settings record how many of a dump's SETs a session has run.
