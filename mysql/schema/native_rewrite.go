@@ -360,6 +360,9 @@ func (r *renderer) unkeyed(m *tidemark.Move, c *tidemark.Column) string {
 	if r.to.mariadb && rounds(m.From, c, tokens) {
 		return "stored time of fewer digits, which it cuts off unless a setting rounds them"
 	}
+	if r.to.mariadb && subtracts(m.From, tokens) {
+		return "stored difference of unsigned numbers, which a setting lets be negative"
+	}
 	return f.Lacks(tokens, functions.Stored, isTime)
 }
 
@@ -386,6 +389,15 @@ func rounds(t *tidemark.Table, c *tidemark.Column, tokens []sqltext.Token) bool 
 		}
 		return false
 	})
+}
+
+// subtracts reports whether an expression may subtract from or by an unsigned number.
+func subtracts(t *tidemark.Table, tokens []sqltext.Token) bool {
+	return slices.ContainsFunc(tokens, func(token sqltext.Token) bool { return token.Punct('-') }) &&
+		slices.ContainsFunc(tokens, func(token sqltext.Token) bool {
+			from := t.Column(token.Name())
+			return token.Is("unsigned") || token.Kind == sqltext.Name && from != nil && from.Type.Unsigned
+		})
 }
 
 // timesOf reports which columns of a table are dates or times.
