@@ -23,16 +23,7 @@ func fill(t *testing.T, url string, round int, keep []string) (filled []string, 
 	s := testdb.NewSession(url)
 	defer s.Close()
 	columns, keys := shape(t, url)
-	refs := map[string]map[string][2]string{} // column of table -> table and column that it references
-	for table, list := range keys {
-		refs[table] = map[string][2]string{}
-		for key := range list {
-			if here, there, ok := foreign(key); ok && !strings.Contains(here, ",") {
-				parent, column, _ := strings.Cut(there, "(")
-				refs[table][here] = [2]string{parent, strings.TrimSuffix(column, ")")}
-			}
-		}
-	}
+	refs := references(keys)
 	tables := parentsFirst(columns, refs)
 	for _, table := range tables {
 		if kept(keep, table) {
@@ -56,6 +47,21 @@ func fill(t *testing.T, url string, round int, keep []string) (filled []string, 
 // kept reports whether a table is to get no rows.
 func kept(keep []string, table string) bool {
 	return slices.Contains(keep, table) || slices.Contains(keep, "*")
+}
+
+// references returns the table and the column that a column of a table refers to, by both names.
+func references(keys map[string]map[string]string) map[string]map[string][2]string {
+	refs := map[string]map[string][2]string{}
+	for table, list := range keys {
+		refs[table] = map[string][2]string{}
+		for key := range list {
+			if here, there, ok := foreign(key); ok && !strings.Contains(here, ",") {
+				parent, column, _ := strings.Cut(there, "(")
+				refs[table][here] = [2]string{parent, strings.TrimSuffix(column, ")")}
+			}
+		}
+	}
+	return refs
 }
 
 func parentsFirst(columns map[string][]column, refs map[string]map[string][2]string) (out []string) {
@@ -153,6 +159,9 @@ func (c column) value(n, i int) (string, bool) {
 		text := []rune(strconv.Itoa(n) + all[(n+i)%len(all)])
 		if c.length > 0 && len(text) > c.length {
 			text = text[:c.length]
+		}
+		if strings.HasPrefix(c.declared, "char") {
+			return c.quoted(strings.TrimRight(string(text), " ")), true
 		}
 		return c.quoted(string(text)), true
 	case "bytes":

@@ -40,11 +40,7 @@ func TestApplicationsAreFollowed(t *testing.T) {
 func follows(t *testing.T, a *app, from, to *testdb.Server) {
 	src, dst := from.NewDatabase(t, "src"), to.NewDatabase(t, "dst")
 	a.create(t, src)
-	if from.Engine == "postgres" {
-		testdb.Query(t, src, `DO $$ DECLARE r regclass; BEGIN
-			FOR r IN SELECT oid FROM pg_class c WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary)
-			LOOP EXECUTE 'ALTER TABLE ' || r || ' REPLICA IDENTITY FULL'; END LOOP; END $$`)
-	}
+	identify(t, src, false)
 	fill(t, src, 1, a.keep)
 	stream := []string{"replicate", src, dst, "--name", testdb.StreamName("apps"), "--until", "now"}
 	testdb.Must(t, stream...)
@@ -70,40 +66,15 @@ func change(t *testing.T, url string, keep []string, seed uint64) (done int) {
 	s, r := testdb.NewSession(url), rand.New(rand.NewPCG(seed, testdb.Seed(t)))
 	defer s.Close()
 	columns, keys := shape(t, url)
-	some := func(table string, rows int) string {
-		if family(url) == "postgres" {
-			return fmt.Sprintf(" WHERE ctid IN (SELECT ctid FROM %s ORDER BY random() LIMIT %d)", quote(url, table), rows)
-		}
-		return fmt.Sprintf(" ORDER BY rand() LIMIT %d", rows)
-	}
 	for _, table := range slices.Sorted(maps.Keys(columns)) {
 		list := columns[table]
 		if kept(keep, table) {
 			continue
 		}
-		refers := func(column string) bool {
-			for key := range keys[table] {
-				if here, _, ok := foreign(key); ok && slices.Contains(strings.Split(here, ","), column) {
-					return true
-				}
-			}
-			return false
-		}
 		for round, rows := range []int{4, 4, 4, 1} {
-			last := rows == 1
-			var sets []string
-			for i, c := range list {
-				v, ok := c.value(1000+round*37+r.IntN(30), i)
-				if !c.notNull && r.IntN(5) == 0 {
-					v, ok = "NULL", true
-				}
-				if ok && !c.numbered && !c.computed && !refers(c.name) && (last || !c.unique && r.IntN(3) > 0) {
-					sets = append(sets, quote(url, c.name)+" = "+v)
-				}
-			}
-			sql := []string{"DELETE FROM " + quote(url, table) + some(table, 1)}
-			if len(sets) > 0 {
-				sql = append(sql, "UPDATE "+quote(url, table)+" SET "+strings.Join(sets, ", ")+some(table, rows))
+			sql := []string{"DELETE FROM " + quote(url, table) + some(url, table, 1)}
+			if one := update(r, url, table, list, keys[table], rows, 1000+round*37+r.IntN(30), rows == 1); one != "" {
+				sql = append(sql, one)
 			}
 			for _, one := range sql[round%2:] {
 				if _, err := s.Try(one); err == nil {
@@ -113,4 +84,48 @@ func change(t *testing.T, url string, keep []string, seed uint64) (done int) {
 		}
 	}
 	return done
+}
+
+// some is the clause that selects so many rows of a table, any.
+func some(url, table string, rows int) string {
+	if family(url) == "postgres" {
+		return fmt.Sprintf(" WHERE ctid IN (SELECT ctid FROM %s ORDER BY random() LIMIT %d)", quote(url, table), rows)
+	}
+	return fmt.Sprintf(" ORDER BY rand() LIMIT %d", rows)
+}
+
+// update returns an UPDATE of so many rows: of some columns outside of keys, NULLs among them, or
+// of all that it can (every). It is empty where there are none.
+func update(r *rand.Rand, url, table string, columns []column, keys map[string]string, rows, n int, every bool) string {
+	refers := map[string]bool{}
+	for key := range keys {
+		if here, _, ok := foreign(key); ok {
+			for name := range strings.SplitSeq(here, ",") {
+				refers[name] = true
+			}
+		}
+	}
+	var sets []string
+	for i, c := range columns {
+		v, ok := c.value(n, i)
+		if !c.notNull && r.IntN(5) == 0 {
+			v, ok = "NULL", true
+		}
+		if ok && !c.numbered && !c.computed && !refers[c.name] && (every || !c.unique && r.IntN(3) > 0) {
+			sets = append(sets, quote(url, c.name)+" = "+v)
+		}
+	}
+	if len(sets) == 0 {
+		return ""
+	}
+	return "UPDATE " + quote(url, table) + " SET " + strings.Join(sets, ", ") + some(url, table, rows)
+}
+
+// identify gives the tables without a key on PostgreSQL all columns as identity, or all tables.
+func identify(t *testing.T, url string, all bool) {
+	if family(url) == "postgres" {
+		testdb.Query(t, url, fmt.Sprintf(`DO $$ DECLARE r regclass; BEGIN
+			FOR r IN SELECT oid FROM pg_class c WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND (%v OR NOT EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary))
+			LOOP EXECUTE 'ALTER TABLE ' || r || ' REPLICA IDENTITY FULL'; END LOOP; END $$`, all))
+	}
 }
