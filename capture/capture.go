@@ -48,9 +48,8 @@ type LogKeeper interface {
 // A Journaler is a Source whose streams have to remember more of the log than positions, because
 // positions do not distinguish one log from another.
 type Journaler interface {
-	// Journal sets the file for it. With anew, for a new stream, the next snapshot begins it. Call
-	// it before anything else.
-	Journal(path string, anew bool)
+	// Journal sets the file for it, which Hold empties. Call it before anything else.
+	Journal(path string)
 	// HasApplied names the places on the target that are after the stream's start. Call it before
 	// Follow.
 	HasApplied(places []uint64)

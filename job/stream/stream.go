@@ -74,7 +74,7 @@ func (r *stream) openSource(ctx context.Context) (err error) {
 		if r.spec.Role == BothViaHalves {
 			record = RecordOf(r.spec.Name, CaptureHalf)
 		}
-		j.Journal(r.env.Catalog.Journal(record), r.rec.State == catalog.StreamCopying && r.rec.Copy == "")
+		j.Journal(r.env.Catalog.Journal(record))
 	}
 	return nil
 }

@@ -84,11 +84,10 @@ type logHead struct {
 // journalLimit is how large a journal grows before released entries are removed.
 const journalLimit = 8 << 20
 
-// Journal sets the file in which this engine's streams keep facts about the log. With anew, Freeze
-// starts it empty. Call it before both.
-func (e *Source) Journal(path string, anew bool) {
+// Journal sets the file in which this engine's streams keep facts about the log.
+func (e *Source) Journal(path string) {
 	e.mu.Lock()
-	e.journal, e.anew = path, anew
+	e.journal = path
 	e.mu.Unlock()
 }
 

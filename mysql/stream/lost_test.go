@@ -12,11 +12,16 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// journaled opens an engine whose streams remember the log in a file.
+// journaled opens an engine whose streams remember the log in a file. With anew, Freeze begins it.
 func journaled(t *testing.T, url, path string, anew bool) *Engine {
 	t.Helper()
 	e := open(t, url, server.Options{})
-	e.Journal(path, anew)
+	e.Journal(path)
+	if anew {
+		if err := e.Hold(t.Context(), testdb.StreamName("journal"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return e
 }
 

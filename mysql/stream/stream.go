@@ -127,7 +127,7 @@ type Source struct {
 	mu      sync.Mutex
 	named   *server.Session // holds the lock of a stream's name until the stream is followed
 	journal string          // the file in which streams remember the log; "": nowhere
-	anew    bool            // Freeze begins it
+	anew    bool            // after Hold: Freeze begins it
 	follows bool            // a stream was opened,
 	based   uint32          // and this is added to file numbers in its places
 	applied []uint64        // places that the target of a stream has applied after its start position
@@ -148,9 +148,13 @@ func New(b *bulk.Bulk, c *preflight.Checks) *Source {
 // Close releases the lock on the stream's name.
 func (e *Source) Close() { e.freeName() }
 
-// Hold locks the stream's name. There is nothing else to hold: the server keeps its log only by
-// time, which SourceNeeds checks.
+// Hold locks the stream's name, and lets the next Freeze begin the journal: an earlier one may end
+// in another file of the log, and its tables may have had other columns. There is nothing else to
+// hold: the server keeps its log only by time, which SourceNeeds checks.
 func (e *Source) Hold(ctx context.Context, stream string, _ []tidemark.Move) error {
+	e.mu.Lock()
+	e.anew = true
+	e.mu.Unlock()
 	return e.holdName(ctx, stream)
 }
 

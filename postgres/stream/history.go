@@ -23,13 +23,16 @@ type timeline struct {
 	number uint32
 }
 
-// Journal sets the file that records the source's timeline for a stream. With anew it starts empty.
-func (s *Source) Journal(path string, anew bool) {
-	s.journal = path
-	if anew {
-		dir, name := plainfile.Beside(path)
-		_ = dir.Remove(name) // usually missing
+// Journal sets the file that records the source's timeline for a stream.
+func (s *Source) Journal(path string) { s.journal = path }
+
+// emptyJournal forgets the timeline, for a new stream.
+func (s *Source) emptyJournal() {
+	if s.journal == "" {
+		return
 	}
+	dir, name := plainfile.Beside(s.journal)
+	_ = dir.Remove(name) // usually missing
 }
 
 // HasApplied sets which transactions after the stream's start position the target already has.

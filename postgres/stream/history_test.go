@@ -28,7 +28,7 @@ func TestTimelines(t *testing.T) {
 	srv := testdb.OwnPostgres(t, 17)
 	e := open(t, srv.URL("postgres"))
 	file := filepath.Join(t.TempDir(), "logs", "s.log")
-	e.Journal(file, true)
+	e.Journal(file)
 	if err := e.Continues(t.Context(), 1<<60); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestTimelines(t *testing.T) {
 	testdb.Query(t, srv.URL("postgres"), "CREATE TABLE item (id int)")
 	standby := srv.Standby(t, "postgres")
 	e = open(t, standby.URL("postgres"))
-	e.Journal(file, false)
+	e.Journal(file)
 	if err := e.Continues(t.Context(), 1); tidemark.KindOf(err) != tidemark.Unsupported || !strings.Contains(err.Error(), "is a standby") {
 		t.Errorf("of a standby: %v", err)
 	}

@@ -35,6 +35,7 @@ func SlotOf(name string) Slot {
 // The publication has what the moves select of their tables (see publish). Without moves it has all
 // tables, including later ones. Kind Exists: the slot already exists.
 func (s *Source) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Move) (place uint64, err error) {
+	s.emptyJournal()
 	if err := s.publish(ctx, slot, moves); err != nil {
 		return 0, err
 	}

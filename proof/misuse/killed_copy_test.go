@@ -218,6 +218,53 @@ func killAndAlter(t *testing.T, s *testdb.Server, whole string) {
 	testdb.Must(t, append(args[:5:5], "--remove")...)
 }
 
+// TestReplicateKilledBeforeATableIsWhole: nothing of a killed copy is kept, and the log that came
+// after it is not read: it may have begun another file meanwhile, and have other columns. The
+// stream follows from the copy that the same command makes.
+func TestReplicateKilledBeforeATableIsWhole(t *testing.T) {
+	t.Parallel()
+	all := engines()
+	if testdb.Long() { // the journal has the columns
+		all = append(all, engine{"mysql, log without names", func(tb testing.TB) *testdb.Server { return testdb.OwnMySQL(tb, "--binlog-row-metadata=MINIMAL") }},
+			engine{"mariadb, log without names", func(tb testing.TB) *testdb.Server { return testdb.OwnMariaDB(tb, "--binlog-row-metadata=NO_LOG") }})
+	}
+	for _, e := range all {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			s := e.server(t)
+			src, dst, args := slowCopy(t, s, s, 2<<20, "1")
+			p := testdb.Start(t, args...)
+			soon(t, "the copy is planned", func() bool { return p.Over() || strings.Contains(p.Text(), `"event":"plan"`) })
+			p.Kill()
+			between := []string{"ALTER TABLE loose ADD COLUMN w int", "ALTER TABLE keyed DROP COLUMN v", "ALTER TABLE keyed ADD COLUMN w int", "ALTER TABLE keyed ADD COLUMN v varchar(150) DEFAULT 'none'"}
+			if e.name != "postgres" {
+				between = []string{"ALTER TABLE loose ADD COLUMN w int FIRST", "ALTER TABLE keyed MODIFY v varchar(150) FIRST", "FLUSH BINARY LOGS"}
+			}
+			for _, sql := range between {
+				testdb.Query(t, src, sql)
+			}
+			stop, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				write(t, src, stop)
+			}()
+			again := testdb.Start(t, args...)
+			soon(t, "all is copied", func() bool { return again.Over() || strings.Contains(again.Text(), "copied (run ") })
+			close(stop)
+			testdb.From(t, "the writer's end", done)
+			if code := again.Wait(); code != 0 {
+				t.Fatalf("exit %d\n%s", code, again.Text())
+			}
+			if !strings.Contains(again.Text(), ": 0 tables complete and kept") {
+				t.Errorf("the first copy was killed too late\n%s", again.Text())
+			}
+			testdb.Must(t, args...) // up to now
+			allArrived(t, src, dst)
+			testdb.Must(t, append(args[:5:5], "--remove")...)
+		})
+	}
+}
+
 // TestReplicateLosesItsSource: the source ends all sessions of the first copy, as a restart does,
 // while rows are written. The stream is not forgotten, the hint names the same command, and that
 // resumes the copy.
