@@ -90,7 +90,6 @@ func askShapes(ctx context.Context, e *Bulk, s *server.Session, tables []tidemar
 		return nil, err
 	}
 	out := map[string]tableShape{}
-	types, generated := map[string]map[string]string{}, map[string]bool{} // by table
 	for i := range r.RowNumber() {
 		n, err := r.GetInt(i, 0)
 		if err != nil || n < 0 || int(n) >= len(tables) {
@@ -107,24 +106,16 @@ func askShapes(ctx context.Context, e *Bulk, s *server.Session, tables []tidemar
 			}
 			shape.columns[column] = c
 		}
-		switch out[name] = shape; {
-		case kind == "":
-		case server.Cell(r, i, 6) == "1":
-			generated[name] = true
-		default:
-			if types[name] == nil {
-				types[name] = map[string]string{}
-			}
-			types[name][column] = server.Cell(r, i, 5)
-		}
-	}
-	for name := range generated {
-		shape := out[name]
-		shape.types = map[string]tidemark.Type{}
-		for column, native := range types[name] {
-			shape.types[column] = mysqltype.Parse(strings.Clone(native))
+		if server.Cell(r, i, 6) == "1" && shape.types == nil {
+			shape.types = map[string]tidemark.Type{}
 		}
 		out[name] = shape
+	}
+	for i := range r.RowNumber() { // the types of tables with generated columns, which are few
+		n, _ := r.GetInt(i, 0) // checked above
+		if types := out[server.QuoteTable(tables[n])].types; types != nil && server.Cell(r, i, 2) != "" && server.Cell(r, i, 6) != "1" {
+			types[strings.Clone(server.Cell(r, i, 1))] = mysqltype.Parse(strings.Clone(server.Cell(r, i, 5)))
+		}
 	}
 	return out, nil
 }
