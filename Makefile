@@ -66,7 +66,8 @@ test: test-deps ## the gate: every check and every test, of the long ones some
 	@if [ -n "$${CI:-}" ] && [ -n "$${TIDEMARK_SAMPLES:-}" ] && grep '"Action":"skip"' bin/test.json | grep '"Test":'; then \
 	  echo "tests were skipped: in CI none may"; exit 1; fi
 
-prove: test-deps ## all that takes long, from where it ended: every test in its long form, the race detector, fuzzing (FOR=20m)
+prove: ## all that takes long, from where it ended: every test in its long form, the race detector, fuzzing (FOR=20m)
+	@TIDEMARK_TEST=all script/install-test-deps.sh
 	@SUITE_WHILE=$$PPID go run ./script/suite -prove $(FOR)
 
 # Tests on real servers, one of each engine, that the fast loop has besides those that need none. They run in the same
