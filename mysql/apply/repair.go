@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -179,6 +180,12 @@ func (m *Repair) SQL(c change.Repair) (string, error) {
 		names, values, sets = append(names, col.name), append(values, value), append(sets, col.name+"="+value)
 	}
 	if c.Kind == tidemark.UpdateChange {
+		for i := range c.Table.Columns { // an update would set them to the time
+			to := &c.Table.Columns[i]
+			if name := server.Quote(to.Name); to.OnUpdate && !slices.Contains(names, name) {
+				sets = append(sets, name+"="+name)
+			}
+		}
 		return "UPDATE " + into + " SET " + strings.Join(sets, ", ") + " WHERE " + where, nil
 	}
 	return "INSERT INTO " + into + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")", nil

@@ -51,7 +51,7 @@ INSERT INTO c VALUES (1, 1, 2, 1, '2001-01-01 00:00:00'), (2, 2, NULL, 2, '2001-
 					}
 				}
 				same("stream")
-				testdb.Query(t, dst, "UPDATE p SET n = 77 WHERE id IN (1, 4); UPDATE c SET at = '2003-03-03 03:03:03' WHERE id < 4")
+				testdb.Query(t, dst, "UPDATE p SET n = 76, at = at, fine = fine WHERE id = 5; UPDATE p SET n = 77 WHERE id IN (1, 4); UPDATE c SET at = '2003-03-03 03:03:03' WHERE id < 4")
 				if out := testdb.Query(t, dst, "SELECT count(*) FROM p WHERE at > '2026-01-01' AND n = 77"); out != "2" {
 					t.Errorf("%s to %s: %s rows of two take the time of an update", from, to, out)
 				}
