@@ -242,7 +242,7 @@ var rooms = map[string]room{
 	"mysql/functions": {floor: 31, imports: "sqltext"},
 	"mysql/schema":    {floor: 32, imports: ". mysqltype sqltext internal/crash mysql/functions mysql/server"},
 	"mysql/event":     {floor: 33, imports: ". change mysqltype internal/float mysql/server mysql/schema"},
-	"mysql/bulk":      {floor: 35, imports: ". change flow mysqltype internal/escape internal/crash mysql/server mysql/schema mysql/event"},
+	"mysql/bulk":      {floor: 35, imports: ". change flow mysqltype internal/charset internal/escape internal/crash mysql/server mysql/schema mysql/event"},
 	"mysql/apply":     {floor: 36, imports: ". change apply/resolve internal/escape internal/crash mysql/server mysql/schema mysql/event mysql/bulk"},
 	"mysql/stream":    {floor: 36, imports: ". change sqltext internal/crash internal/plainfile mysql/binlog mysql/server mysql/schema mysql/event mysql/history mysql/bulk mysql/preflight"},
 	"mysql/preflight": {floor: 34, imports: ". change mysql/server mysql/schema"},

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/charset"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -89,6 +91,46 @@ func keyRange(t *tidemark.Table, r *tidemark.Range) (string, error) {
 	return strings.Join(all, " AND "), nil
 }
 
+// equals compares a column with a value that may come from another type, elsewhere. What the
+// column's character set lacks, or is no time, equals none of its values, and would be an error: it
+// is compared as text, without an index.
+func equals(c *tidemark.Column, value string) string {
+	name, text := server.Quote(c.Name), constant(c.Type, value)
+	switch c.Type.Kind {
+	case tidemark.Char, tidemark.Varchar, tidemark.Text:
+		if !holds(c.Type.Charset, value) {
+			return "CONVERT(" + name + " USING utf8mb4) COLLATE utf8mb4_bin=" + text
+		}
+	case tidemark.Date, tidemark.DateTime, tidemark.Timestamp:
+		if !instant.MatchString(value) {
+			return "CAST(" + name + " AS CHAR)=" + text
+		}
+	}
+	return name + "=" + text
+}
+
+var instant = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(\+00)?)?$`)
+
+// holds reports whether a character set surely has all characters of a text.
+func holds(set, text string) bool {
+	most := rune(0)
+	for _, r := range text {
+		most = max(most, r)
+	}
+	switch {
+	case most < utf8.RuneSelf || set == charset.UTF8 || set == "":
+		return true
+	case set == "utf8mb3" || set == "utf8":
+		return most <= 0xFFFF
+	}
+	r, known := charset.New(charset.UTF8, set)
+	if r == nil || !known {
+		return false
+	}
+	_, _, err := r.Append(nil, []byte(text), true)
+	return err == nil
+}
+
 // Listed writes a condition that lists rows one by one. For keys of several columns, MariaDB uses
 // an index only if the comparisons are spelled out.
 func Listed(t *tidemark.Table, r *tidemark.Range) (string, error) {
@@ -103,7 +145,7 @@ func Listed(t *tidemark.Table, r *tidemark.Range) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			conds[j] = server.Quote(c.Name) + "=" + constant(c.Type, v)
+			conds[j] = equals(c, v)
 		}
 		rows[i] = strings.Join(conds, " AND ")
 	}

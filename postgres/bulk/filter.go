@@ -2,7 +2,11 @@ package bulk
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/server"
@@ -15,6 +19,58 @@ func typed(value string, c *tidemark.Column) string {
 		return server.QuoteLiteral(value)
 	}
 	return "(" + strings.TrimSpace(server.QuoteLiteral(value)) + ")::" + c.Type.Native
+}
+
+// equals compares a column with a value that may come from another type, elsewhere. What the
+// column's type does not take equals none of its values, and would be an error: it is compared as
+// text, without an index. The literal gets the column's type without its limits, which the value
+// may exceed: those of numeric(5,2), and a domain's CHECK.
+func equals(c *tidemark.Column, value string) string {
+	name := server.QuoteIdent(c.Name)
+	if !takes(&c.Type, value) {
+		name += "::text"
+	}
+	return name + " = " + server.QuoteLiteral(value)
+}
+
+var (
+	day    = regexp.MustCompile(`^([0-9]{4,6})-([0-9]{2})-([0-9]{2})(?: ([0-9:.]+)([-+][0-9:]+)?)?( BC)?$`)
+	moment = regexp.MustCompile(`^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:[-+][0-9:]+)?$`)
+	number = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?$`)
+	uuid   = regexp.MustCompile(`^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+)
+
+// takes reports whether a type surely takes a value.
+func takes(t *tidemark.Type, value string) bool {
+	switch t.Kind {
+	case tidemark.Int:
+		_, err := strconv.ParseInt(value, 10, t.Bits)
+		return err == nil
+	case tidemark.Float:
+		_, err := strconv.ParseFloat(value, t.Bits)
+		return err == nil
+	case tidemark.Decimal:
+		return value == "NaN" || number.MatchString(value)
+	case tidemark.Date, tidemark.DateTime, tidemark.Timestamp:
+		m := day.FindStringSubmatch(value)
+		return strings.TrimPrefix(value, "-") == "infinity" || m != nil && calendar(m[1], m[2], m[3]) && (m[4] == "" || moment.MatchString(m[4]))
+	case tidemark.Time:
+		return moment.MatchString(value)
+	case tidemark.UUID:
+		return uuid.MatchString(value)
+	case tidemark.Enum:
+		return slices.Contains(t.Labels, value)
+	}
+	return true
+}
+
+// calendar reports whether there is such a day.
+func calendar(year, month, day string) bool {
+	y, _ := strconv.Atoi(year) // digits
+	m, _ := strconv.Atoi(month)
+	d, _ := strconv.Atoi(day)
+	at := time.Date(y, time.Month(m), d, 0, 0, 0, 0, time.UTC)
+	return y > 0 && at.Day() == d && int(at.Month()) == m
 }
 
 // FilterSQL returns the condition of a move's filters; "" if it has none.

@@ -491,7 +491,7 @@ func ListedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 			if c == nil {
 				return "", noColumn(m, r.Columns[j])
 			}
-			conds[j] = server.QuoteIdent(c.Name) + " = " + typed(v, c)
+			conds[j] = equals(c, v)
 		}
 		rows[i] = strings.Join(conds, " AND ")
 	}
