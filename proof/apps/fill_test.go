@@ -138,7 +138,7 @@ func (c column) value(n, i int) (string, bool) {
 		if k == 6 && !c.unique {
 			return strconv.FormatUint(c.max, 10), true
 		}
-		return strconv.Itoa(n*10 + i), true
+		return strconv.FormatUint(uint64(n*10+i)%c.max, 10), true // the other side's type may be larger
 	case "bool":
 		return []string{"false", "true"}[k%2], true
 	case "float":
