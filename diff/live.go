@@ -37,10 +37,17 @@ type liveTable struct {
 	more    bool // it had more differences than are kept
 	pending map[xxh3.Uint128]*watched
 	settled map[xxh3.Uint128]*watched
-	// unkeyed counts the rows that differed when the table was last read, by their hashes, if it
-	// has no key by which they could be read alone.
-	unkeyed map[[2]xxh3.Uint128]int64
+	// unkeyed are the rows that differed when the table was last read, by their hashes, if it has
+	// no key by which they could be read alone.
+	unkeyed map[[2]xxh3.Uint128]same
 }
+
+// A same is how often a row occurs that differs, and how many times in succession it was found so.
+type same struct{ count, looks int64 }
+
+// looksUnkeyed is how many of these show that a row differs: one that an application changes to
+// and fro can look so twice.
+const looksUnkeyed = 3
 
 // A watched is a row that differs.
 type watched struct {
@@ -149,14 +156,18 @@ func (t *liveTable) seen(r TableResult) {
 }
 
 // seenUnkeyed records the result of two views of a table whose rows cannot be read by their key. It
-// is read completely until it is equal, or until a row differs as it did the last time, when the
-// target has had time to get it.
+// is read completely until it is equal, or until a row differs as it did the last times, since when
+// the target has had time to get it.
 func (t *liveTable) seenUnkeyed(r TableResult) {
 	before := t.unkeyed
-	t.unkeyed = map[[2]xxh3.Uint128]int64{}
+	t.unkeyed = map[[2]xxh3.Uint128]same{}
 	for _, f := range r.Found {
-		t.unkeyed[f.rows] = f.count
-		t.result.Unkeyed = t.result.Unkeyed || before[f.rows] == f.count
+		now := same{f.count, 1}
+		if was := before[f.rows]; was.count == now.count {
+			now.looks += was.looks
+		}
+		t.unkeyed[f.rows] = now
+		t.result.Unkeyed = t.result.Unkeyed || now.looks >= looksUnkeyed
 	}
 	t.whole, t.more = !r.Equal && !t.result.Unkeyed, false
 }

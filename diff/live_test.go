@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/zeebo/xxh3"
 	"pgregory.net/rapid"
 
 	"github.com/tidemarkdb/tidemark"
@@ -346,5 +347,29 @@ func TestRepairLeavesChangedRowsOfTheTarget(t *testing.T) {
 	}})
 	if want := []string{"extra 5", "different 1"}; err != nil || !slices.Equal(told, want) || tally.Changed != 1 {
 		t.Errorf("told %q, want %q; %+v, %v", told, want, tally, err)
+	}
+}
+
+// TestUnkeyedRowsChangedToAndFro: a row without a key that is missing at two looks may have been
+// written again in between; one that is missing at three differs.
+func TestUnkeyedRowsChangedToAndFro(t *testing.T) {
+	x, y := [2]xxh3.Uint128{{Lo: 1}}, [2]xxh3.Uint128{{Lo: 2}}
+	for _, c := range []struct {
+		looks [][]Found
+		want  bool
+	}{
+		{[][]Found{{{rows: x, count: 1}}, {{rows: x, count: 1}}}, false},
+		{[][]Found{{{rows: x, count: 1}}, {{rows: x, count: 1}}, {{rows: x, count: 1}, {rows: y, count: 1}}}, true},
+		{[][]Found{{{rows: x, count: 1}}, {{rows: x, count: 1}}, {{rows: x, count: 2}}, {{rows: x, count: 2}}}, false},
+		{[][]Found{{{rows: x, count: 1}}, {{rows: x, count: 1}}, {{rows: y, count: 1}}, {{rows: x, count: 1}}, {{rows: x, count: 1}}}, false},
+	} {
+		live := &liveTable{table: &table{}}
+		for _, found := range c.looks {
+			live.result = TableResult{}
+			live.seenUnkeyed(TableResult{Found: found})
+		}
+		if live.result.Unkeyed != c.want || live.whole == c.want {
+			t.Errorf("%v: differs: %v, to be read again: %v", c.looks, live.result.Unkeyed, live.whole)
+		}
 	}
 }

@@ -226,7 +226,7 @@ func TestDiffLiveByTime(t *testing.T) {
 			}
 		}
 	})
-	args := []string{"diff", src, dst, "--live", "--settle", "500ms", "--live-timeout", "3s"}
+	args := []string{"diff", src, dst, "--live", "--settle", "500ms", "--live-timeout", "8s"}
 	atLast(t, func() string { // the writer may have stalled
 		if o := cli(t, args...); o.code != 19 || !strings.Contains(o.out, "public.a: 1 still changing, 10 rows on each side\n") || !strings.Contains(o.out, "public.c: changed during the comparison, 2 rows on each side\n") || !strings.Contains(o.errOut, "waiting: no stream known: rows that differ so far: 1, tables to be read again: 1; check 2 follows after 500ms") {
 			return fmt.Sprintf("exit %d\n%s%s", o.code, o.out, o.errOut)
