@@ -34,8 +34,6 @@ func equals(c *tidemark.Column, value string) string {
 }
 
 var (
-	day    = regexp.MustCompile(`^([0-9]{4,6})-([0-9]{2})-([0-9]{2})(?: ([0-9:.]+)([-+][0-9:]+)?)?( BC)?$`)
-	moment = regexp.MustCompile(`^(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:[-+][0-9:]+)?$`)
 	number = regexp.MustCompile(`^-?[0-9]+(?:\.[0-9]+)?$`)
 	uuid   = regexp.MustCompile(`^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 )
@@ -52,10 +50,10 @@ func takes(t *tidemark.Type, value string) bool {
 	case tidemark.Decimal:
 		return value == "NaN" || number.MatchString(value)
 	case tidemark.Date, tidemark.DateTime, tidemark.Timestamp:
-		m := day.FindStringSubmatch(value)
-		return strings.TrimPrefix(value, "-") == "infinity" || m != nil && calendar(m[1], m[2], m[3]) && (m[4] == "" || moment.MatchString(m[4]))
+		return strings.TrimPrefix(value, "-") == "infinity" || isTime(value, time.DateOnly, time.DateTime, time.DateTime+"-07")
 	case tidemark.Time:
-		return moment.MatchString(value)
+		_, err := time.Parse(time.TimeOnly, value)
+		return err == nil
 	case tidemark.UUID:
 		return uuid.MatchString(value)
 	case tidemark.Enum:
@@ -64,13 +62,12 @@ func takes(t *tidemark.Type, value string) bool {
 	return true
 }
 
-// calendar reports whether there is such a day.
-func calendar(year, month, day string) bool {
-	y, _ := strconv.Atoi(year) // digits
-	m, _ := strconv.Atoi(month)
-	d, _ := strconv.Atoi(day)
-	at := time.Date(y, time.Month(m), d, 0, 0, 0, 0, time.UTC)
-	return y > 0 && at.Day() == d && int(at.Month()) == m
+// isTime reports whether a value is a time after the year 0 in one of these layouts.
+func isTime(value string, layouts ...string) bool {
+	return slices.ContainsFunc(layouts, func(layout string) bool {
+		at, err := time.Parse(layout, value)
+		return err == nil && at.Year() > 0
+	})
 }
 
 // FilterSQL returns the condition of a move's filters; "" if it has none.
