@@ -34,7 +34,7 @@ type spacer interface {
 	InTablespaces(ctx context.Context, names []string) ([]tidemark.TableID, error)
 }
 
-// A dateKeeper can read dates such as 0000-00-00 unchanged, for a comparison with a dump.
+// A dateKeeper can read dates such as 0000-00-00 unchanged, for a comparison.
 type dateKeeper interface{ DatesAsWritten() }
 
 // A versioner says which version its server has.

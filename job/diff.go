@@ -58,7 +58,7 @@ func Diff(ctx context.Context, env Env, spec DiffSpec) (out diff.Result, finding
 }
 
 func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.TableID]diff.TableResult, there func()) (diff.Result, []tidemark.Finding, error) {
-	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
+	src, tgt, done, err := spec.openEnds(ctx, env)
 	if err != nil {
 		return diff.Result{}, nil, err
 	}
@@ -91,6 +91,22 @@ func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.Ta
 	}
 	result.Equal = result.Equal && !missing(findings)
 	return result, findings, err
+}
+
+// openEnds connects to both ends. If both store dates such as 0000-00-00, these are read as they
+// are, except where a copy has replaced them.
+func (s *DiffSpec) openEnds(ctx context.Context, env Env) (src, tgt Database, done func(), err error) {
+	if src, tgt, done, err = env.OpenEnds(ctx, s.Source, s.Target); err != nil || s.ZeroDates != "" {
+		return src, tgt, done, err
+	}
+	if engine.Of(src.Name()).ZeroDates && engine.Of(tgt.Name()).ZeroDates {
+		for _, end := range []Database{src, tgt} {
+			if k, ok := end.(dateKeeper); ok {
+				k.DatesAsWritten()
+			}
+		}
+	}
+	return src, tgt, done, nil
 }
 
 // astray finds the rows of the target that break its own foreign keys, since the source knows more

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/diff"
-	"github.com/tidemarkdb/tidemark/engine"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
@@ -85,7 +84,7 @@ func openLive(ctx context.Context, env Env, spec LiveSpec) (v *living, err error
 			v.close()
 		}
 	}()
-	if v.src, v.tgt, v.done, err = v.openEnds(ctx); err != nil {
+	if v.src, v.tgt, v.done, err = spec.Diff.openEnds(ctx, env); err != nil {
 		return v, err
 	}
 	for _, end := range []struct {
@@ -102,23 +101,6 @@ func openLive(ctx context.Context, env Env, spec LiveSpec) (v *living, err error
 	}
 	v.stream, err = v.find(ctx)
 	return v, err
-}
-
-// openEnds connects to both ends. If both store dates such as 0000-00-00, these are read as they
-// are, except where a copy has replaced them.
-func (v *living) openEnds(ctx context.Context) (src, tgt Database, done func(), err error) {
-	spec := &v.spec.Diff
-	if src, tgt, done, err = v.env.OpenEnds(ctx, spec.Source, spec.Target); err != nil || spec.ZeroDates != "" {
-		return src, tgt, done, err
-	}
-	if engine.Of(src.Name()).ZeroDates && engine.Of(tgt.Name()).ZeroDates {
-		for _, end := range []Database{src, tgt} {
-			if k, ok := end.(dateKeeper); ok {
-				k.DatesAsWritten()
-			}
-		}
-	}
-	return src, tgt, done, nil
 }
 
 func (v *living) close() {
@@ -147,7 +129,7 @@ func (v *living) find(ctx context.Context) (bool, error) {
 
 // first reads both sides completely, in one snapshot of each.
 func (v *living) first(ctx context.Context) error {
-	src, tgt, done, err := v.openEnds(ctx)
+	src, tgt, done, err := v.spec.Diff.openEnds(ctx, v.env)
 	if err != nil {
 		return err
 	}
