@@ -128,3 +128,25 @@ INSERT INTO late_line VALUES (1, 1), (1, 2), (2, 1), (3, 1);`
 		testdb.Must(t, append(stream, "--remove")...)
 	}
 }
+
+// TestKeysThatOnlyTheTargetHas: rows that break them are written as the source has them, since the
+// sessions of a stream from PostgreSQL check no foreign keys (decision 009). Nor do such keys act.
+func TestKeysThatOnlyTheTargetHas(t *testing.T) {
+	for _, to := range []string{"postgres", "mysql", "mariadb"} {
+		src, dst := testdb.ServerOf(t, "postgres").NewDatabase(t, "src"), testdb.ServerOf(t, to).NewDatabase(t, "dst")
+		testdb.Query(t, src, "CREATE TABLE child (id int PRIMARY KEY, parent int); CREATE TABLE parent (id int PRIMARY KEY); INSERT INTO parent VALUES (1), (2); INSERT INTO child VALUES (1, 1), (2, 2)")
+		stream := []string{"replicate", src, dst, "--name", testdb.StreamName("keys"), "--until", "now"}
+		testdb.Must(t, stream...)
+		testdb.Query(t, dst, "ALTER TABLE child ADD FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE")
+		testdb.Query(t, src, "INSERT INTO child VALUES (3, 4711); UPDATE child SET parent = 3 WHERE id = 1; DELETE FROM parent WHERE id = 2")
+		if out := testdb.Must(t, stream...); strings.Contains(out, "stopped") {
+			t.Errorf("%s:\n%s", to, out)
+		}
+		for _, sql := range []string{"SELECT * FROM child ORDER BY 1", "SELECT * FROM parent ORDER BY 1"} {
+			if want, got := testdb.Query(t, src, sql), testdb.Query(t, dst, sql); got != want {
+				t.Errorf("%s: %s:\n%s\nnot\n%s", to, sql, got, want)
+			}
+		}
+		testdb.Must(t, append(stream, "--remove")...)
+	}
+}
