@@ -2,6 +2,8 @@ package measure
 
 import (
 	"net"
+	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -115,13 +117,34 @@ func (s *socket) state() *TCPState {
 	return out
 }
 
+// An alarm is a timer of the system. Who waits for it blocks no thread: one that sleeps in the
+// system keeps its place among the few of the runtime for a while, so that many wait in turn.
+type alarm struct {
+	fd   int
+	file *os.File
+}
+
+var alarms = sync.Pool{New: func() any {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return (*alarm)(nil)
+	}
+	return &alarm{fd, os.NewFile(uintptr(fd), "alarm")}
+}}
+
 // sleepExactly sleeps as precisely as the system can: the runtime's timers have a resolution of a
 // millisecond.
 func sleepExactly(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	t := unix.NsecToTimespec(int64(d))
-	for unix.Nanosleep(&t, &t) == unix.EINTR {
+	a := alarms.Get().(*alarm)
+	if a == nil || unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil) != nil {
+		time.Sleep(d)
+		return
+	}
+	var expired [8]byte
+	if _, err := a.file.Read(expired[:]); err == nil {
+		alarms.Put(a)
 	}
 }

@@ -3,7 +3,6 @@ package measure
 import (
 	"context"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,8 +139,6 @@ func (p *Proxy) carry(to, from net.Conn, rate *pace) {
 		}
 	})
 	p.wg.Go(func() {
-		runtime.LockOSThread() // sleepExactly blocks it
-		defer runtime.UnlockOSThread()
 		defer p.drop(to, from)
 		for {
 			x, ok, err := parcels.Take(p.ctx, nil)
