@@ -73,6 +73,7 @@ func steady(ctx context.Context, source, target string, perSecond, transactions 
 	if err := awaitEnd(ctx, from, to); err != nil {
 		return err
 	}
+	time.Sleep(time.Second) // other agents, and the server's answers, may be on their way
 	r, err := f.end()
 	if err != nil {
 		return err
