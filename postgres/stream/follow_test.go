@@ -251,6 +251,19 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	}
 }
 
+// TestSnapshotBesideAnother: the server notices late that a process was killed, and has its
+// temporary slot until then. The process that is started in its place does not wait for that.
+func TestSnapshotBesideAnother(t *testing.T) {
+	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
+	killed, e := open(t, url), open(t, url)
+	slot := slotOf(t, e, url, strings.Repeat("n", 40))
+	for _, e := range []*Engine{killed, e} {
+		if err := e.AlignNextSnapshot(t.Context(), slot); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Faults of a slot are reported before anything is read.
 func TestBadSlots(t *testing.T) {
 	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")

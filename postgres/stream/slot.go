@@ -39,43 +39,45 @@ func (s *Source) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Mov
 	if err := s.publish(ctx, slot, moves); err != nil {
 		return 0, err
 	}
-	return s.createSlot(ctx, slot, "")
+	return s.createSlot(ctx, slot.Name, false)
 }
 
 // AlignNextSnapshot lets the next Freeze see the database as of a log position, like CreateSlot,
 // but retains nothing: for a stream that began earlier.
 func (s *Source) AlignNextSnapshot(ctx context.Context, slot Slot) error {
-	slot.Name += "_view"
-	_, err := s.createSlot(ctx, slot, " TEMPORARY")
+	_, err := s.createSlot(ctx, slot.Name, true)
 	return err
 }
 
-func (s *Source) createSlot(ctx context.Context, slot Slot, temporary string) (place uint64, err error) {
+func (s *Source) createSlot(ctx context.Context, name string, temporary bool) (place uint64, err error) {
 	conn, err := s.ReplicationConn(ctx)
 	if err != nil {
 		return 0, err
 	}
-	option := " (SNAPSHOT 'export')"
+	kind, option := "", " (SNAPSHOT 'export')"
 	switch {
 	case s.Major < 15:
 		option = " EXPORT_SNAPSHOT"
-	case s.Major >= 17 && temporary == "": // standbys that want it keep a copy of the slot
+	case s.Major >= 17 && !temporary: // standbys that want it keep a copy of the slot
 		option = " (SNAPSHOT 'export', FAILOVER true)"
 	}
-	results, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+server.QuoteIdent(slot.Name)+temporary+" LOGICAL pgoutput"+option).ReadAll()
+	if temporary { // that of a killed process may still be there
+		kind, name = " TEMPORARY", fmt.Sprintf("%s_%d", name, conn.PID())
+	}
+	results, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+server.QuoteIdent(name)+kind+" LOGICAL pgoutput"+option).ReadAll()
 	if err != nil {
 		_ = conn.Close(ctx) // the first error is the one to report
 		var pg *pgconn.PgError
 		if errors.As(err, &pg) && pg.Code == "55000" && strings.Contains(pg.Message, "wal_level") {
-			return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "create slot", Object: slot.Name, Err: errors.New("the server's wal_level is below logical"), Hint: "Set wal_level = logical in postgresql.conf, then restart the server."}
+			return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "create slot", Object: name, Err: errors.New("the server's wal_level is below logical"), Hint: "Set wal_level = logical in postgresql.conf, then restart the server."}
 		}
-		return 0, s.SlotFailed(ctx, "create slot", slot.Name, err)
+		return 0, s.SlotFailed(ctx, "create slot", name, err)
 	}
 	row := results[len(results)-1].Rows[0]
 	place, err = wal.ParseLSN(string(row[1]))
 	if err != nil {
 		_ = conn.Close(ctx) // the first error is the one to report
-		return 0, s.Fail(ctx, "create slot", slot.Name, err)
+		return 0, s.Fail(ctx, "create slot", name, err)
 	}
 	s.bulk.StartFrom(conn, string(row[1]), string(row[2]))
 	return place, nil
