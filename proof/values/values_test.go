@@ -71,6 +71,7 @@ var fromOwn = []refusal{
 	{table: "narrow", typ: "varchar(20)", good: "'abc'", alter: "ALTER TABLE narrow MODIFY v varchar(3)", bad: "INSERT INTO narrow VALUES (7, 'abcd')", reason: "Data too long", widen: "ALTER TABLE narrow MODIFY v text"},
 	{table: "checked", typ: "int", good: "12", alter: "ALTER TABLE checked ADD CHECK (v < 100)", bad: "UPDATE checked SET v = 100 WHERE id = 2", reason: "update of the row id=2", heal: "UPDATE checked SET v = 3 WHERE id = 2"},
 	{table: "parted", typ: "int", good: "12", alter: "ALTER TABLE parted PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))", bad: "UPDATE parted SET id = 50 WHERE id = 2", reason: "no partition", widen: "ALTER TABLE parted ADD PARTITION (PARTITION p1 VALUES LESS THAN (100))"},
+	{table: "child", typ: "int", good: "1", alter: "ALTER TABLE child ADD FOREIGN KEY (v) REFERENCES other (id)", bad: "INSERT INTO child VALUES (7, 4711)", reason: "foreign key", heal: "UPDATE child SET v = 1 WHERE id = 7"},
 }
 
 var fromOwnPostgres = []refusal{fromMySQL[5], fromMySQL[6], fromMySQL[8], fromMySQL[9]}
