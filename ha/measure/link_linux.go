@@ -117,8 +117,8 @@ func (s *socket) state() *TCPState {
 	return out
 }
 
-// An alarm is a timer of the system. Who waits for it blocks no thread: one that sleeps in the
-// system keeps its place among the few of the runtime for a while, so that many wait in turn.
+// An alarm is a timer of the system. Waiting for it blocks no thread: one that sleeps in the system
+// keeps its place among the few of the runtime for a while, so that many wait in turn.
 type alarm struct {
 	fd   int
 	file *os.File
